@@ -106,10 +106,13 @@ def ask_for_groups(
 ) -> None:
     """Ask for rows of nodes visited soon, and for their neighbours' groups (`graphs.prefetch`).
 
+    Callers check `FAR` before: a call counts references to each array, which takes longer than a
+    visit in a small graph.
+
     visits: nodes in the order of their visits; `turn`: the present one. What an earlier visit
     asked for is there by now, so each step can read where the next one leads.
     """
-    if len(groups) >= FAR and turn + 8 < len(visits):
+    if turn + 8 < len(visits):
         prefetch(indptr, visits[turn + 8])
         first = indptr[visits[turn + 6]]
         prefetch(indices, first)
@@ -239,7 +242,8 @@ def _fill_rows(
 ) -> None:
     """Write the rows first..end-1 of the graph in this order, each sorted."""
     for new in range(first, end):
-        ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
+        if len(place) >= FAR:
+            ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
         row = slice(indptr[new], indptr[new + 1])
         is_short = row.stop - row.start <= SHORT_ROW
         old = graph.indptr[order[new]]
@@ -289,7 +293,8 @@ def _group_rows(
         row = n_edges
         for turn in range(starts[group], starts[group + 1]):
             node = members[turn]
-            ask_for_groups(indptr, columns, of_entries, members, turn, labels)
+            if len(labels) >= FAR:
+                ask_for_groups(indptr, columns, of_entries, members, turn, labels)
             for edge in range(indptr[node], indptr[node + 1]):
                 other = labels[columns[edge]]
                 if other == group:

@@ -123,8 +123,8 @@ def _decide(
     visits = visited[:end]
     for turn in range(first, end):
         node = visits[turn]
-        ask_for_groups(indptr, indices, weights, visits, turn, labels)
-        if turn + 8 < end:
+        if len(labels) >= FAR and turn + 8 < end:
+            ask_for_groups(indptr, indices, weights, visits, turn, labels)
             prefetch(strengths, visits[turn + 8])
             later = visits[turn + 2]
             for entry in range(indptr[later], indptr[later + 1]):
@@ -188,8 +188,8 @@ def _move_in_turn(
     head, n_waiting, n_moves = 0, len(first), 0
     while n_waiting:
         node = queue[head]
-        ask_for_groups(indptr, indices, weights, queue, head, labels)
         if n_nodes >= FAR and head + 8 < n_nodes:
+            ask_for_groups(indptr, indices, weights, queue, head, labels)
             prefetch(strengths, queue[head + 8])
             later = queue[head + 2]
             for entry in range(indptr[later], indptr[later + 1]):
@@ -200,14 +200,19 @@ def _move_in_turn(
         own, strength = labels[node], strengths[node]
         if sizes[own] == 1 and not may_empty:
             continue
-        n_touched = _gather_links(indptr, indices, weights, node, labels, totals, touched)
-        best = own
+        best, n_touched = own, 0
+        for entry in range(indptr[node], indptr[node + 1]):
+            community = labels[indices[entry]]
+            touched[n_touched] = community  # without a branch, which the processor would guess
+            n_touched += totals[community, LINKS] == 0.0
+            totals[community, LINKS] += weights[entry]
         best_gain = (
             totals[own, LINKS]
             - penalty * strength * (totals[own, VOLUME] - strength)
             + SMALLEST_GAIN
         )
-        for community in touched[:n_touched]:
+        for rank in range(n_touched):
+            community = touched[rank]
             gain = totals[community, LINKS] - penalty * strength * totals[community, VOLUME]
             totals[community, LINKS] = 0.0
             if gain > best_gain and community != own:
@@ -269,7 +274,8 @@ def _join(
     penalty = resolution / max(total, 1e-300)
     touched = np.empty(n_nodes + 1, np.int32)
     for turn, node in enumerate(order):
-        ask_for_groups(indptr, indices, weights, order, turn, labels)
+        if n_nodes >= FAR:
+            ask_for_groups(indptr, indices, weights, order, turn, labels)
         if sizes[node] != 1:  # others have joined it, or it has joined others
             continue
         n_touched, own = 0, labels[node]
@@ -281,7 +287,8 @@ def _join(
                 n_touched += totals[piece, LINKS] == 0.0
                 totals[piece, LINKS] += weights[entry]
         strength, best, best_gain = strengths[node], node, SMALLEST_GAIN
-        for piece in touched[:n_touched]:
+        for rank in range(n_touched):
+            piece = touched[rank]
             gain = totals[piece, LINKS] - penalty * strength * totals[piece, VOLUME]
             totals[piece, LINKS] = 0.0
             if gain > best_gain:
@@ -301,27 +308,3 @@ def _totals_and_sizes(strengths: Floats, labels: Labels) -> tuple[Floats, Labels
         totals[label, VOLUME] += strengths[node]
         sizes[label] += 1
     return totals, sizes
-
-
-@compiled(inline="always")
-def _gather_links(
-    indptr: Labels,
-    indices: Labels,
-    weights: Floats,
-    node: int,
-    groups: Labels,
-    totals: Floats,
-    touched: Labels,
-) -> int:
-    """Sum the node's edge weights into the links of each group; list those groups in `touched`.
-
-    Returns the number of groups. Links must be zero before; the caller resets them to zero.
-    touched: one place more than there can be groups.
-    """
-    n_touched = 0
-    for entry in range(indptr[node], indptr[node + 1]):
-        group = groups[indices[entry]]
-        touched[n_touched] = group  # without a branch, which the processor would have to guess
-        n_touched += totals[group, LINKS] == 0.0
-        totals[group, LINKS] += weights[entry]
-    return n_touched
