@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.dynamic.posterior import NOBODY, Posterior, as_new, restricted
 from stream_icd.bp.multilevel.level_graph import Labels
+from stream_icd.memory import evidence
 from stream_icd.memory.evidence import moved
 from stream_icd.memory.memory import Hypothesis, Memory
 from stream_icd.node_ids import common_type, places
@@ -45,16 +46,22 @@ def aligned(memory: Memory, nodes: pa.Array, window: csr_array) -> Aligned | Non
         kind, memory = nodes.type, _in_both_types(memory)
     if kind is None:
         return None
-    new = nodes.filter(pa.array(places(nodes, memory.nodes) < 0))
-    both = pa.concat_arrays([memory.nodes.cast(kind), new.cast(kind)])
-    both = both.take(pc.sort_indices(both))
-    rows, old, n_nodes = places(nodes, both), places(memory.nodes, both), len(both)
+    at = places(nodes, memory.nodes)
+    is_new = at < 0
+    both = pa.concat_arrays([memory.nodes.cast(kind), nodes.filter(pa.array(is_new)).cast(kind)])
+    order = pc.sort_indices(both)
+    both, n_nodes = both.take(order), len(both)
+    place = np.empty(n_nodes, np.int64)
+    place[order.to_numpy()] = np.arange(n_nodes)
+    at[is_new] = np.arange(memory.n_nodes, n_nodes)
+    rows, old = place[at], place[: memory.n_nodes]
     seen = np.zeros(n_nodes, np.bool_)
     seen[old] = memory.seen
 
     def widened(one: Hypothesis) -> Hypothesis:
-        evidence, known = moved(one.evidence, old, n_nodes), spread(one.known, old, n_nodes)
-        return Hypothesis(one.decay, evidence, known)
+        return Hypothesis(
+            one.decay, moved(one.evidence, old, n_nodes), spread(one.known, old, n_nodes)
+        )
 
     wider = replace(_changed(memory, widened), nodes=both, seen=seen)
     return Aligned(rows, moved(window, rows, n_nodes), wider)
@@ -73,7 +80,7 @@ def of_nodes(memory: Memory, rows: Rows) -> Memory:
 
     def restrict(one: Hypothesis) -> Hypothesis:
         return Hypothesis(
-            one.decay, csr_array(one.evidence[rows][:, rows]), restricted(one.known, rows)
+            one.decay, evidence.restricted(one.evidence, rows), restricted(one.known, rows)
         )
 
     labels, nodes = memory.present.known.likeliest[rows], memory.nodes.take(pa.array(rows))

@@ -14,6 +14,7 @@ from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.weights import HEAVIEST
 
 Rows = NDArray[np.int32]
+Floats = NDArray[np.float64]
 
 LEAST_WEIGHT = 0.01
 """An edge of the evidence is dropped below this fraction of the median weight in the window."""
@@ -26,9 +27,49 @@ def added(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
     """Return λ A + B, both of the same nodes, `(n, n)` symmetric."""
     if not decay or not evidence.nnz:
         return window
-    total = csr_array(_bounded(evidence, decay, window) * decay + window)
-    total.sort_indices()
-    return total
+    known = _bounded(evidence, decay, window)
+    indptr, indices, weights = _sum(
+        known.indptr, known.indices, known.data, decay, window.indptr, window.indices, window.data
+    )
+    return csr_array((weights, indices, indptr), shape=window.shape)
+
+
+@compiled()
+def _sum(
+    indptr: Rows,
+    indices: Rows,
+    weights: Floats,
+    decay: float,
+    other_indptr: Rows,
+    others: Rows,
+    other_weights: Floats,
+) -> tuple[Rows, Rows, Floats]:
+    """The first matrix times λ plus the other one, row by row; columns ascend in both."""
+    most, n_kept = len(indices) + len(others), 0
+    starts, columns, sums = np.zeros_like(indptr), np.empty(most, indices.dtype), np.empty(most)
+    for row in range(len(indptr) - 1):
+        one, end = indptr[row], indptr[row + 1]
+        other, other_end = other_indptr[row], other_indptr[row + 1]
+        while one < end and other < other_end:
+            column, total = indices[one], weights[one] * decay
+            if column == others[other]:
+                total += other_weights[other]
+                one, other = one + 1, other + 1
+            elif column < others[other]:
+                one += 1
+            else:
+                column, total = others[other], other_weights[other]
+                other += 1
+            columns[n_kept], sums[n_kept] = column, total
+            n_kept += total != 0.0  # a very small λ makes it 0
+        for rest in range(one, end):
+            columns[n_kept], sums[n_kept] = indices[rest], weights[rest] * decay
+            n_kept += sums[n_kept] != 0.0
+        for rest in range(other, other_end):
+            columns[n_kept], sums[n_kept] = others[rest], other_weights[rest]
+            n_kept += 1
+        starts[row + 1] = n_kept
+    return starts, columns[:n_kept].copy(), sums[:n_kept].copy()
 
 
 def _bounded(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
@@ -88,6 +129,29 @@ def _only_in(indptr: Rows, indices: Rows, other_indptr: Rows, others: Rows) -> t
             n_kept += last_row[indices[entry]] != row
         kept_indptr[row + 1] = n_kept
     return kept_indptr, kept_indices[:n_kept].copy()
+
+
+def restricted(graph: csr_array, rows: NDArray[np.int64]) -> csr_array:
+    """Return the graph of some of its nodes, `rows`, ascending."""
+    indptr, indices, weights = _among(graph.indptr, graph.indices, graph.data, rows)
+    return csr_array((weights, indices, indptr), shape=(len(rows), len(rows)))
+
+
+@compiled()
+def _among(
+    indptr: Rows, indices: Rows, weights: Floats, rows: NDArray[np.int64]
+) -> tuple[Rows, Rows, Floats]:
+    """The entries of some rows of a matrix in the columns of the same numbers."""
+    place, n_kept = np.full(len(indptr) - 1, -1, indices.dtype), 0
+    for new, row in enumerate(rows):
+        place[row] = new
+    starts, columns, kept = np.zeros(len(rows) + 1, indptr.dtype), indices.copy(), weights.copy()
+    for new, row in enumerate(rows):
+        for entry in range(indptr[row], indptr[row + 1]):
+            columns[n_kept], kept[n_kept] = place[indices[entry]], weights[entry]
+            n_kept += place[indices[entry]] >= 0
+        starts[new + 1] = n_kept
+    return starts, columns[:n_kept].copy(), kept[:n_kept].copy()
 
 
 def moved(graph: csr_array, rows: NDArray[np.int64], n_nodes: int) -> csr_array:

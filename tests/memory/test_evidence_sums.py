@@ -1,0 +1,52 @@
+"""Sums and parts of graphs are those of matrices, with rows that ascend."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from stream_icd.memory.evidence import added, moved, restricted
+
+N = 12
+
+
+def random_graph(seed: int, n_edges: int, n_nodes: int = N) -> csr_array:
+    rng = np.random.default_rng(seed)
+    dense = np.zeros((n_nodes, n_nodes))
+    for one, other in rng.integers(0, n_nodes, (n_edges, 2)):
+        if one != other:
+            dense[one, other] = dense[other, one] = rng.uniform(0.5, 2.0)
+    return csr_array(dense)
+
+
+def assert_same(found: csr_array, expected: np.ndarray) -> None:
+    assert np.array_equal(found.toarray(), expected)
+    for row in range(found.shape[0]):
+        assert (np.diff(found.indices[found.indptr[row] : found.indptr[row + 1]]) > 0).all()
+    assert (found.data != 0).all()
+
+
+@given(st.integers(0, 10**6), st.integers(0, 40), st.integers(1, 40))
+def test_evidence_and_a_window_add_up(seed: int, n_known: int, n_new: int) -> None:
+    known, window = random_graph(seed, n_known), random_graph(seed + 1, n_new)
+    expected = known.toarray() * 0.5 + window.toarray()
+    assert_same(added(known, 0.5, window), expected)
+
+
+def test_what_fades_to_nothing_is_no_edge() -> None:
+    known, window = random_graph(0, 30) * 0.1, random_graph(1, 10)
+    assert_same(added(known, 5e-324, window), window.toarray())
+
+
+@given(st.integers(0, 10**6), st.integers(0, 40), st.sets(st.integers(0, N - 1), min_size=1))
+def test_some_nodes_have_their_edges_among_each_other(
+    seed: int, n_edges: int, nodes: set[int]
+) -> None:
+    graph, rows = random_graph(seed, n_edges), np.array(sorted(nodes))
+    part = restricted(graph, rows)
+    assert_same(part, graph.toarray()[np.ix_(rows, rows)])
+    back = np.zeros((N, N))
+    back[np.ix_(rows, rows)] = part.toarray()
+    assert_same(moved(part, rows, N), back)
