@@ -24,14 +24,16 @@ from scipy.sparse import block_diag, csr_array
 import stream_icd
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.multilevel import local_moves
+from stream_icd.bp.multilevel import level_graph, local_moves
 from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition import belief_propagation
 from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
 from stream_icd.graphs.in_threads import LARGE
+from stream_icd.graphs.prefetch import FAR
 from stream_icd.icd.coarsening import coarsening_matrix
 from stream_icd.icd.structure import structure_matrix
+from stream_icd.memory.alignment import of_nodes
 from stream_icd.memory.detect import detect_window
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.snapshot import Window
@@ -85,6 +87,7 @@ def check_memory(adjacency: csr_array, parameters: BpParameters) -> None:
         found = detect_window(adjacency, nodes, hour(number), parameters, memory, k)
         assert set(found.communities) == set(range(len(found.community_ids)))
         memory = decode_memory(encode_memory(found.memory))
+        of_nodes(memory, np.arange(0, memory.n_nodes, 2))
         shares = memory.present.known.shares
         assert ((shares >= 0) & (shares.sum(axis=1) < 1.001)[:, None]).all()
         adjacency = adjacency[(order := rng.permutation(n_nodes))][:, order]
@@ -115,11 +118,13 @@ def main() -> None:
     for adjacency in graphs():
         check(adjacency)
         start = (np.arange(adjacency.shape[0]) % 5).astype(np.int32)
-        for least_of_blocks in (LARGE, 1):
+        for least_of_blocks, far in ((LARGE, FAR), (1, 1)):
             belief_propagation.LARGE = local_moves.LARGE = least_of_blocks
+            belief_propagation.FAR = local_moves.FAR = level_graph.FAR = far
             check_beliefs(adjacency, start)
             find_communities(adjacency, BpParameters(1.5, iterations=2))
         belief_propagation.LARGE = local_moves.LARGE = LARGE
+        belief_propagation.FAR = local_moves.FAR = level_graph.FAR = FAR
     sys.setprofile(None)
     sys.stdout.write(json.dumps(sorted(kernels() - called)))
 
