@@ -126,7 +126,9 @@ def _renumbered(memory: Memory, labels: Labels) -> Memory:
 
 def spread(known: Posterior, rows: Rows, n_nodes: int) -> Posterior:
     """Return what is known of some of `n_nodes` nodes, `rows`, beside others that are new."""
-    communities = np.full((n_nodes, known.communities.shape[1]), NOBODY, np.int32)
-    shares = np.zeros(communities.shape, np.float32)
-    communities[rows], shares[rows] = known.communities, known.shares
-    return known._replace(communities=communities, shares=shares)
+    n_kept = known.communities.shape[1]
+    communities = np.append(known.communities, np.full((1, n_kept), NOBODY, np.int32), axis=0)
+    shares = np.append(known.shares, np.zeros((1, n_kept), np.float32), axis=0)
+    at = np.full(n_nodes, len(rows))  # the last row, for nodes that are new
+    at[rows] = np.arange(len(rows))
+    return known._replace(communities=communities.take(at, axis=0), shares=shares.take(at, axis=0))

@@ -160,6 +160,6 @@ def moved(graph: csr_array, rows: NDArray[np.int64], n_nodes: int) -> csr_array:
         return graph
     indptr = np.zeros(n_nodes + 1, graph.indptr.dtype)
     indptr[rows + 1] = np.diff(graph.indptr)
-    indices = rows.astype(graph.indices.dtype)[graph.indices]
-    indptr = np.cumsum(indptr, dtype=indptr.dtype)
+    indices = rows.astype(graph.indices.dtype).take(graph.indices)
+    np.cumsum(indptr, out=indptr)
     return csr_array((graph.data, indices, indptr), shape=(n_nodes, n_nodes))

@@ -335,22 +335,18 @@ def _tidy(names: Labels, shares: Shares, first: int) -> None:
         for place in range(names.shape[1]):
             name, share = names[row, place], shares[row, place]
             names[row, place], shares[row, place] = NOBODY, 0.0
-            if name >= 0:
-                n_used += _added(names[row], shares[row], n_used, name, share)
+            if name < 0:
+                continue
+            at = 0
+            while at < n_used and names[row, at] != name:
+                at += 1
+            if at == n_used:
+                names[row, at], shares[row, at] = name, np.float32(0.0)
+                n_used += 1
+            shares[row, at] += share
         for place in range(first + 1, n_used):
             name, share, at = names[row, place], shares[row, place], place
             while at > first and shares[row, at - 1] < share:
                 names[row, at], shares[row, at] = names[row, at - 1], shares[row, at - 1]
                 at -= 1
             names[row, at], shares[row, at] = name, share
-
-
-@compiled(inline="always")
-def _added(names: Labels, shares: Shares, n_used: int, name: int, share: float) -> int:
-    """Add a belief to the first n_used ones; returns 1 if it is about another community, else 0."""
-    for place in range(n_used):
-        if names[place] == name:
-            shares[place] += share
-            return 0
-    names[n_used], shares[n_used] = name, share
-    return 1

@@ -32,7 +32,7 @@ from stream_icd.bp.planted_partition.sweep import (
 )
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import LARGE, in_threads
-from stream_icd.graphs.prefetch import prefetch
+from stream_icd.graphs.prefetch import FAR, prefetch
 
 SETTLED = 5e-3
 """Sweeps end when less than this fraction of the nodes changes its most probable community."""
@@ -214,12 +214,12 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
     free = graph.indptr[:-1].copy()
     opposite = np.empty(len(graph.indices), np.int32)
     for node in range(len(free)):
-        if node + 4 < len(free):
-            for column in graph.indices[graph.indptr[node + 4] : graph.indptr[node + 5]]:
-                prefetch(free, column)
-                prefetch(graph.indptr, column)
-            for column in graph.indices[graph.indptr[node + 2] : graph.indptr[node + 3]]:
-                prefetch(graph.indices, free[column])
+        if len(free) >= FAR and node + 4 < len(free):
+            for entry in range(graph.indptr[node + 4], graph.indptr[node + 5]):
+                prefetch(free, graph.indices[entry])
+                prefetch(graph.indptr, graph.indices[entry])
+            for entry in range(graph.indptr[node + 2], graph.indptr[node + 3]):
+                prefetch(graph.indices, free[graph.indices[entry]])
         for entry in range(graph.indptr[node], graph.indptr[node + 1]):
             column = graph.indices[entry]
             place = free[column]
