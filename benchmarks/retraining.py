@@ -50,7 +50,7 @@ from benchmarks.shared.streams.retraining_laws import (
 )
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.icd.presets import default_recipe
+from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model, initial_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.retraining.choose_windows import Sizes
@@ -216,8 +216,8 @@ def _two_laws(number: int, *, shift: bool) -> tuple[str, str]:
 def _known_model(kept: Kept, name: str, windows: Windows, *, by_labels: bool = False) -> Model:
     """The model learned from windows; it is learned once."""
     learned = kept.of(name, lambda: asdict(learned_model(windows, by_labels=by_labels).bp))
-    recipe = default_recipe("first")
-    return Model(recipe, initial_model(recipe).weights, BpParameters(**learned))
+    recipe = Recipe(name="first")
+    return initial_model(recipe, BpParameters(**learned))
 
 
 def _gain(step: Step, law: str, seed: int) -> Figures:

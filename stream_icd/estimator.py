@@ -45,7 +45,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             propagation. "icd" is the method of the paper: it trains the recipe's encoder (needs
             the extra `train`) and clusters the embedding with K-means. With "bp" the encoder
             stays untrained, so `embed` returns an orthogonal projection of the features.
-        recipe: how to train, or the name of one of the paper's data sets (`PRESETS`).
+        recipe: how to train, or the name of one of the paper's data sets (`PRESETS`); "icd" needs
+            one that trains an encoder.
         seed: seed of every random choice; replaces that of the recipe.
         threads: number of cores to use. One graph below 50,000 nodes takes one core with bp.
         device: device to train the encoder on, "cpu" or "cuda".
@@ -76,7 +77,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         method: Method = "bp",
-        recipe: Recipe | str = "Enron",
+        recipe: Recipe | str = Recipe(name="model"),
         seed: int = 0,
         threads: int = 2,
         device: Literal["cpu", "cuda"] = "cpu",
@@ -116,8 +117,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             self.model_, self.history_ = self._train(known, recipe)
             return self
         self.learned_ = fit_parameters(known, self.seed, self.threads)
-        weights = initial_model(recipe).weights
-        self.model_ = Model(recipe, weights, self.learned_.parameters)
+        self.model_ = initial_model(recipe, self.learned_.parameters)
         return self
 
     def predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:

@@ -60,6 +60,6 @@ class Model:
     bp: BpParameters = field(default_factory=BpParameters)
 
 
-def initial_model(recipe: Recipe) -> Model:
-    """The untrained model: the control for every trained one."""
-    return Model(recipe, initial_weights(recipe))
+def initial_model(recipe: Recipe, bp: BpParameters = BpParameters()) -> Model:
+    """A model with an untrained encoder: all that bp needs, and the control of trained ones."""
+    return Model(recipe, initial_weights(recipe), bp)

@@ -152,8 +152,8 @@ class Train:
 def _recipe(
     uri: str | None, encoder: str | None, variant: Literal["ICD-M", "ICD-C"], name: str
 ) -> Recipe:
-    from stream_icd.icd.presets import default_recipe, preset
-    from stream_icd.icd.recipe import recipe_from_toml
+    from stream_icd.icd.presets import preset
+    from stream_icd.icd.recipe import Recipe, recipe_from_toml
     from stream_icd.store.store import open_store
 
     if uri is not None and encoder is not None:
@@ -161,7 +161,7 @@ def _recipe(
     if encoder is not None:
         return preset(encoder, variant)
     if uri is None:
-        return default_recipe(name)
+        return Recipe(name=name, split=(0.0, 0.8, 0.2))
     file = open_store(uri)
     folder = file.above()
     if not folder.exists(file.name):
@@ -175,7 +175,7 @@ def _recipe(
 
 def _scheduled(recipe: Recipe, epochs: int | None, samples: int | None) -> Recipe:
     changes = {k: v for k, v in {"epochs": epochs, "samples": samples}.items() if v is not None}
-    if changes and not recipe.schedule.epochs:
+    if changes and not recipe.trains_encoder:
         raise BadSettings(
             f"--{next(iter(changes))} applies to the training of the encoder: give --encoder too"
         )

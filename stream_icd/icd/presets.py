@@ -82,27 +82,6 @@ PRESETS = tuple(_DATA_SETS)
 """Names of the paper's data sets, each with a recipe for ICD-M and one for ICD-C."""
 
 
-def default_recipe(name: str) -> Recipe:
-    """The recipe of a model for the method bp, whose encoder stays untrained.
-
-    The encoder is the best one on validation graphs of each kind (docs/measured/icd.md); its
-    weights come from the seed. The model learns from four fifths of the graphs; the last fifth
-    tests it.
-    """
-    return preset("Enron").changed(
-        name=name,
-        encoder={
-            "kind": "hops",
-            "widths": (4096, 512),
-            "initialisation": "hadamard",
-            "smoothing": 0,
-        },
-        discriminator_widths=(512, 128, 64, 16, 1),
-        schedule={"epochs": 0, "samples": 1},
-        split=(0.0, 0.8, 0.2),
-    )
-
-
 def preset(data_set: str, variant: Variant = "ICD-M") -> Recipe:
     """The recipe for one of the paper's data sets.
 

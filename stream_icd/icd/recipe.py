@@ -77,6 +77,11 @@ class EncoderSettings(_Settings):
         return self.widths[0]
 
 
+UNTRAINED = EncoderSettings(kind="hops", widths=(4096, 512), initialisation="hadamard")
+"""The encoder of a recipe that names none: on validation graphs of each kind the best one that is
+not trained (docs/measured/icd.md)."""
+
+
 class LossSettings(_Settings):
     """The losses that training minimises (paper, section 4.3).
 
@@ -125,11 +130,14 @@ class ScheduleSettings(_Settings):
 class Recipe(_Settings):
     """How to train a model.
 
+    A model for bp needs a name only. A discriminator trains the encoder; without one, the encoder
+    stays as its seed makes it, and `losses`, `optimiser` and `schedule` are not used.
+
     Attributes:
         name: what the model is for, such as "GN-0.3".
         variant: which X the features and the losses use.
         encoder, losses, optimiser, schedule: see each class.
-        discriminator_widths: D's, from the embedding's width down to 1.
+        discriminator_widths: D's, from the embedding's width down to 1; None: no discriminator.
         clustering: K-means: "fast", or "scikit-learn" (n_init=10, float64) as the scripts do.
         seed: seed of every random choice.
         split: fractions of the graphs for training, validation and test, in order.
@@ -142,8 +150,8 @@ class Recipe(_Settings):
 
     name: Annotated[str, Field(min_length=1)]
     variant: Variant = "ICD-M"
-    encoder: EncoderSettings
-    discriminator_widths: Widths
+    encoder: EncoderSettings = UNTRAINED
+    discriminator_widths: Widths | None = None
     losses: LossSettings = LossSettings()
     optimiser: OptimiserSettings = OptimiserSettings()
     schedule: ScheduleSettings = ScheduleSettings()
@@ -155,18 +163,22 @@ class Recipe(_Settings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.discriminator_widths[0] != self.encoder.widths[-1]:
+        first, *_, last = self.discriminator_widths or (self.encoder.widths[-1], 1)
+        if first != self.encoder.widths[-1]:
             raise BadSettings(
-                f"the discriminator reads {self.discriminator_widths[0]} columns, but the "
-                f"encoder writes {self.encoder.widths[-1]}: make both equal"
+                f"the discriminator reads {first} columns, but the encoder writes "
+                f"{self.encoder.widths[-1]}: make both equal"
             )
-        if self.discriminator_widths[-1] != 1:
-            raise BadSettings(
-                f"the discriminator's last width is {self.discriminator_widths[-1]}; it must be 1"
-            )
+        if last != 1:
+            raise BadSettings(f"the discriminator's last width is {last}; it must be 1")
         if min(self.split) < 0 or abs(sum(self.split) - 1) > 1e-9:
             raise BadSettings(f"split {self.split} must be fractions that add up to 1")
         return self
+
+    @property
+    def trains_encoder(self) -> bool:
+        """Whether there is anything to train but bp's parameters."""
+        return self.discriminator_widths is not None and self.schedule.epochs > 0
 
     def changed(self, **changes: Any) -> Recipe:
         """This recipe with other values; for a group, give a dict of its changes.
@@ -181,9 +193,18 @@ class Recipe(_Settings):
         return Recipe.model_validate(values)
 
 
+def recipe_values(recipe: Recipe) -> dict[str, Any]:
+    """The values of a recipe as its file has them, without None.
+
+    Without a discriminator, only those that are not the defaults: a default never changes.
+    """
+    short = recipe.discriminator_widths is None
+    return recipe.model_dump(mode="json", exclude_none=True, exclude_defaults=short)
+
+
 def recipe_to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML, with defaults written out; None values are omitted."""
-    return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+    """The recipe as TOML; see `recipe_values`."""
+    return tomli_w.dumps(recipe_values(recipe))
 
 
 def recipe_digest(recipe: Recipe) -> str:

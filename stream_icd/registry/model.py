@@ -27,16 +27,16 @@ from stream_icd.errors import (
 )
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import encoder
-from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.recipe import Recipe, recipe_values
 from stream_icd.icd.scripts import deviations
 from stream_icd.lineage import Lineage
 from stream_icd.model import Model, can_be_made_again, digest, initial_weights
 from stream_icd.registry.json_file import read_json, to_json
 from stream_icd.store.store import Store, open_store
 
-STORED, SEEDED = 1, 2
-"""Versions of the layout on disk: weights in a file, or from the recipe's seed. A reader rejects
-later versions."""
+STORED, SEEDED, SHORT = 1, 2, 3
+"""Versions of the layout on disk: weights in a file; from the recipe's seed; the same, and the
+recipe leaves out defaults. A reader rejects later versions."""
 
 MOST_RECIPE_BYTES = 2**20
 MOST_WEIGHTS = 2**28
@@ -85,13 +85,15 @@ def pack(model: Model) -> PackedModel:
     """Return the files of a model; weights that the recipe's seed reproduces need none."""
     files, head = {}, dict[str, Any]()
     if can_be_made_again(model.recipe, model.weights):
-        head |= {"format": SEEDED, "weights": "seed", "sha256": digest(model.weights)}
+        layout = SHORT if model.recipe.discriminator_widths is None else SEEDED
+        head |= {"format": layout, "weights": "seed", "sha256": digest(model.weights)}
     else:
         weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
         head |= {"format": STORED, "sha256": hashlib.sha256(weights).hexdigest()}
         files[WEIGHTS_FILE] = weights
-    head["recipe"] = model.recipe.model_dump(mode="json", exclude_none=True)
-    head["deviations"] = deviations(model.recipe)  # from the paper, with their origin, for readers
+    head["recipe"] = recipe_values(model.recipe)
+    if model.recipe.discriminator_widths is not None:
+        head["deviations"] = deviations(model.recipe)  # from the paper, and why: for readers
     head["bp"] = {name: v for name, v in asdict(model.bp).items() if v not in (None, False)}
     files[RECIPE_FILE] = tomli_w.dumps(head).encode()
     return PackedModel(_version(model.recipe, files[RECIPE_FILE]), files)
@@ -162,9 +164,9 @@ def _head(store: Store, content: bytes) -> dict[str, Any]:
         head["bp"] = head.pop("refined")
     if not isinstance(version, int) or not {"sha256", "recipe", "bp"} <= head.keys():
         raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
-    if version > SEEDED:
+    if version > SHORT:
         raise ModelTooNew(
-            f"{path} has format {version} and this version reads up to {SEEDED}; upgrade stream-icd"
+            f"{path} has format {version} and this version reads up to {SHORT}; upgrade stream-icd"
         )
     return head
 
@@ -209,7 +211,7 @@ def _read_weights(store: Store, head: dict[str, Any], recipe: Recipe) -> Weights
             f"{store.place}/{RECIPE_FILE}: widths {recipe.encoder.widths} make {n_weights} "
             f"weights; at most {MOST_WEIGHTS} are read"
         )
-    if head["format"] == SEEDED:
+    if head["format"] != STORED:
         return _made_by_seed(f"{store.place}/{RECIPE_FILE}", head, recipe)
     path = f"{store.place}/{WEIGHTS_FILE}"
     content = _read(store, WEIGHTS_FILE, 4 * n_weights + MOST_RECIPE_BYTES)  # its header is small
@@ -230,7 +232,7 @@ def _read_weights(store: Store, head: dict[str, Any], recipe: Recipe) -> Weights
 def _made_by_seed(path: str, head: dict[str, Any], recipe: Recipe) -> Weights:
     source = head.get("weights")
     if source != "seed":
-        raise ModelDamaged(f'{path}: weights = {source!r}; of format {SEEDED} it must be "seed"')
+        raise ModelDamaged(f'{path}: weights = {source!r}; in this format it must be "seed"')
     weights = initial_weights(recipe)
     found = digest(weights)
     if found != head["sha256"]:

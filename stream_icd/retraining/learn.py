@@ -10,7 +10,6 @@ from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.presets import default_recipe
 from stream_icd.icd.recipe import Recipe, recipe_digest
 from stream_icd.model import Model, initial_model
 from stream_icd.retraining.lesson import Lesson
@@ -83,17 +82,16 @@ def learn(
     used = complete if by_labels else list(lessons)
     graphs = [one.graph(by_labels=by_labels) for one in used]
     fit = fit_parameters(graphs, seed, threads)
-    recipe = default_recipe(name) if encoder is None else encoder.recipe
-    recipe = recipe.changed(name=name, seed=seed, data=data)
-    if encoder is None:
-        weights = initial_model(recipe).weights
-    else:
+    model = initial_model(Recipe(name=name, seed=seed, data=data), fit.parameters)
+    if encoder is not None:
+        recipe = encoder.recipe.changed(name=name, seed=seed, data=data)
         linked = [graph for graph in graphs if graph.adjacency.nnz]
         weights = trained_encoder(linked, recipe, encoder.checkpoints, threads)
+        model = Model(recipe, weights, fit.parameters)
     windows = tuple(
         LearnedFrom(one.snapshot.id, "labels" if by_labels else "edges", one.known) for one in used
     )
-    return Learned(Model(recipe, weights, fit.parameters), windows)
+    return Learned(model, windows)
 
 
 def trained_encoder(

@@ -83,7 +83,7 @@ def train_model(
     """Learn from the first graphs and test on the last ones, by the recipe's split.
 
     bp's parameters are learned from labels or, without labels, from the edges alone. The encoder
-    is trained if the recipe has epochs; unlabelled graphs then get pseudo-labels, the communities
+    is trained if the recipe says so; unlabelled graphs then get pseudo-labels, the communities
     that maximise modularity. If some graphs have labels, only those are used, unless the recipe is
     for graphs of every kind.
 
@@ -103,7 +103,7 @@ def train_model(
     untrained = initial_model(recipe)
     best, last = untrained, untrained
     history: History = ()
-    if recipe.schedule.epochs:
+    if recipe.trains_encoder:
         with needs_extra("train", "torch"):
             from stream_icd.training.icd.train_encoder import train
         training = train(
@@ -161,7 +161,7 @@ def _split(
     """Split by the recipe; without encoder training, the test set may be empty for few graphs."""
     if not graphs:
         raise BadSettings(f"no graphs to learn from: {recipe.data or 'none were given'}")
-    if recipe.schedule.epochs or len(graphs) > 2:
+    if recipe.trains_encoder or len(graphs) > 2:
         return split_in_order(graphs, recipe.split)
     return (), graphs, ()
 

@@ -41,7 +41,7 @@ def planted() -> PlantedGraph:
 @cache
 def model(parameters: str) -> Model:
     recipe = Recipe(name="toy", encoder={"widths": (64, 32)}, discriminator_widths=(32, 1))
-    return Model(recipe, initial_model(recipe).weights, PARAMETERS[parameters])
+    return initial_model(recipe, PARAMETERS[parameters])
 
 
 def weighted(weights: Floats) -> csr_array:

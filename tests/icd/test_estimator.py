@@ -243,6 +243,12 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD(recipe="no such data set").fit([history[0].adjacency])
 
 
+def test_icd_names_the_recipes_that_train_an_encoder(history: list[LabelledGraph]) -> None:
+    needs_torch("icd")
+    with pytest.raises(BadSettings, match=r"'model' trains no encoder.*GN-0\.3"):
+        ICD("icd").fit([graph.adjacency for graph in history])
+
+
 @pytest.fixture(scope="module")
 def drifting() -> list[PlantedGraph]:
     """Windows of which each alone shows little."""

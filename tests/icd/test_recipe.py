@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Any
 
 import pytest
@@ -28,6 +29,36 @@ def test_presets_are_the_papers_table() -> None:
     assert (recipe.schedule.repeats, recipe.schedule.samples) == (2, 1000)
     assert recipe.optimiser.learning_rate == 5e-5
     assert recipe.schedule.epochs == 100
+
+
+def test_a_recipe_needs_no_encoder_of_its_own() -> None:
+    recipe = Recipe(name="mine", split=(0.0, 0.8, 0.2))
+    assert tomllib.loads(recipe_to_toml(recipe)) == {"name": "mine", "split": [0.0, 0.8, 0.2]}
+    assert recipe_from_toml(recipe_to_toml(recipe).encode()) == recipe
+    assert not recipe.trains_encoder
+
+
+def test_what_a_file_leaves_out_never_changes() -> None:
+    recipe = recipe_from_toml(b'name = "mine"')
+    assert recipe.encoder.model_dump() == {
+        "kind": "hops",
+        "widths": (4096, 512),
+        "initialisation": "hadamard",
+        "normalise_rows": True,
+        "smoothing": 0,
+        "coarsening_exponent": -0.5,
+    }
+    assert (recipe.variant, recipe.clustering, recipe.seed) == ("ICD-M", "fast", 0)
+    assert (recipe.split, recipe.every_kind, recipe.data) == ((0.8, 0.1, 0.1), False, "")
+    encoder_alone = recipe_from_toml(b'name = "mine"\nencoder.widths = [8, 4]').encoder
+    assert encoder_alone.model_dump() == {
+        "kind": "gcn",
+        "widths": (8, 4),
+        "initialisation": "orthogonal",
+        "normalise_rows": True,
+        "smoothing": 0,
+        "coarsening_exponent": -0.5,
+    }
 
 
 def test_an_unknown_preset_is_told_which_there_are() -> None:
@@ -70,7 +101,7 @@ def test_a_recipe_never_changes(recipe: Recipe) -> None:
     "content",
     [
         b"name = ",
-        b'name = "toy"',
+        b"seed = 1",
         b"",
         b"name = '\xff'",
         b"a = " + 5000 * b"[",

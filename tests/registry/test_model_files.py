@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from safetensors.numpy import save
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection.detect import detect
+from stream_icd.detection.detect import Method, detect
 from stream_icd.errors import (
     BadSettings,
     ModelDamaged,
@@ -25,9 +26,10 @@ from stream_icd.errors import (
     ModelTooNew,
 )
 from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
+from stream_icd.icd.recipe import UNTRAINED, Recipe
+from stream_icd.model import initial_model
 from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, load_model, save_model
+from stream_icd.synthetic.lfr import generate_lfr
 
 BP = BpParameters(resolution=2.5, mixing=0.3)
 
@@ -35,7 +37,7 @@ BP = BpParameters(resolution=2.5, mixing=0.3)
 @pytest.fixture
 def saved(recipe: Recipe, tmp_path: Path) -> Path:
     folder = tmp_path / "toy"
-    save_model(Model(recipe, initial_model(recipe).weights, BP), folder)
+    save_model(initial_model(recipe, BP), folder)
     return folder
 
 
@@ -113,7 +115,7 @@ def edit(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "error", "words"),
     [
-        ("format = 1", "format = 3", ModelTooNew, "upgrade"),
+        ("format = 1", "format = 4", ModelTooNew, "upgrade"),
         ("format = 1", "format = 2", ModelDamaged, "weights = None"),
         ("format = 1", "", ModelForeign, "stream_icd"),
         ("format = 1", 'format = "one"', ModelForeign, "stream_icd"),
@@ -262,7 +264,7 @@ assert not loaded, loaded
 def seeded(recipe: Recipe, tmp_path: Path) -> Path:
     folder = tmp_path / "seeded"
     made_by_seed = recipe.changed(encoder={"initialisation": "hadamard"})
-    save_model(Model(made_by_seed, initial_model(made_by_seed).weights, BP), folder)
+    save_model(initial_model(made_by_seed, BP), folder)
     return folder
 
 
@@ -274,6 +276,20 @@ def test_weights_that_a_seed_makes_are_not_stored(seeded: Path) -> None:
     assert model.bp == BP
     assert model.weights.keys() == original.weights.keys()
     assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
+
+
+def test_a_model_for_bp_is_one_short_file(tmp_path: Path) -> None:
+    save_model(initial_model(Recipe(name="short"), BP), tmp_path / "short")
+    assert [path.name for path in (tmp_path / "short").iterdir()] == [RECIPE_FILE]
+    head = tomllib.loads((tmp_path / "short" / RECIPE_FILE).read_text())
+    assert head.keys() == {"format", "weights", "sha256", "recipe", "bp"}
+    assert (head["format"], head["recipe"]) == (3, {"name": "short"})
+    adjacency = generate_lfr(np.random.default_rng(0), 500, mixing=0.3).adjacency()
+    named = Recipe(name="long", encoder=UNTRAINED, discriminator_widths=(512, 1))
+    models = load_model(tmp_path / "short"), initial_model(named, BP)
+    for method in get_args(Method):
+        labels = [detect(adjacency, model, 9, method=method).communities for model in models]
+        assert np.array_equal(*labels)
 
 
 def test_trained_weights_are_stored_whatever_they_started_from(
@@ -290,7 +306,7 @@ def test_trained_weights_are_stored_whatever_they_started_from(
 @pytest.mark.parametrize(
     ("old", "new", "error", "words"),
     [
-        ("format = 2", "format = 3", ModelTooNew, "upgrade"),
+        ("format = 2", "format = 4", ModelTooNew, "upgrade"),
         ("format = 2", "format = 1", ModelDamaged, "model.safetensors is missing"),
         ('weights = "seed"', 'weights = "seed 2"', ModelDamaged, "seed 2.*must be"),
         ("seed = 0", "seed = 1", ModelDamaged, "seed 1 makes weights of SHA-256"),

@@ -12,7 +12,6 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
-from stream_icd.icd.presets import default_recipe
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model, initial_model
 from stream_icd.quality.agreement import nmi
@@ -30,7 +29,7 @@ LESSONS = [lesson(*window) for window in WINDOWS]
 
 
 def _model(**parameters: float) -> Model:
-    recipe = default_recipe("test")
+    recipe = Recipe(name="test")
     return Model(recipe, {}, BpParameters(**parameters))  # type: ignore[arg-type]
 
 

@@ -18,7 +18,6 @@ from stream_icd.errors import OverBudget, Overloaded, StoreUnwritable
 from stream_icd.execution.usage import Allowance
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
-from stream_icd.icd.presets import default_recipe
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Lineage
 from stream_icd.model import Model, initial_model
@@ -49,9 +48,9 @@ from testbed.lessons import small_windows
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 SIZES = Sizes(newest=2, older=1, prove=4, least=1)
-RECIPE = default_recipe("made-up")
-GOOD = pack(Model(RECIPE, initial_model(RECIPE).weights, BpParameters(mixing=0.5)))
-JOINS_ALL = pack(Model(RECIPE, initial_model(RECIPE).weights, BpParameters(resolution=0.01)))
+RECIPE = Recipe(name="made-up")
+GOOD = pack(initial_model(RECIPE, BpParameters(mixing=0.5)))
+JOINS_ALL = pack(initial_model(RECIPE, BpParameters(resolution=0.01)))
 
 
 @pytest.fixture

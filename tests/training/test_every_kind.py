@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.icd.presets import default_recipe
+from stream_icd.icd.recipe import Recipe
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.registry.model import load_model
 from stream_icd.registry.shipped import open_model
@@ -26,7 +26,7 @@ def test_a_mixture_takes_its_kinds_in_turns() -> None:
 
 def test_without_labels_a_mixture_is_best_left_to_the_search_of_each_graph(tmp_path: Path) -> None:
     graphs = [LabelledGraph(one.adjacency) for one in training_graphs(MIXTURE)]
-    trained = train_model(graphs, default_recipe("mine").changed(split=(0, 0.8, 0.2)))
+    trained = train_model(graphs, Recipe(name="mine", split=(0.0, 0.8, 0.2)))
     assert trained.fit.learned_from == "default"
     assert trained.fit.parameters == open_model("default").model.bp
     write_model(trained, tmp_path / "mine")
@@ -34,7 +34,7 @@ def test_without_labels_a_mixture_is_best_left_to_the_search_of_each_graph(tmp_p
 
 
 def test_the_model_of_a_mixture_can_be_read_and_its_card_says_so(tmp_path: Path) -> None:
-    recipe = default_recipe("any").changed(data=MIXTURE, every_kind=True)
+    recipe = Recipe(name="any", split=(0.0, 0.8, 0.2)).changed(data=MIXTURE, every_kind=True)
     trained = train_model(training_graphs(MIXTURE), recipe)
     write_model(trained, tmp_path / "any")
     assert load_model(tmp_path / "any").bp == trained.fit.parameters == BpParameters(search=True)

@@ -13,7 +13,6 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import detect
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.icd.presets import default_recipe
 from stream_icd.icd.recipe import Recipe
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.registry.about import read_about
@@ -32,7 +31,7 @@ SMALL = Recipe(
     losses={"rows": 100},
     data="gn:nodes=200,communities=8,p_in=0.4,graphs=10,seed=3",
 )
-DEFAULT = default_recipe("plain").changed(data=SMALL.data)
+DEFAULT = Recipe(name="plain", split=(0.0, 0.8, 0.2)).changed(data=SMALL.data)
 
 
 @pytest.fixture(scope="module")

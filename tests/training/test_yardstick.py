@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.estimator import ICD
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.icd.presets import default_recipe
+from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Window
 from stream_icd.synthetic.drift import generate_drifting_lfr
@@ -90,7 +90,7 @@ def test_streams_do_not_share_a_memory() -> None:
 
 def test_the_card_answers_with_memory_against_default_on_windows_not_learned_from() -> None:
     graphs = windows(10)
-    trained = train_model(graphs, default_recipe("mine"), threads=1)
+    trained = train_model(graphs, Recipe(name="mine", split=(0.0, 0.8, 0.2)), threads=1)
     first = trained.test[0]
     assert (first.name, first.measure) == ("bp with memory", "AMI, %")
     assert (first.control_name, first.n_graphs) == ("default", 2)

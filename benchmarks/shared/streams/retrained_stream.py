@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stream_icd.communities import Labels
 from stream_icd.history.archive import Archive
-from stream_icd.icd.presets import default_recipe
+from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Lineage
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.model import Model, initial_model
@@ -62,8 +62,8 @@ def learned_model(windows: Windows, *, by_labels: bool = False, name: str = "fir
         for snapshot, labels in windows
     ]
     fit = fit_parameters([one.graph(by_labels=by_labels) for one in lessons], 0, 1)
-    recipe = default_recipe(name)
-    return Model(recipe, initial_model(recipe).weights, fit.parameters)
+    recipe = Recipe(name=name)
+    return initial_model(recipe, fit.parameters)
 
 
 def nmi_by_memory(windows: Windows, models: Sequence[Model]) -> list[float]:

@@ -10,9 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stream_icd.errors import BadSettings
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.initialisation import initial_matrix
 from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.presets import PRESETS
 from stream_icd.icd.recipe import OptimiserSettings, Recipe
 from stream_icd.model import initial_model
 from stream_icd.training.icd.losses import adversarial_loss, discriminator_loss
@@ -53,11 +55,19 @@ Parameters = dict[str, Tensor]
 class Adversaries:
     """The encoder G and the discriminator D, which are trained against each other.
 
+    Raises:
+        BadSettings: the recipe has no discriminator.
+
     Attributes:
         generator, discriminator: parameters of G and of D by name, on the device.
     """
 
     def __init__(self, recipe: Recipe, device: str = "cpu") -> None:
+        if recipe.discriminator_widths is None:
+            raise BadSettings(
+                f"the recipe {recipe.name!r} trains no encoder, since it has no "
+                f"discriminator_widths: take one of the paper's, {', '.join(PRESETS)}"
+            )
         rng = np.random.default_rng([recipe.seed, 1])  # G's own is drawn by initial_model
         self._recipe = recipe
         self._encoder = encoder(recipe.encoder.kind)
