@@ -102,7 +102,7 @@ class Communities:
             were still where they were, or a new community one with that it is linked to most. None
             without `moved`.
         memory: what memory contributed; None without memory.
-        horizon: how many windows the evidence is worth that they were found in, 1 or more; None
+        horizon: how many windows the memory is worth that they were found with, 1 or more; None
             without memory.
         predicted_bits: bits per edge that the communities known before saved on the edges of this
             window that are new; None without memory, in a first window, or without such edges.

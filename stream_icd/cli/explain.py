@@ -27,7 +27,7 @@ class Explain(ArchivedGraph):
     """Explain the community of a node, or a community: where it was and is, which edges say so.
 
     In words first: how probable the community of a node is, what moved with it, and how far back
-    the evidence reaches. Then the numbers, with the edges that say most, in bits.
+    the memory reaches. Then the numbers, with the edges that say most, in bits.
 
       stream-icd explain --history history/ --node 701 --at 1999-03-02
 

@@ -76,7 +76,7 @@ class Metrics:
         )
         self.horizon = gauge(
             "stream_icd_horizon_windows",
-            "How many windows the evidence of the graph's last result is worth.",
+            "How many windows the memory of the graph's last result is worth.",
             ("graph",),
         )
         self.predicted_bits = gauge(

@@ -128,10 +128,10 @@ def called_by(names: Mapping[int, str] | None) -> Callable[[int], str]:
 
 
 def how_far_back(reach: datetime, horizon: float) -> str:
-    """Say how far the evidence reaches back, and how many windows it is worth."""
+    """Say how far the memory of edges reaches back, and how many windows it is worth."""
     windows = "window" if horizon == 1 else "windows"
     return (
-        f"The evidence reaches back to {reach:%Y-%m-%d %H:%M}; it is worth {horizon:.3g} {windows}."
+        f"The memory reaches back to {reach:%Y-%m-%d %H:%M}; it is worth {horizon:.3g} {windows}."
     )
 
 
@@ -163,7 +163,7 @@ def explain(
         node: id, also of an integer as text.
         windows: tracked windows, oldest first; the last one is explained.
         snapshots: the graphs of the newest windows, newest first, as many as `window_weights` has.
-        horizon: how many windows the evidence was worth.
+        horizon: how many windows the memory was worth.
 
     Raises:
         BadSettings: there is no window, or no graph.
@@ -173,7 +173,7 @@ def explain(
     newest = windows[-1]
     now = newest.community_of(node)
     before = next((one for one in reversed(windows[:-1]) if _elsewhere(one, node, now)), None)
-    choices, edges = _evidence(node, newest, snapshots, horizon)
+    choices, edges = _choices_and_edges(node, newest, snapshots, horizon)
     companions = _companions(node, before, newest)
     return Explanation(
         node=node,
@@ -195,7 +195,7 @@ def _elsewhere(window: CommunityEvents, node: str, now: int | None) -> bool:
     return community is not None and community != now
 
 
-def _evidence(
+def _choices_and_edges(
     node: str, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
 ) -> tuple[tuple[Choice, ...], tuple[Edge, ...]]:
     ids, labels = np.unique(newest.communities, return_inverse=True)

@@ -207,7 +207,7 @@ def explain_community(
         community: stable id.
         windows: tracked windows, oldest first; the last one is explained.
         snapshots: the graphs of the newest windows, newest first, as many as `window_weights` has.
-        horizon: how many windows the evidence was worth.
+        horizon: how many windows the memory was worth.
         after: the window after the last one.
 
     Raises:

@@ -32,7 +32,7 @@ def find(task: Task) -> Labels | Remembering:
 METHODS = {
     "icd-memory": Method(
         find,
-        "ICD paper, algorithm 4, on evidence of stream_icd.memory",
+        "ICD paper, algorithm 4, with stream_icd.memory",
         k="optional",
         weighted=True,
         remembers=True,

@@ -176,7 +176,7 @@ function notes(columns, stages) {
   const missing = columns.missed.reduce((sum, missed) => sum + missed, 0);
   const known = columns.nmi.filter((one) => one !== null).length;
   const used = stages.filter((_, at) => columns.ms.some((ms) => ms[at] > 0));
-  const back = remembers(columns) ? "Horizon: how many windows the evidence is worth; predicted: bits that the communities before saved on new edges. " : "";
+  const back = remembers(columns) ? "Horizon: how many windows the memory is worth; predicted: bits that the communities before saved on new edges. " : "";
   return `${columns.number.length} windows; evidence for communities: ${count("strong")} strong, ${count("weak")} weak, ${count("none")} none (shaded). `
     + `${back}${missing} missing windows (breaks in the lines). Known communities: ${known} windows. Dashed: another version of the model, a decision about models, or dead letters; hover for the reasons. Stages, from below: ${used.join(", ")}. Scroll to zoom.`;
 }
