@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -23,9 +24,8 @@ HEAVY = (
 REPORT = f"print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
 
 
-def loaded_by(program: str, folder: Path) -> list[str]:
-    """Which heavy libraries are loaded when `program` has ended, in a process of its own."""
-    code = f"import sys\ntry:\n    {program}\nexcept SystemExit:\n    pass\n{REPORT}"
+def in_a_process(code: str, folder: Path) -> str:
+    """The last line that `code` prints, in a process of its own without a broker."""
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it listens, and does not answer
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -40,47 +40,71 @@ def loaded_by(program: str, folder: Path) -> list[str]:
             timeout=60,
             check=True,
         )
-    return done.stdout.splitlines()[-1].removeprefix("loaded:").split()
+    return done.stdout.splitlines()[-1]
 
 
-def command(*arguments: str) -> str:
-    return f"sys.argv[1:] = {list(arguments)}; from stream_icd.cli.main import main; main()"
+def loaded_by(program: str, folder: Path) -> list[str]:
+    """Which heavy libraries are loaded when `program` has ended, in a process of its own."""
+    return in_a_process(f"import sys; {program}\n{REPORT}", folder).removeprefix("loaded:").split()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--help",),
-        ("subscribe", "--help"),
-        ("produce", "--help"),
-        ("produce", "as", "--help"),
-        ("produce", "lfr", "--help"),
-        ("consume", "detect", "--help"),
-        ("consume", "track", "--help"),
-        ("topics", "create", "--help"),
-        # As far as they come without a broker: everything that they need is loaded by then.
-        ("subscribe",),
-        ("subscribe", "--node", "701"),
-        ("consume", "detect"),  # its worker processes load it
-        ("topics", "create"),
-        ("produce", "as", "as19990402.txt"),
-        ("produce", "lfr", "--limit", "1"),
-        ("produce", "gn", "--limit", "1"),
-        ("produce", "events", "rows.csv"),
-        ("produce", "taxi", "rows.csv"),
-        ("produce", "files", "."),
-        ("data", "list"),
-        ("view", "--help"),
-        ("dlq", "list"),
-        ("dlq", "retry", "--all"),
-        ("data", "fetch", "--help"),
-    ],
-    ids=" ".join,
-)
-def test_a_command_starts_without_the_machinery(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "as19990402.txt").write_text("701\t1239\n1239\t7018\n")
-    (tmp_path / "rows.csv").write_text("t,src,dst,taxi,lat,lon\n0,1,2,3,39.9,116.4\n")
-    assert loaded_by(command(*arguments), tmp_path) == []
+COMMANDS = [
+    ("--help",),
+    ("subscribe", "--help"),
+    ("produce", "--help"),
+    ("produce", "as", "--help"),
+    ("produce", "lfr", "--help"),
+    ("consume", "detect", "--help"),
+    ("consume", "track", "--help"),
+    ("topics", "create", "--help"),
+    # As far as they come without a broker: everything that they need is loaded by then.
+    ("subscribe",),
+    ("subscribe", "--node", "701"),
+    ("consume", "detect"),  # its worker processes load it
+    ("topics", "create"),
+    ("produce", "as", "as19990402.txt"),
+    ("produce", "lfr", "--limit", "1"),
+    ("produce", "gn", "--limit", "1"),
+    ("produce", "events", "rows.csv"),
+    ("produce", "taxi", "rows.csv"),
+    ("produce", "files", "."),
+    ("data", "list"),
+    ("view", "--help"),
+    ("dlq", "list"),
+    ("dlq", "retry", "--all"),
+    ("data", "fetch", "--help"),
+]
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What each command loads that those before it have not, one after the other in a process."""
+    folder = tmp_path_factory.mktemp("started")
+    (folder / "as19990402.txt").write_text("701\t1239\n1239\t7018\n")
+    (folder / "rows.csv").write_text("t,src,dst,taxi,lat,lon\n0,1,2,3,39.9,116.4\n")
+    return dict(json.loads(in_a_process(EACH.format(commands=COMMANDS, heavy=HEAVY), folder)))
+
+
+EACH = """
+import json, sys
+from stream_icd.cli.main import main
+loaded, before = {{}}, set()
+for arguments in {commands}:
+    sys.argv[1:] = arguments
+    try:
+        main()
+    except SystemExit:
+        pass
+    now = {{name for name in {heavy} if name in sys.modules}}
+    loaded[" ".join(arguments)] = sorted(now - before)
+    before |= now
+print(json.dumps(loaded))
+"""
+
+
+@pytest.mark.parametrize("name", [" ".join(one) for one in COMMANDS])
+def test_a_command_starts_without_the_machinery(loaded: dict[str, list[str]], name: str) -> None:
+    assert loaded[name] == []
 
 
 @pytest.mark.parametrize(
@@ -119,10 +143,17 @@ def test_pyarrow_brings_no_pandas_into_a_worker_process(tmp_path: Path) -> None:
 
 
 def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:
-    arguments = ["train", "--encoder", "Enron", "--data", "gn:nodes=60,communities=4,graphs=10"]
+    arguments = [
+        "stream-icd",
+        "train",
+        "--encoder",
+        "Enron",
+        "--data",
+        "gn:nodes=60,communities=4,graphs=10",
+    ]
     code = (
         "import sys; sys.modules['torch'] = None  # as if it were not installed\n"
-        f"{command(*arguments)}"
+        f"sys.argv = {arguments}; from stream_icd.cli.main import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120

@@ -127,7 +127,7 @@ def test_a_rollback_before_the_next_batch_drops_the_prepared_model(bench: Bench)
         ("recipe.toml", lambda content: content[:99], ModelDamaged),
         ("recipe.toml", lambda content: content + b"\n", ModelDamaged),
         ("recipe.toml", lambda content: content + bytes(2**21), ModelDamaged),
-        ("recipe.toml", lambda content: b"format = 3" + content[10:], ModelTooNew),
+        ("recipe.toml", lambda content: b"format = 4" + content[10:], ModelTooNew),
         ("recipe.toml", lambda content: content.replace(b"16", b"17"), ModelDamaged),
     ],
     ids=["hash", "truncated", "size", "half", "other hash", "recipe size", "format", "shape"],
