@@ -344,7 +344,7 @@ snapshot | raw KiB | wire KiB | encode ms | decode ms | encode MB/s | decode MB/
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="AS-733, as produce as reads it")
-    parser.add_argument("--days", type=int, default=733)
+    parser.add_argument("--days", type=int, default=300)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--share", type=float, default=1.0, help="of the snapshots at each rate")
     options = parser.parse_args()
