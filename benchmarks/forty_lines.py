@@ -10,8 +10,8 @@ Leiden. Quix Streams needs an older confluent-kafka than our constraints allow, 
 environment of its own, in which `pip install quixstreams igraph pyarrow` has been run; without
 `--quix-python` it is left out.
 
-Writes docs/measured/forty_lines.md; the exit status is 1 when other programs used the machine
-meanwhile: then the old page stays.
+Writes docs/measured/forty_lines.md, in ten minutes; the exit status is 1 when other programs used
+the machine meanwhile: then the old page stays.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
 LFR graphs of mean degree 10 whose communities grow with √N, so K ≈ √N. Every process reads its
 graph in the form that its method works on (CSR, or an edge array for igraph's graph, whose building
 is not timed), warms up on a small graph, and reports the seconds of one run and its peak memory.
-Writes docs/measured/growth.md, unless other programs used too much of the machine meanwhile.
+Writes a section of docs/measured/growth.md, unless other programs used too much of the machine
+meanwhile.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from benchmarks.shared.machine import BY_CPU, Machine
+from benchmarks.shared.pages.sections import write_section
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
-DOCS = Path(__file__).parent.parent / "docs" / "measured"
 MIXING, TEST_SEED, WARM_UP_NODES = 0.4, 9000, 2000
 METHODS = ("bp", "bp, K given", "igraph Leiden")
 
@@ -38,7 +39,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[5_000, 50_000, 500_000])
     parser.add_argument("--rounds", type=int, default=3, help="processes a method and graph")
-    parser.add_argument("--docs", type=Path, default=DOCS, help="folder to write to")
     parser.add_argument("--one", nargs=2, metavar=("METHOD", "FOLDER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -48,9 +48,7 @@ def main() -> None:
     for size in options.sizes:
         rows += [{"nodes": size, **row} for row in measure_size(size, options.rounds)]
         print(*rows[-len(METHODS) :], sep="\n", flush=True)
-    page = _page(rows, machine.stamp())
-    options.docs.mkdir(exist_ok=True)
-    (options.docs / "growth.md").write_text(page)
+    write_section("measured/growth.md", "growth.py", _section(rows, machine.stamp()))
 
 
 def planted(n_nodes: int) -> PlantedGraph:
@@ -134,10 +132,8 @@ def _leiden(folder: Path, _method: str) -> tuple[float, np.ndarray]:
     return process_time() - start, np.array(found.membership)
 
 
-def _page(rows: list[dict[str, float | str]], stamp: str) -> str:
+def _section(rows: list[dict[str, float | str]], stamp: str) -> str:
     lines = [
-        "# Time and memory by graph size",
-        "",
         "For those with large graphs: how the time and memory of detection grow with the number "
         "of nodes.",
         "",

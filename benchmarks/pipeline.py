@@ -7,8 +7,9 @@ of Apache Kafka, and of the embedded broker, and a detector works them off, with
 in turns with bare detection of the same snapshots. Then snapshots come at a fixed rate: from
 sending one until a reader of committed records has its communities, and in which stages that time
 passes. Then without a broker: what a worker process and the codec cost. Writes
-docs/measured/pipeline.md; the exit status is 1 when the pipe adds more than 3 ms to detection on
-Apache Kafka, or when other programs used the machine meanwhile: then the old page stays.
+docs/measured/pipeline.md, in ten minutes; the exit status is 1 when the pipe adds more than 3 ms to
+detection on Apache Kafka, or when other programs used the machine meanwhile: then the old page
+stays.
 """
 
 from __future__ import annotations
