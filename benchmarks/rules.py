@@ -22,10 +22,14 @@ from benchmarks.shared.commit import measured_at
 from benchmarks.shared.pages.rule_table import compare_rules, cost_table
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.tracking_memory import SETTLED, Stream, summed, tracked, with_memory
+from stream_icd.bp.dynamic.persistence import broken
+from stream_icd.bp.planted_partition.belief_propagation import OVERCONFIDENCE
+from stream_icd.bp.planted_partition.sweep import MOST_TRUST
 from stream_icd.memory.detect import Remembered, detect_remembering
 from testbed.planted_events import score_late
 
 POSTERIOR, DETECT = "stream_icd.bp.dynamic.posterior", "stream_icd.memory.detect"
+BELIEFS = "stream_icd.bp.planted_partition.belief_propagation"
 
 RULES: dict[str, dict[str, Any]] = {
     "merging": {
@@ -37,12 +41,13 @@ RULES: dict[str, dict[str, Any]] = {
     "births of known nodes": {
         f"{POSTERIOR}._are_strangers": lambda _graph, likeliest, _: likeliest < 0
     },
-    "a graph breaks": {f"{DETECT}.has_broken": lambda *_: False},
+    "a graph breaks": {f"{DETECT}.broken": lambda *given: (False, broken(*given)[1])},
     "a community breaks": {
-        f"{DETECT}.broken_communities": lambda _graph, _labels, n, _: np.zeros(n, bool)
+        f"{DETECT}.broken": lambda *given: (broken(*given)[0], np.zeros(given[2], bool))
     },
-    "fading over gaps": {f"{DETECT}.missed_windows": lambda *_: 0},
-    "searches": {f"{DETECT}.NEAR": float("inf")},
+    "searches": {f"{DETECT}.STRONG_BITS": float("inf")},
+    "the exponent of η": {f"{BELIEFS}.trusted": lambda stay: min(stay, MOST_TRUST)},
+    "the limit of η": {f"{BELIEFS}.trusted": lambda stay: stay**OVERCONFIDENCE},
 }
 """What stands in for each rule, by what it replaces."""
 

@@ -38,7 +38,7 @@ STEPS = {
     "broken": Step(
         (2, 1),
         "nothing in common, or damaged?",
-        "persistence.has_broken\ndamage.is_damaged",
+        "persistence.broken\ndamage.is_damaged",
         JUDGED,
     ),
     "judged": Step(

@@ -22,20 +22,14 @@ from stream_icd.bp.description_length.partition import finest, measured
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.null_model import rewired
-from stream_icd.bp.planted_partition.likelihood import modularity_of
+from stream_icd.bp.planted_partition.likelihood import STRONG_BITS, modularity_of
 from stream_icd.communities import EvidenceStrength
 from stream_icd.graphs.linked import among, linked_nodes
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.labels import Communities, compact
 
-STRONG_BITS = 10.0
-"""Total bits saved for strong evidence: odds of a thousand to one."""
-
 FEW_EDGES = 200
 """Maximum number of edges of a small graph; the comparison takes 5 to 10 ms."""
-
-ITERATIONS = 3
-"""Iterations of modularity on each random graph."""
 
 REWIRINGS = 19
 """Number of random graphs to compare a small graph with."""
@@ -96,8 +90,7 @@ def _is_above_chance(graph: LevelGraph, labels: Labels, seed: int) -> bool:
     by_chance = []
     for _ in range(REWIRINGS):
         random = rewired(graph, rng)
-        found = maximise_modularity(random, 1.0, rng, iterations=ITERATIONS)
-        by_chance.append(modularity_of(random, found))
+        by_chance.append(modularity_of(random, maximise_modularity(random, 1.0, rng)))
     spread = np.std(by_chance, ddof=1)
     threshold = np.mean(by_chance) + DEVIATIONS * spread
     return bool(modularity_of(graph, labels) > threshold)

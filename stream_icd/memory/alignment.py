@@ -100,17 +100,6 @@ def without(memory: Memory, ended: NDArray[np.bool_]) -> Memory:
     )
 
 
-def faded(memory: Memory, kept: float) -> Memory:
-    """Return the memory with beliefs that count less, by a factor in 0..1."""
-    if kept == 1:
-        return memory
-
-    def fade(one: Hypothesis) -> Hypothesis:
-        return replace(one, known=one.known._replace(shares=one.known.shares * np.float32(kept)))
-
-    return _changed(memory, fade)
-
-
 def _changed(memory: Memory, change: Callable[[Hypothesis], Hypothesis]) -> Memory:
     trial = memory.trial and replace(memory.trial, hypothesis=change(memory.trial.hypothesis))
     return replace(memory, present=change(memory.present), trial=trial)

@@ -4,7 +4,7 @@ A pure function from a window and the memory before it to communities and the me
 `docs/stream_memory.md` says what happens in each case:
 
 - *The first window, or one unrelated to the past*: detected alone; all ids are new.
-- *A gap*: each missing window multiplies the weight of beliefs by η. Evidence fades by window seen.
+- *A gap*: evidence and beliefs fade by window seen, so that missing windows change nothing.
 - *Absent nodes*: known while they have evidence, and then until their beliefs, which fade with a
   factor η for each window, add up to less than `FORGOTTEN`.
 - *A window that is not after the last one*: detected with the present memory, which stays as it is.
@@ -26,8 +26,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import n_distinct
 from stream_icd.bp.description_length.partition import finest, measured
-from stream_icd.bp.description_length.search import NEAR
-from stream_icd.bp.dynamic.persistence import broken_communities, has_broken
+from stream_icd.bp.dynamic.persistence import broken
 from stream_icd.bp.dynamic.posterior import (
     NOBODY,
     Ids,
@@ -40,11 +39,12 @@ from stream_icd.bp.dynamic.posterior import (
 )
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.planted_partition.likelihood import STRONG_BITS
 from stream_icd.bp.planted_partition.prequential import nats_saved
 from stream_icd.graphs.in_threads import keep_threads, threads_for
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
-from stream_icd.memory.alignment import Aligned, Rows, aligned, faded, of_nodes, without
+from stream_icd.memory.alignment import Aligned, Rows, aligned, of_nodes, without
 from stream_icd.memory.bounds import cost, credit_after, room_for
 from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.damage import is_first, lacks_most
@@ -65,7 +65,6 @@ from stream_icd.memory.strength import Moved, moved
 from stream_icd.model import Model
 from stream_icd.node_ids import places, widened
 from stream_icd.snapshot import Snapshot, Window
-from stream_icd.tracking.gaps import missed_windows
 
 FORGOTTEN = 0.25
 """An absent node without evidence is forgotten when its beliefs add up to less than this."""
@@ -262,14 +261,12 @@ def _known_before(step: _Step, memory: Memory | None) -> Aligned | None:
         return None
     known = before.memory.present.known
     level = finest_level(comparable(before.window))
-    state = level, known.likeliest, known.n_communities, known.mixing
-    if has_broken(*state):
+    has_broken, ended = broken(level, known.likeliest, known.n_communities, known.mixing)
+    if has_broken:
         return None
-    if not before.memory.present.decay and (ended := broken_communities(*state)).any():
+    if not before.memory.present.decay and ended.any():
         before = replace(before, memory=without(before.memory, ended))
-    stay = kept_a_window(known.stay or step.parameters.stay)
-    fading = stay ** missed_windows(memory.window, step.window)
-    return replace(before, memory=faded(before.memory, fading))
+    return before
 
 
 def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
@@ -336,8 +333,8 @@ def _found(
     """Return the hypothesis after a window, and whether a search found better communities.
 
     Communities that start from the last ones can be far from the best. A search finds them without
-    the past, and takes these if they describe the evidence in fewer bits. With the evidence of a
-    single window, beliefs about the past say more than its bits.
+    the past, and takes these if they save `STRONG_BITS` more. With the evidence of a single window,
+    beliefs about the past say more than its bits.
     """
     total = added(one.evidence, 1.0 if step.lacking else one.decay, before.window)
     level = finest_level(comparable(total, step.parameters.weight_exponent))
@@ -347,7 +344,7 @@ def _found(
         anew = _known(step, total, level, nothing, before.rows, n_communities)
         graph = finest(level)
         bits, bits_anew = (measured(graph, found.likeliest).bits for found in (known, anew))
-        if better := bits_anew < bits - NEAR:
+        if better := graph.n_edges * (bits - bits_anew) > STRONG_BITS:
             anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more
             known = anew._replace(stay=known.stay)
     evidence = one.evidence if step.lacking else kept(total, before.window)

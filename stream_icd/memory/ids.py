@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_icd.bp.dynamic.posterior import NOBODY, Ids, common_nodes, match_labels
+from stream_icd.bp.dynamic.posterior import NOBODY, Ids, majority, match_labels
 from stream_icd.bp.multilevel.level_graph import Labels
 
 
@@ -35,10 +35,6 @@ def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> I
     n_before = len(ids_before)
     sizes = np.bincount(before[before >= 0], minlength=n_before)
     ended = (sizes > 0) & ~np.isin(ids_before, ids)
-    moved = np.append(ended, False)[before]  # [-1] is NOBODY's
-    old, new, counts = common_nodes(before[moved], labels[moved])
-    most = 2 * counts > sizes[old]
-    into = np.full(n_before, NOBODY, np.int64)
-    into[old[most]] = ids[new[most]]
-    found = np.stack([ids_before[ended], into[ended]], axis=1)
+    into = majority(before, labels, n_before)[ended]
+    found = np.stack([ids_before[ended], np.append(ids, NOBODY)[into]], axis=1)
     return found[np.argsort(found[:, 0])]

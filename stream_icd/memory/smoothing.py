@@ -26,7 +26,6 @@ from stream_icd.memory.memory import Memory
 from stream_icd.model import Model
 from stream_icd.node_ids import common_type, places
 from stream_icd.snapshot import Snapshot
-from stream_icd.tracking.gaps import missed_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,10 +85,9 @@ def detect_smoothed(
     whole = [at for at, one in enumerate(forward) if not one.damaged]
     for at, next_at in reversed(list(pairwise(whole))):
         started = clock()
-        snapshot, after = snapshots[at], snapshots[next_at]
+        snapshot = snapshots[at]
         now, then = forward[at].memory.present.known, forward[next_at].memory.present.known
         own = _of_nodes(_about(forward[at].memory), snapshot)
-        gap = missed_windows(snapshot.window, after.window)
         if now.believed and then.believed and then.stay:  # else the future says nothing
             future = _of_nodes(later, snapshot)
             ids, shares = smoothed_beliefs(
@@ -98,15 +96,14 @@ def detect_smoothed(
                 WindowBeliefs(own.ids, own.shares, now.stay),
                 now.mixing,
                 _beliefs_before(befores[at], snapshot, own, now.stay),
-                WindowBeliefs(future.ids, future.shares, then.stay ** (1 + gap)),
+                WindowBeliefs(future.ids, future.shares, then.stay),
                 ks[at],
                 next_id,
                 seed,
             )
             own = replace(own, ids=ids, shares=shares)
             next_id = max(next_id, int(ids.max(initial=NOBODY)) + 1)
-        kept = kept_a_window(now.stay) ** (1 + gap)
-        later = _with_absent(own, later, kept)
+        later = _with_absent(own, later, kept_a_window(now.stay))
         results[at] = _result(forward[at], own, 1000 * (clock() - started))
     last = replace(results[-1].memory, next_id=next_id)
     return [*results[:-1], replace(results[-1], memory=last)]
@@ -148,8 +145,7 @@ def _beliefs_before(
     if memory is None:
         return WindowBeliefs(own.ids, np.zeros_like(own.shares), 0.0)
     past = _of_nodes(_about(memory), snapshot)
-    fading = kept_a_window(stay) ** missed_windows(memory.window, snapshot.window)
-    return WindowBeliefs(past.ids, past.shares * np.float32(fading), stay)
+    return WindowBeliefs(past.ids, past.shares, stay)
 
 
 def _with_absent(own: _About, later: _About, kept: float) -> _About:

@@ -10,7 +10,7 @@ from stream_icd.bp.description_length import agglomeration
 from stream_icd.bp.description_length.partition import finest
 from stream_icd.bp.description_length.splitting import split_communities
 from stream_icd.bp.dynamic.merging import merged_communities
-from stream_icd.bp.dynamic.persistence import broken_communities, has_broken
+from stream_icd.bp.dynamic.persistence import broken
 from stream_icd.bp.dynamic.posterior import (
     NOBODY,
     certain_posterior,
@@ -123,18 +123,19 @@ def test_nodes_that_leave_others_for_each_other_form_a_community() -> None:
 def test_a_graph_continues_while_its_edges_are_more_than_chance() -> None:
     remembered, mixed = labels_of(*[10] * 8), np.arange(80, dtype=np.int32) % 8
     graph = graph_of(*[10] * 8)
-    assert not has_broken(graph, remembered, 8, 0.1)
-    assert has_broken(graph, mixed, 8, 0.1)
+    assert not broken(graph, remembered, 8, 0.1)[0]
+    assert broken(graph, mixed, 8, 0.1)[0]
     some = np.where(np.arange(80) < 20, remembered, mixed).astype(np.int32)  # two are as they were
-    assert not has_broken(graph, some, 8, 0.1)
-    assert broken_communities(graph, some, 8, 0.1).tolist() == [False, False] + [True] * 6
+    has_broken, communities = broken(graph, some, 8, 0.1)
+    assert not has_broken
+    assert communities.tolist() == [False, False] + [True] * 6
 
 
 def test_a_few_edges_or_a_single_community_break_nothing() -> None:
     remembered = labels_of(10, 10)
     links = csr_array(([1.0, 1.0], ([0, 10], [10, 0])), (20, 20))
-    assert not has_broken(finest_level(links), remembered, 2, 0.1)
-    assert not has_broken(graph_of(20), labels_of(20), 1, 0.1)
+    assert not broken(finest_level(links), remembered, 2, 0.1)[0]
+    assert not broken(graph_of(20), labels_of(20), 1, 0.1)[0]
 
 
 @pytest.mark.parametrize("mixing", [0.2, 0.6])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from stream_icd.arrays import n_distinct
 from stream_icd.bp.multilevel.level_graph import (
+    ROUNDING,
     Labels,
     LevelGraph,
     coarsen,
@@ -30,7 +31,6 @@ from stream_icd.bp.multilevel.level_graph import (
 )
 from stream_icd.bp.planted_partition.likelihood import (
     MIXING_RANGE,
-    ROUNDING,
     Floats,
     Groups,
     log_likelihood_ratio,

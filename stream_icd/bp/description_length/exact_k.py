@@ -11,9 +11,6 @@ from stream_icd.bp.multilevel.local_moves import move_nodes
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.planted_partition.likelihood import modularity_of
 
-FINEST = 2.0**12
-"""Maximum resolution, in multiples of the initial one; beyond it, cut into single nodes."""
-
 
 def exactly(
     graph: LevelGraph,
@@ -62,11 +59,12 @@ def _cut(
 ) -> Labels:
     """Cut the communities into at least the requested number of pieces.
 
-    The number of pieces grows no faster than the resolution, so that this can take large steps.
+    The number of pieces grows no faster than the resolution, so that this can take large steps. At
+    γ = 2E, no edge of weight 1 is worth a community of its ends.
     """
     inside = within_groups(graph, labels)
     finer = resolution
-    while finer < FINEST * resolution:
+    while finer < graph.total:
         pieces = maximise_modularity(inside, finer, rng)
         n_pieces = int(pieces.max()) + 1
         if n_pieces >= at_least:

@@ -12,7 +12,6 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_icd.bp.description_length.exact_k import exactly
 from stream_icd.bp.description_length.partition import (
@@ -35,7 +34,6 @@ from stream_icd.bp.multilevel.local_moves import connected_pieces
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.planted_partition.belief_propagation import Marginals, Model, believe
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing
-from stream_icd.graphs.compiled import compiled
 from stream_icd.quality.description_length import partition_code
 
 STEP = 3.0
@@ -43,13 +41,6 @@ STEP = 3.0
 
 COARSER = 2.0
 """Factor between two resolutions, downwards."""
-
-NEAR = 0.01
-"""Bits per edge. The search goes on while it gains more."""
-
-UNSTABLE = 0.3
-"""Beliefs have no description if the last sweep still moves more than this fraction of the nodes:
-they swing between several states."""
 
 
 def least_description(
@@ -121,7 +112,7 @@ def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
     tried = [first]
     if not how.level.n_edges:
         return tried
-    while len(tried) < 2 or tried[-1].bits < tried[-2].bits - NEAR:
+    while len(tried) < 2 or tried[-1].bits < tried[-2].bits:
         tried.append(_finer(how, tried[-1]))
     if len(tried) == 2:
         for _ in range(2):  # further down, trees seem to have communities of nearly all nodes
@@ -152,7 +143,7 @@ def _by_beliefs(how: _Search, tried: list[Partition]) -> list[Partition]:
     believed = [_believed(how, how.level.expanded(start))]
     if best.bits < 0:
         return believed
-    while len(believed) < 2 or believed[-1].bits < believed[-2].bits - NEAR:
+    while len(believed) < 2 or believed[-1].bits < believed[-2].bits:
         number += 1
         if number == len(tried):
             tried = [*tried, _finer(how, tried[-1])]
@@ -185,6 +176,9 @@ def _candidate(level: Coarse, labels: Labels, resolution: float) -> Partition:
 def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Partition:
     """The most probable communities after belief propagation from those of `start`.
 
+    Where the last sweep still moves half of the nodes, beliefs swing between several states, and
+    have no description: the labels are measured instead.
+
     keep_all: nodes whose community lost all its nodes return to it.
     """
     graph, k = how.graph, int(start.labels.max()) + 1
@@ -196,7 +190,7 @@ def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Part
         likeliest = np.where(lost[start.labels], start.labels, likeliest)
     after = _candidate(finest(graph), likeliest, start.resolution)
     bits = after.bits
-    if found.unsettled <= UNSTABLE and bits < inf:
+    if 2 * found.unsettled < 1 and bits < inf:
         bits = bits_of(graph, found, k)
     return after._replace(bits=bits, mixing=found.mixing, believed=True)
 
@@ -213,22 +207,12 @@ def bits_of(graph: LevelGraph, found: Marginals, n_communities: int) -> float:
     so that the last nodes cost nothing: log N! − Σ log n_c! instead of −Σ n_c log n_c / N.
     """
     n_edges = len(graph.indices) / 2
-    sizes, n_linked = _sizes(found.communities, found.shares, graph.indptr, n_communities)
+    linked_shares = found.shares * (np.diff(graph.indptr) > 0)[:, None]
+    sizes, n_linked = (  # of each community: expected numbers of nodes, and of those with edges
+        np.bincount(found.communities.ravel() + 1, shares.ravel(), n_communities + 1)[1:]
+        for shares in (found.shares, linked_shares)
+    )
     kept = n_linked > 0.5
     known = (n_linked[kept] * np.log(sizes[kept] / sizes.sum())).sum()
     nats = partition_code(n_linked[kept]) + known - found.saved
     return float(nats / n_edges / np.log(2))
-
-
-@compiled()
-def _sizes(
-    communities: Labels, shares: NDArray[np.float32], indptr: Labels, n_communities: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The expected number of nodes of each community, and of those with edges, (K,) each."""
-    sizes, n_linked = np.zeros(n_communities), np.zeros(n_communities)
-    for node, row in enumerate(communities):
-        for kept, c in enumerate(row):
-            if c >= 0:
-                sizes[c] += shares[node, kept]
-                n_linked[c] += shares[node, kept] * (indptr[node] < indptr[node + 1])
-    return sizes, n_linked

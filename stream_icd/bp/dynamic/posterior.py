@@ -26,26 +26,19 @@ from stream_icd.bp.multilevel.level_graph import (
     finest_level,
     induced,
     links,
-    members_of,
 )
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import (
+    TOLERANCE,
     Model,
     believe,
     uninformed_prior,
 )
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_beyond_chance
-from stream_icd.bp.planted_partition.sweep import Prior
+from stream_icd.bp.planted_partition.sweep import MOST_TRUST, Prior
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import threads_for
-
-LONGEST_STAY = 0.98
-"""Upper limit of η for nodes without news, so that each is forgotten eventually."""
-
-TOLERANCE = 0.01
-"""A belief that changes by less changes no other one: most of a window's beliefs are right from the
-start. Messages of fewer than one in a hundred would."""
 
 Shares = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -258,32 +251,24 @@ def common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
 
     labels, names: (n,) of each node, negative for none.
     """
-    numbered, known = labels.astype(np.int32), names.astype(np.int32)
-    numbered[known < 0] = NOBODY
-    found: tuple[Ids, Ids, Ids] = _common_nodes(numbered, known)
-    return found
+    both = (labels >= 0) & (names >= 0)
+    n_names = int(names.max(initial=NOBODY)) + 1
+    pairs = labels[both].astype(np.int64) * n_names + names[both]
+    found, counts = np.unique(pairs, return_counts=True)
+    label, name = np.divmod(found, max(n_names, 1))
+    return label, name, counts
 
 
-@compiled()
-def _common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
-    n_labels = labels.max() + 1 if len(labels) else 0
-    members, starts = members_of(labels + 1, n_labels + 1)  # the first group has no label
-    at = np.full(names.max() + 1 if len(names) else 0, -1)  # of the present pair
-    n_pairs, most = 0, len(labels)
-    found = np.empty(most, np.int64), np.empty(most, np.int64), np.zeros(most, np.int64)
-    for label in range(n_labels):
-        first = n_pairs
-        for node in members[starts[label + 1] : starts[label + 2]]:
-            name = names[node]
-            if at[name] < first:
-                at[name], found[1][n_pairs] = n_pairs, name
-                n_pairs += 1
-            found[2][at[name]] += 1
-        order = np.argsort(found[1][first:n_pairs])
-        for part in (found[1], found[2]):
-            part[first:n_pairs] = part[first:n_pairs][order]
-        found[0][first:n_pairs] = label
-    return found[0][:n_pairs], found[1][:n_pairs], found[2][:n_pairs]
+def majority(before: Labels, labels: Labels, n_before: int) -> Labels:
+    """The label of more than half of the nodes of each earlier community, or `NOBODY`.
+
+    before, labels: (n,) of each node, negative for none.
+    """
+    old, new, counts = common_nodes(before, labels)
+    most = 2 * counts > np.bincount(before[before >= 0], minlength=n_before)[old]
+    into = np.full(n_before, NOBODY, np.int32)
+    into[old[most]] = new[most]
+    return into
 
 
 @compiled()
@@ -305,8 +290,8 @@ def _with_idle(graph: LevelGraph, found: Posterior, known: Posterior, kept: floa
 
 
 def kept_a_window(stay: float) -> float:
-    """η for nodes without news of a window."""
-    return min(stay, LONGEST_STAY)
+    """η for nodes without news of a window, so that each is forgotten eventually."""
+    return min(stay, MOST_TRUST)
 
 
 def _tidied(known: Posterior) -> Posterior:

@@ -22,8 +22,8 @@ from stream_icd.bp.dynamic.posterior import (
     Ids,
     Posterior,
     Shares,
-    common_nodes,
     exact_labels,
+    majority,
 )
 from stream_icd.bp.multilevel.level_graph import Labels, finest_level
 from stream_icd.bp.parameters import BpParameters
@@ -132,10 +132,5 @@ def _successors(labels: Labels, remembered: Labels, n_remembered: int) -> Labels
     found = np.ones(n_remembered, np.bool_)
     found[remembered[remembered >= 0]] = False
     found[labels[labels < n_remembered]] = True
-    now = np.where(found, np.arange(n_remembered), NOBODY).astype(np.int32)
-    lost = remembered >= 0
-    lost[lost] = ~found[remembered[lost]]
-    old, new, counts = common_nodes(remembered[lost], labels[lost])
-    most = 2 * counts > np.bincount(remembered[lost], minlength=n_remembered)[old]
-    now[old[most]] = new[most]
-    return now
+    own = np.arange(n_remembered, dtype=np.int32)
+    return np.where(found, own, majority(remembered, labels, n_remembered))

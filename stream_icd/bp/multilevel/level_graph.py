@@ -19,6 +19,9 @@ Labels = NDArray[np.int32]
 MOST_ENTRIES = int(np.iinfo(np.int32).max)
 """Maximum number of adjacency entries, two per edge, with 32-bit row pointers."""
 
+ROUNDING = 1e-9
+"""Smaller differences, of weights relative to all or in nats, come from rounding."""
+
 SHORT_ROW = 64
 """Entries of a row that are sorted one by one: this is fastest for few."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.bp.multilevel.level_graph import (
+    ROUNDING,
     Labels,
     LevelGraph,
     ask_for_groups,
@@ -23,18 +24,9 @@ from stream_icd.graphs.prefetch import FAR, prefetch
 
 Floats = NDArray[np.float64]
 
-SMALLEST_GAIN = 1e-10
-"""A gain below this fraction of an edge of weight 1 counts as a tie."""
-
 PARTS = 32
 """One in this many nodes of a large graph is visited at once. With 4 or 64, communities are the
 same within the spread of seeds; fewer take more visits, more keep threads waiting."""
-
-FEW = 0.05
-"""Fraction of the nodes that wait, from which on they are moved one after the other."""
-
-MOST_ROUNDS = 10
-"""Rounds of moves at once; LFR graphs take 7 or 8."""
 
 DONE, WAITS, VISITED = 0, 1, 2
 """States of nodes moved at once; VISITED: is in the part of the queue that is visited now."""
@@ -71,10 +63,11 @@ def _move_at_once(
 ) -> tuple[int, Labels]:
     """Move nodes in parts of the queue, those of one part all from the same state, in place.
 
-    Each round visits the nodes that wait. Returns the number of moves, and the few nodes that still
-    wait: two nodes that move at once can take each other's place for ever.
+    Each round visits the nodes that wait, as long as they fill a part and become fewer: two nodes
+    that move at once can take each other's place for ever. Returns the number of moves, and the
+    nodes that still wait.
     """
-    n_nodes, n_moves, queue = graph.n_nodes, 0, order
+    n_nodes, n_moves, queue, n_before = graph.n_nodes, 0, order, graph.n_nodes + 1
     at_once = -(-n_nodes // PARTS)
     volumes = summed(graph.strengths, labels, n_nodes)
     targets, states = np.empty(n_nodes, np.int32), np.full(n_nodes, WAITS, np.int8)
@@ -87,7 +80,8 @@ def _move_at_once(
         unused.append(own)
 
     with keep_threads(threads):
-        for _ in range(MOST_ROUNDS):
+        while at_once <= len(queue) < n_before:
+            n_before = len(queue)
             for start in range(0, len(queue), at_once):
                 visited = queue[start : start + at_once]
                 states[visited] = VISITED
@@ -95,8 +89,6 @@ def _move_at_once(
                 in_threads(decide, bounds, threads)
                 n_moves += _apply(graph.strengths, labels, volumes, states, visited, targets)
             queue = order[states[order] == WAITS]
-            if len(queue) <= n_nodes * FEW:
-                break
     return n_moves, queue
 
 
@@ -137,7 +129,7 @@ def _decide(
             n_touched += links[community] == 0.0
             links[community] += weights[entry]
         best = own
-        best_gain = links[own] - penalty * strength * (volumes[own] - strength) + SMALLEST_GAIN
+        best_gain = links[own] - penalty * strength * (volumes[own] - strength) + ROUNDING
         for community in touched[:n_touched]:
             gain = links[community] - penalty * strength * volumes[community]
             links[community] = 0.0
@@ -207,9 +199,7 @@ def _move_in_turn(
             n_touched += totals[community, LINKS] == 0.0
             totals[community, LINKS] += weights[entry]
         best_gain = (
-            totals[own, LINKS]
-            - penalty * strength * (totals[own, VOLUME] - strength)
-            + SMALLEST_GAIN
+            totals[own, LINKS] - penalty * strength * (totals[own, VOLUME] - strength) + ROUNDING
         )
         for rank in range(n_touched):
             community = touched[rank]
@@ -286,7 +276,7 @@ def _join(
                 touched[n_touched] = piece
                 n_touched += totals[piece, LINKS] == 0.0
                 totals[piece, LINKS] += weights[entry]
-        strength, best, best_gain = strengths[node], node, SMALLEST_GAIN
+        strength, best, best_gain = strengths[node], node, ROUNDING
         for rank in range(n_touched):
             piece = touched[rank]
             gain = totals[piece, LINKS] - penalty * strength * totals[piece, VOLUME]

@@ -34,8 +34,9 @@ from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import LARGE, in_threads
 from stream_icd.graphs.prefetch import FAR, prefetch
 
-SETTLED = 5e-3
-"""Sweeps end when less than this fraction of the nodes changes its most probable community."""
+TOLERANCE = 5e-3
+"""Less is no change: of a belief, so that it changes no other one, and of the nodes that change
+their most probable community, so that sweeps end."""
 
 N_BLOCKS = 4
 """Blocks of a large graph: the maximum number of threads of a sweep."""
@@ -128,7 +129,7 @@ def believe(
     weight, is_due = float(graph.strengths[is_linked].sum()), np.zeros(copies * n_nodes, np.bool_)
     is_due[:n_nodes] = is_linked
     visits = Visits(np.zeros(n_nodes), np.zeros(n_nodes), np.zeros(n_nodes), is_due)
-    remembered = _remembered(graph, recalled) if stay > 0 else 0.0
+    remembered = float(recalled.shares[is_linked].sum(dtype=np.float64)) if stay > 0 else 0.0
     stay = stay if remembered else 0.0
 
     def visit(first: int, end: int) -> int:
@@ -150,7 +151,7 @@ def believe(
             mixing = min(max(mixing, MIXING_RANGE[0]), MIXING_RANGE[1])
         if stay > 0 and learn_stay:
             stay = min(float(visits.stayed.sum()) / remembered, 1.0)
-        if number and n_changed <= SETTLED * n_nodes:
+        if number and n_changed <= TOLERANCE * n_nodes:
             break
     return Marginals(beliefs.communities[:n_nodes], beliefs.shares, mixing, stay, saved, unsettled)
 
@@ -178,16 +179,6 @@ def _deliver(
         beliefs.certain[node + n_nodes] = beliefs.certain[node]
         is_due[node] |= is_due[node + n_nodes]
         is_due[node + n_nodes] = False
-
-
-@compiled()
-def _remembered(graph: LevelGraph, recalled: Prior) -> float:
-    """Sum of the remembered shares over all nodes that have edges."""
-    remembered = 0.0
-    for node in range(len(recalled.shares)):
-        if graph.indptr[node] < graph.indptr[node + 1]:
-            remembered += recalled.shares[node].sum()
-    return remembered
 
 
 def _start(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
+from stream_icd.bp.multilevel.level_graph import ROUNDING, Labels, LevelGraph
 from stream_icd.graphs.compiled import compiled
 
 Floats = NDArray[np.float64]
@@ -21,9 +21,8 @@ Floats = NDArray[np.float64]
 MIXING_RANGE = (0.01, 0.99)
 """Limits of the mixing in the likelihood, which needs a value strictly inside 0..1."""
 
-
-ROUNDING = 1e-9
-"""Smaller differences, of weights relative to all or in nats, come from rounding."""
+STRONG_BITS = 10.0
+"""Total bits for strong evidence: odds of a thousand to one."""
 
 
 class Groups(NamedTuple):

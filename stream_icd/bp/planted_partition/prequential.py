@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
-from stream_icd.bp.planted_partition.likelihood import ROUNDING, bounded_mixing, groups_of
+from stream_icd.bp.multilevel.level_graph import ROUNDING, Labels, LevelGraph
+from stream_icd.bp.planted_partition.likelihood import bounded_mixing, groups_of
 
 
 def nats_saved(

@@ -34,17 +34,17 @@ time and change nothing."""
 CERTAIN = 1e-3
 """A node is certain if no message of it could give this probability to all other communities."""
 
-MOST_EVIDENCE = 50.0
-"""Cap on the log odds of one edge, so that heavy weights do not overflow."""
-
 MOST_PULL = 600.0
 """Cap on the absolute log of the prior's factor, so that hubs do not overflow."""
 
 MOST_TRUST = 0.9
-"""Upper limit of the weight of remembered beliefs: with a higher one, moves of nodes are detected
-windows later."""
+"""Upper limit of the weight of remembered beliefs, with news and without: with a higher one, moves
+of nodes are detected windows later."""
 
-LARGE, TINY = 1e200, 1e-300
+LARGE, TINY = 1e100, 1e-300
+"""Products are kept below the first, the factor of one edge too: so neither they nor the product of
+two of them overflow."""
+MOST_LOG_ODDS = log(LARGE)
 
 
 class Prior(NamedTuple):
@@ -184,7 +184,7 @@ def sweep(
                     touched_prior += prior
                 factor = excess[c]
                 if weight != 1.0:
-                    factor = exp(min(weight * log_odds[c], MOST_EVIDENCE)) - 1.0
+                    factor = exp(min(weight * log_odds[c], MOST_LOG_ODDS)) - 1.0
                 factor = 1.0 + factor * (1.0 if is_certain else messages[entry, kept])
                 of_entries[entry - first, kept] = 1.0 / factor
                 strongest = max(strongest, factor)
