@@ -27,23 +27,17 @@ Floats = NDArray[np.float64]
 N_KEPT = 4
 """Communities kept per node. Eight took twice as long and gave no better result."""
 
-LEAST_MESSAGE = 1e-4
-"""A community is not kept if no message of the node could give it this probability: it would take
-time and change nothing."""
-
-CERTAIN = 1e-3
-"""A node is certain if no message of it could give this probability to all other communities."""
-
-MOST_PULL = 600.0
-"""Cap on the absolute log of the prior's factor, so that hubs do not overflow."""
+LEAST_MESSAGE = 1e-3
+"""A community is not kept if no message of the node could give it this probability, and a node is
+certain if none could give it to all other communities: they would take time and change nothing."""
 
 MOST_TRUST = 0.9
 """Upper limit of the weight of remembered beliefs, with news and without: with a higher one, moves
 of nodes are detected windows later."""
 
 LARGE, TINY = 1e100, 1e-300
-"""Products are kept below the first, the factor of one edge too: so neither they nor the product of
-two of them overflow."""
+"""Products are kept below the first, the factors of one edge and of the prior too: so neither they
+nor the product of two of them overflow."""
 MOST_LOG_ODDS = log(LARGE)
 
 
@@ -213,7 +207,7 @@ def sweep(
             continue
         top[:] = -1
         top_products[:] = 0.0
-        certain[node] = others * strongest < CERTAIN * evidence
+        certain[node] = others * strongest < LEAST_MESSAGE * evidence
         if certain[node]:
             top[0], top_products[0] = best, evidence
             for entry in range(first, end):
@@ -310,7 +304,7 @@ def _pull(strength: float, pull: float) -> float:
     """The prior's factor for a node of this strength."""
     if pull == 0.0:
         return 1.0
-    return exp(max(min(strength * pull, MOST_PULL), -MOST_PULL))
+    return exp(max(min(strength * pull, MOST_LOG_ODDS), -MOST_LOG_ODDS))
 
 
 @compiled(error_model="numpy")
