@@ -51,9 +51,16 @@ RULES: dict[str, dict[str, Any]] = {
 }
 """What stands in for each rule, by what it replaces."""
 
-STREAMS = ("high school 2012, days", "LFR μ .6, 1,000 nodes", "LFR μ .6, complete")
+STREAMS = (
+    "high school 2012, days",
+    "brain",
+    "LFR μ .6, 1,000 nodes, 2 %",
+    "LFR μ .6, 5,000 nodes",
+    "LFR μ .7, 5,000 nodes",
+    "LFR μ .6, complete",
+)
 
-EVENTS = (Stream(0.3, 2000), Stream(0.5, 2000))
+EVENTS = (Stream(0.3, 2000), Stream(0.5, 2000), Stream(0.6, 2000))
 """Streams with planted births, deaths, mergers and splits; seeds from 0 on are for choosing."""
 
 HEAD = """What leaving out a rule costs, in AMI from the second quarter of the windows on (mean of
