@@ -29,9 +29,9 @@ settings.load_profile("patient")
 
 FIRST = (
     "tests/bp/",  # compiles what all programs use, and caches it
+    "tests/faults/",  # waits more than it works
     "tests/packaging/",
     "tests/kafka/",
-    "tests/faults/",
     "tests/workers/",
     "benchmarks/",
     "tests/replay/",

@@ -43,7 +43,7 @@ def _kill(when: str, *options: str, **promise: bool) -> Scenario:
     return Scenario(f"detector killed (-9) {when.split(',')[0]}{shown}", play, **promise)
 
 
-SCENARIOS = (
+KILLS = (
     _kill("before send"),
     _kill("after send"),
     _kill("before commit"),
@@ -59,6 +59,10 @@ SCENARIOS = (
         partial(kills.mid_snapshot, options=TWO_PROCESSES),
     ),
     Scenario("one of two worker processes killed (-9) mid-snapshot", kills.worker_process),
+)
+"""Detectors, or their processes, are killed."""
+
+SURROUNDINGS = (
     Scenario("broker killed (-9) and restarted", broker.killed),
     Scenario("broker shut down and restarted", broker.stopped),
     Scenario("broker paused for 20 s (SIGSTOP)", broker.paused),
@@ -70,6 +74,10 @@ SCENARIOS = (
     Scenario("disk full while archiving", disk.full, "75 StoreUnwritable"),
     Scenario("two producers send the same snapshots", producers.the_same_twice),
     Scenario("clocks go backwards, one hour per second", clocks.backwards),
+)
+"""Something else than a detector fails: broker, network, topics, disk, producers, clocks."""
+
+GROUPS = (
     Scenario(
         "three detectors: one joins, one leaves, one is killed (-9) mid-snapshot",
         groups.come_and_go,
@@ -87,3 +95,6 @@ SCENARIOS = (
     ),
     Scenario("a second SIGTERM", groups.asked_twice, "143"),
 )
+"""Detectors come and go, take long, and are asked to end."""
+
+SCENARIOS = (*KILLS, *SURROUNDINGS, *GROUPS)
