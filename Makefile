@@ -7,6 +7,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 PINNED := $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 # The rooms whose tests start no broker and need no torch.
 FAST := $(addprefix tests/,bp graphs icd memory names quality registry sources store synthetic tracking wire)
+# Else every process that a test starts compiles all that it imports again, a quarter of its start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast lint docs bench bench-all dist clean
