@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -40,9 +41,21 @@ def start_child(
 
 def stop_child(process: subprocess.Popen[bytes], timeout_s: float) -> int:
     """Terminate the process, kill it after `timeout_s` seconds, and return its exit status."""
-    process.terminate()
+    (status,) = stop_children([process], timeout_s)
+    return status
+
+
+def stop_children(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> list[int]:
+    """Terminate all, kill those that still run after `timeout_s` seconds; return their statuses."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + timeout_s
+    return [_end(process, deadline - time.monotonic()) for process in processes]
+
+
+def _end(process: subprocess.Popen[bytes], timeout_s: float) -> int:
     try:
-        return process.wait(timeout_s)
+        return process.wait(max(0.0, timeout_s))
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()

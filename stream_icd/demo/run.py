@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from rich.progress import Progress
 
-from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.child_process import start_child, stop_children, tail
 from stream_icd.demo.story import Story, count_events, read_log
 from stream_icd.errors import StreamIcdError
 from stream_icd.history.archive import Archive
@@ -124,19 +124,20 @@ def run_demo(
     Raises:
         DemoFailed: one of them ended with an error.
     """
-    with ExitStack() as stack:
+    started: list[Child] = []
 
-        def start(arguments: tuple[str, ...], name: str, stdout: int | None = None) -> Child:
-            child = start_child(
-                # -P: ignore any producers.py or kafka.py in the working directory.
-                (sys.executable, "-P", "-m", "stream_icd.cli", *arguments),
-                folder / f"{name}.log",
-                env={**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers},
-                stdout=stdout,
-            )
-            stack.callback(stop_child, child, STOP_S)
-            return child
+    def start(arguments: tuple[str, ...], name: str, stdout: int | None = None) -> Child:
+        child = start_child(
+            # -P: ignore any producers.py or kafka.py in the working directory.
+            (sys.executable, "-P", "-m", "stream_icd.cli", *arguments),
+            folder / f"{name}.log",
+            env={**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers},
+            stdout=stdout,
+        )
+        started.append(child)
+        return child
 
+    try:
         if programs.story is not None:
             champion = start(programs.story.prepare(), "first-champion")
             champion.wait()
@@ -157,6 +158,8 @@ def run_demo(
         threading.Thread(target=_collect, args=reading, daemon=True).start()
         sending = _Sending(start, folder, programs)
         return _watch(children, sending, arrivals, folder, progress)
+    finally:
+        stop_children(started, STOP_S)
 
 
 @dataclass
