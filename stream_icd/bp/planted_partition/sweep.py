@@ -133,7 +133,8 @@ def sweep(
     products, inverses, touched = np.zeros(k), np.ones(k), np.empty(k, np.int32)
     of_entries = np.empty((most, N_KEPT))  # 1 / factor of each entry's communities
     top, top_products = np.empty(N_KEPT, np.int32), np.empty(N_KEPT)  # those with the largest
-    n_changed = 0
+    # With more, beliefs that are too sure would confirm each other until η is 1.
+    n_changed, stay = 0, min(stay, MOST_TRUST)
     for node in range(start, stop):
         if not is_due[node]:
             continue
@@ -150,7 +151,9 @@ def sweep(
         n_touched, touched_prior, moved, strongest = 0, 0.0, 1.0, 1.0
         scale, log_scale = 1.0, 0.0
         if trust > 0:
-            moved = _moved(remembered_shares, node, trust)
+            for kept in range(N_KEPT):
+                moved -= trust * remembered_shares[node, kept]
+            moved = max(moved, 0.0)
             for kept in range(N_KEPT):
                 c = remembered[node, kept]
                 if c < 0:
@@ -273,10 +276,12 @@ def sweep(
         evidence_of[node] = log(evidence) + log_scale - 0.5 * log_shared
         # The node's belief, and who has to know.
         n_changed += top[0] != communities[node, 0]
-        change = 0.0
+        change, per_evidence = 0.0, 1.0 / evidence
         for kept in range(N_KEPT):
             c, share = communities[node, kept], shares[node, kept]
-            now, now_share = top[kept], np.float32(top_products[kept] / evidence)
+            now, now_share = top[kept], np.float32(top_products[kept] * per_evidence)
+            if now < 0 and c < 0:
+                break
             change = max(change, abs(now_share - share) if now == c else max(now_share, share))
             communities[node, kept], shares[node, kept] = now, now_share
         if change > tolerance:
@@ -284,19 +289,29 @@ def sweep(
                 neighbour = indices[entry]
                 is_due[neighbour if start <= neighbour < stop else neighbour + n_nodes] = True
         if trust > 0:
-            stayed_of[node] = _stayed(beliefs, priors, recalled, node, moved, trust, stay)
+            # The probability that the node is in a remembered community because it stayed there.
+            # The beliefs are those with a prior that weighs the remembered ones by `trust`, and
+            # the rest by `moved`; each is corrected to a prior that weighs them by η.
+            moved_by_stay, stayed, total, elsewhere = 1.0, 0.0, 0.0, 1.0
+            for kept in range(N_KEPT):
+                moved_by_stay -= stay * remembered_shares[node, kept]
+            moved_by_stay = max(moved_by_stay, 0.0)
+            for kept in range(N_KEPT):
+                c, before = remembered[node, kept], remembered_shares[node, kept]
+                if c < 0:
+                    break
+                for believed in range(N_KEPT):
+                    if top[believed] == c and before > 0:
+                        share = shares[node, believed]
+                        by_prior = share / (trust * before + moved * priors[c])
+                        stayed += by_prior * stay * before
+                        total += by_prior * (stay * before + moved_by_stay * priors[c])
+                        elsewhere -= share
+            total += max(elsewhere, 0.0) * moved_by_stay / max(moved, TINY)
+            stayed_of[node] = stayed / max(total, TINY)
         for rank in range(n_touched):
             products[touched[rank]] = 0.0
     return n_changed
-
-
-@compiled(error_model="numpy")
-def _moved(shares: NDArray[np.float32], node: int, stay: float) -> float:
-    """The probability that the node's community is independent of its remembered one."""
-    moved = 1.0
-    for kept in range(N_KEPT):
-        moved -= stay * shares[node, kept]
-    return max(moved, 0.0)
 
 
 @compiled(error_model="numpy")
@@ -305,37 +320,3 @@ def _pull(strength: float, pull: float) -> float:
     if pull == 0.0:
         return 1.0
     return exp(max(min(strength * pull, MOST_LOG_ODDS), -MOST_LOG_ODDS))
-
-
-@compiled(error_model="numpy")
-def _stayed(
-    beliefs: Beliefs,
-    priors: Floats,
-    recalled: Prior,
-    node: int,
-    moved: float,
-    trust: float,
-    stay: float,
-) -> float:
-    """The probability that the node is in a remembered community because it stayed there.
-
-    The beliefs are those with a prior that weighs the remembered ones by `trust`, and the rest by
-    `moved`; each is corrected to a prior that weighs them by `stay`, of which `MOST_TRUST` at most:
-    with more, overconfident beliefs would confirm each other until η is 1.
-    """
-    stay = min(stay, MOST_TRUST)
-    moved_by_stay = _moved(recalled.shares, node, stay)
-    stayed, total, elsewhere = 0.0, 0.0, 1.0
-    for kept in range(N_KEPT):
-        c, share = recalled.communities[node, kept], recalled.shares[node, kept]
-        if c < 0:
-            break
-        for believed in range(N_KEPT):
-            if beliefs.communities[node, believed] == c and share > 0:
-                belief = beliefs.shares[node, believed]
-                evidence = belief / (trust * share + moved * priors[c])
-                stayed += evidence * stay * share
-                total += evidence * (stay * share + moved_by_stay * priors[c])
-                elsewhere -= belief
-    total += max(elsewhere, 0.0) * moved_by_stay / max(moved, TINY)
-    return stayed / max(total, TINY)
