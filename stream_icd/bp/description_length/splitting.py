@@ -23,8 +23,9 @@ def split_communities(
 ) -> Labels:
     """Split the communities 0..n_communities-1 if the edges support it: labels (n,).
 
-    Each community is cut into well-linked pieces, which are united while that shortens the
-    description; or, unless it is `coded`, by modularity and then while the likelihood gains.
+    Each community is cut into well-linked pieces of such pieces, which are united while that
+    shortens the description; or, unless it is `coded`, by modularity and then while the likelihood
+    gains.
 
     The largest piece of each keeps its label; the others are numbered from n_communities on.
     """
@@ -34,8 +35,10 @@ def split_communities(
     parents = np.empty(n_first, np.int32)
     parents[first] = labels
     coarse = coarsen(level.graph, first, n_first, threads)
-    united = np.arange(n_first, dtype=np.int32)
-    if not coded:
+    if coded:
+        visited = rng.permutation(n_first).astype(np.int32)
+        united = connected_pieces(coarse, parents, visited, resolution, threads)
+    else:
         united = maximise_modularity(within_groups(coarse, parents), resolution, rng)
     n_linked = summed(level.n_linked, first, n_first)
     pieces = agglomerate(coarse, united, parents, mixing, n_linked, coded)[first]
