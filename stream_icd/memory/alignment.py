@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.bp.dynamic.posterior import NOBODY, Posterior, as_new, restricted
-from stream_icd.bp.multilevel.level_graph import Labels
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
+from stream_icd.graphs.weights import comparable
 from stream_icd.memory import evidence
 from stream_icd.memory.evidence import moved
 from stream_icd.memory.memory import Hypothesis, Memory
@@ -27,34 +28,43 @@ class Aligned:
     Attributes:
         rows: nodes of the window, ascending.
         window: its edges, `(n_nodes, n_nodes)`.
+        level: the same with weights that are comparable (`graphs.weights`).
         memory: of all nodes, of the window and of the memory; a new node has no community.
     """
 
     rows: Rows
     window: csr_array
+    level: LevelGraph
     memory: Memory
 
 
-def aligned(memory: Memory, nodes: pa.Array, window: csr_array) -> Aligned | None:
-    """Return the memory with the nodes of a window added; None if their ids are of other types."""
+def aligned(
+    memory: Memory, nodes: pa.Array, at: Rows, window: csr_array, exponent: float
+) -> Aligned | None:
+    """Return the memory with the nodes of a window added; None if their ids are of other types.
+
+    Args:
+        at: the place of each of its nodes in the memory, `(n,)`; -1 for new ones.
+        exponent: of the weights (`graphs.weights.comparable`).
+    """
     if memory.nodes.equals(nodes):
-        return Aligned(np.arange(len(nodes)), window, memory)
+        return beside(at, window, memory, exponent)
     import pyarrow.compute as pc  # a tenth of a subscriber's start
 
     kind = common_type(memory.nodes, nodes)
     if kind is None and pa.types.is_integer(memory.nodes.type) and pa.types.is_integer(nodes.type):
         kind, memory = nodes.type, _in_both_types(memory)
+        at = places(nodes, memory.nodes)
     if kind is None:
         return None
-    at = places(nodes, memory.nodes)
     is_new = at < 0
     both = pa.concat_arrays([memory.nodes.cast(kind), nodes.filter(pa.array(is_new)).cast(kind)])
     order = pc.sort_indices(both)
     both, n_nodes = both.take(order), len(both)
     place = np.empty(n_nodes, np.int64)
     place[order.to_numpy()] = np.arange(n_nodes)
-    at[is_new] = np.arange(memory.n_nodes, n_nodes)
-    rows, old = place[at], place[: memory.n_nodes]
+    rows, old = np.empty(len(at), np.int64), place[: memory.n_nodes]
+    rows[is_new], rows[~is_new] = place[memory.n_nodes :], old[at[~is_new]]
     seen = np.zeros(n_nodes, np.bool_)
     seen[old] = memory.seen
 
@@ -64,7 +74,12 @@ def aligned(memory: Memory, nodes: pa.Array, window: csr_array) -> Aligned | Non
         )
 
     wider = replace(_changed(memory, widened), nodes=both, seen=seen)
-    return Aligned(rows, moved(window, rows, n_nodes), wider)
+    return beside(rows, moved(window, rows, n_nodes), wider, exponent)
+
+
+def beside(rows: Rows, window: csr_array, memory: Memory, exponent: float) -> Aligned:
+    """Return a window and a memory that have rows for the same nodes."""
+    return Aligned(rows, window, finest_level(comparable(window, exponent)), memory)
 
 
 def _in_both_types(memory: Memory) -> Memory:

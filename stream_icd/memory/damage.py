@@ -15,11 +15,10 @@ good is small in each later window, too.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
+from stream_icd.arrays import Ids
 from stream_icd.memory.bounds import LONGEST_RUN, cost
 from stream_icd.memory.memory import Memory
-from stream_icd.node_ids import places
 from stream_icd.snapshot import Window
 from stream_icd.tracking.gaps import missed_windows
 
@@ -27,16 +26,19 @@ LEAST_KNOWN = 0.9
 """Of the nodes of a damaged window, at least this fraction were in the one before."""
 
 
-def lacks_most(memory: Memory | None, nodes: pa.Array) -> bool:
-    """Return whether a window lacks half of the last whole one's nodes, and has few others."""
-    if memory is None or not memory.n_nodes or memory.n_lacking >= LONGEST_RUN:
+def lacks_most(memory: Memory, at: Ids) -> bool:
+    """Return whether a window lacks half of the last whole one's nodes, and has few others.
+
+    Args:
+        at: the place of each of its nodes in the memory, `(n,)`; -1 for new ones.
+    """
+    if not memory.n_nodes or memory.n_lacking >= LONGEST_RUN:
         return False
-    if 2 * len(nodes) > np.count_nonzero(memory.seen):
+    if 2 * len(at) > np.count_nonzero(memory.seen):
         return False
-    if memory.credit < cost(len(nodes), memory.n_nodes):
+    if memory.credit < cost(len(at), memory.n_nodes):
         return False
-    at = places(nodes, memory.nodes)
-    return bool(np.count_nonzero(memory.seen[at[at >= 0]]) >= LEAST_KNOWN * len(nodes))
+    return bool(np.count_nonzero(memory.seen[at[at >= 0]]) >= LEAST_KNOWN * len(at))
 
 
 def is_first(memory: Memory, window: Window) -> bool:

@@ -44,7 +44,7 @@ from stream_icd.bp.planted_partition.prequential import nats_saved
 from stream_icd.graphs.in_threads import keep_threads, threads_for
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
-from stream_icd.memory.alignment import Aligned, Rows, aligned, of_nodes, without
+from stream_icd.memory.alignment import Aligned, Rows, aligned, beside, of_nodes, without
 from stream_icd.memory.bounds import cost, credit_after, room_for
 from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.damage import is_first, lacks_most
@@ -180,11 +180,12 @@ def detect_window(
         threads,
         n_before,
     )
-    before, bits, damaged = _known_before(step, memory), None, False
+    at = np.empty(0, np.int64) if memory is None else places(step.nodes, memory.nodes)
+    before, bits, damaged = _known_before(step, memory, at), None, False
     n_known = 0 if before is None else before.memory.next_id
     if before is None or memory is None:
         before = _begun(step, memory)
-    elif lacks_most(memory, step.nodes):
+    elif lacks_most(memory, at):
         step, damaged = replace(step, lacking=True), is_first(memory, window)
     else:
         before, bits = _compared(step, before)
@@ -196,7 +197,7 @@ def detect_window(
     replaced, remembered, changes = np.empty((0, 2), np.int64), after, None
     if memory is not None:
         known = np.append(memory.present.known.likeliest, np.int32(NOBODY))
-        last = known[places(step.nodes, memory.nodes)]  # of nodes of the window
+        last = known[at]  # of nodes of the window; [-1] for new ones
         replaced = replaced_ids(found, after.community_ids, last, memory.community_ids)
         same_view = before.memory.present.decay == memory.present.decay
         if n_known and same_view and not found_anew:
@@ -249,19 +250,23 @@ def _begun(step: _Step, memory: Memory | None) -> Aligned:
     begun = empty_memory(
         step.window, step.nodes, first_decay(step.horizon), 0 if memory is None else memory.next_id
     )
-    return Aligned(np.arange(len(step.nodes)), step.adjacency, begun)
+    rows = np.arange(len(step.nodes))
+    return beside(rows, step.adjacency, begun, step.parameters.weight_exponent)
 
 
-def _known_before(step: _Step, memory: Memory | None) -> Aligned | None:
-    """Return the window beside what is known of its past; None if they have nothing in common."""
+def _known_before(step: _Step, memory: Memory | None, at: Rows) -> Aligned | None:
+    """Return the window beside what is known of its past; None if they have nothing in common.
+
+    at: the place of each of its nodes in the memory, -1 for new ones.
+    """
     if memory is None or not memory.n_nodes or not (step.find or step.parameters.stay):
         return None
-    before = aligned(memory, step.nodes, step.adjacency)
+    exponent = step.parameters.weight_exponent
+    before = aligned(memory, step.nodes, at, step.adjacency, exponent)
     if before is None:
         return None
     known = before.memory.present.known
-    level = finest_level(comparable(before.window))
-    has_broken, ended = broken(level, known.likeliest, known.n_communities, known.mixing)
+    has_broken, ended = broken(before.level, known.likeliest, known.n_communities, known.mixing)
     if has_broken:
         return None
     if not before.memory.present.decay and ended.any():
@@ -278,10 +283,9 @@ def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
     if memory.model != step.parameters.checksum:
         memory = begun(memory, memory.present)
     new = finest_level(unseen(before.window, memory.present.evidence))
-    window = finest_level(before.window)
 
     def saved(one: Hypothesis) -> tuple[float, float]:
-        return nats_saved(window, one.known.likeliest, new)
+        return nats_saved(before.level, one.known.likeliest, new)
 
     nats, weight = saved(memory.present)
     ahead = 0.0 if memory.trial is None else saved(memory.trial.hypothesis)[0] - nats
@@ -336,8 +340,12 @@ def _found(
     the past, and takes these if they save `STRONG_BITS` more. With the evidence of a single window,
     beliefs about the past say more than its bits.
     """
-    total = added(one.evidence, 1.0 if step.lacking else one.decay, before.window)
-    level = finest_level(comparable(total, step.parameters.weight_exponent))
+    total, level = (
+        added(one.evidence, 1.0 if step.lacking else one.decay, before.window),
+        before.level,
+    )
+    if total is not before.window:
+        level = finest_level(comparable(total, step.parameters.weight_exponent))
     known, better = _known(step, total, level, one.known, before.rows, n_communities), False
     if searches and one.decay and total.nnz:
         nothing = uninformed(total.shape[0])

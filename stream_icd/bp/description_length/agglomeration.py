@@ -117,7 +117,8 @@ def _united(
     if parents is not None:
         of_communities[labels] = parents
         graph = within_groups(graph, parents)
-    inside, groups = coarsen(graph, labels, k), Groups(within, volumes, sizes)
+    inside = graph if k == graph.n_nodes else coarsen(graph, labels, k)
+    groups = Groups(within, volumes, sizes)
     unlinked = parents is not None or objective.resolution > 0
     into: Labels = _rounds(
         inside, groups, of_communities, unlinked, n_parents, objective, n_communities

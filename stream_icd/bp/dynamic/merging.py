@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stream_icd.bp.description_length.agglomeration import NO_CODE, Objective, community_nats
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen
-from stream_icd.bp.planted_partition.likelihood import Floats, Groups, groups_of
+from stream_icd.bp.planted_partition.likelihood import Floats, Groups
 from stream_icd.graphs.compiled import compiled
 
 
@@ -28,17 +28,15 @@ def merged_communities(
 
     remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
     """
-    groups = groups_of(graph, labels, n_communities)
     coarse = coarsen(graph, labels, n_communities)
     rows = np.repeat(np.arange(n_communities), np.diff(coarse.indptr))
+    outside = np.bincount(rows, coarse.weights, n_communities)
+    within = np.maximum(coarse.strengths - outside, 0.0) / 2
     once = rows < coarse.indices
     rows, columns, between = rows[once], coarse.indices[once], coarse.weights[once]
-    before, stayed = (
-        np.bincount(one, minlength=n_communities)
-        for one in (remembered[remembered >= 0], labels[labels == remembered])
-    )
-    is_left_over = 2 * stayed < before
+    sizes, is_left_over = _sizes(labels, remembered, n_communities)
     objective = Objective(mixing, 0.0, NO_CODE)
+    groups = Groups(within, coarse.strengths, sizes)
     gains = _gains(groups, rows, columns, between, is_left_over, coarse.total, objective)
     into = np.arange(n_communities, dtype=np.int32)
     free = np.ones(n_communities, np.bool_)
@@ -46,9 +44,24 @@ def merged_communities(
     for at in gaining[np.argsort(-gains[gaining], kind="stable")]:
         pair = [rows[at], columns[at]]
         if free[pair].all():
-            small, large = sorted(pair, key=lambda c: (c < n_remembered, groups.sizes[c], -c))
+            small, large = sorted(pair, key=lambda c: (c < n_remembered, sizes[c], -c))
             into[small], free[pair] = large, False
     return into
+
+
+@compiled()
+def _sizes(
+    labels: Labels, remembered: Labels, n_communities: int
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """The nodes of each community, and whether most of those remembered in it have left it."""
+    sizes, before = np.zeros(n_communities), np.zeros(n_communities)
+    stayed = np.zeros(n_communities)
+    for node, label in enumerate(labels):
+        sizes[label] += 1
+        if remembered[node] >= 0:
+            before[remembered[node]] += 1
+            stayed[label] += remembered[node] == label
+    return sizes, 2 * stayed < before
 
 
 @compiled()

@@ -247,16 +247,39 @@ def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> 
 
 
 def common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
-    """The pairs of label and name that nodes have, ascending, and how many nodes: (m,) each.
+    """The pairs of label and name that nodes have, and how many nodes: (m,) each.
+
+    Pairs ascend by label; those of one label are in the order of their first nodes.
 
     labels, names: (n,) of each node, negative for none.
     """
-    both = (labels >= 0) & (names >= 0)
-    n_names = int(names.max(initial=NOBODY)) + 1
-    pairs = labels[both].astype(np.int64) * n_names + names[both]
-    found, counts = np.unique(pairs, return_counts=True)
-    label, name = np.divmod(found, max(n_names, 1))
-    return label, name, counts
+    n_labels, n_names = (int(one.max(initial=NOBODY)) + 1 for one in (labels, names))
+    return _common_nodes(labels, names, n_labels, n_names)
+
+
+@compiled()
+def _common_nodes(
+    labels: Labels, names: Labels, n_labels: int, n_names: int
+) -> tuple[Ids, Ids, Ids]:
+    free = np.zeros(n_labels + 1, np.int64)  # where the next node of each label goes
+    for node, label in enumerate(labels):
+        if label >= 0 and names[node] >= 0:
+            free[label + 1] += 1
+    for label in range(n_labels):
+        free[label + 1] += free[label]
+    of_label, named = np.empty(free[-1], np.int64), np.empty(free[-1], np.int64)
+    for node, label in enumerate(labels):
+        if label >= 0 and names[node] >= 0:
+            of_label[free[label]], named[free[label]] = label, names[node]
+            free[label] += 1
+    pair_of, counts, n_pairs = np.full(n_names, -1), np.zeros(len(named), np.int64), 0
+    for place, name in enumerate(named):
+        pair = pair_of[name]
+        if pair < 0 or of_label[pair] != of_label[place]:
+            pair, n_pairs = n_pairs, n_pairs + 1
+            pair_of[name], of_label[pair], named[pair] = pair, of_label[place], name
+        counts[pair] += 1
+    return of_label[:n_pairs].copy(), named[:n_pairs].copy(), counts[:n_pairs].copy()
 
 
 def majority(before: Labels, labels: Labels, n_before: int) -> Labels:

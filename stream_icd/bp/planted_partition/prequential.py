@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stream_icd.bp.multilevel.level_graph import ROUNDING, Labels, LevelGraph
-from stream_icd.bp.planted_partition.likelihood import bounded_mixing, groups_of
+from stream_icd.bp.planted_partition.likelihood import Floats, bounded_mixing
+from stream_icd.graphs.compiled import compiled
 
 
 def nats_saved(
@@ -22,16 +23,32 @@ def nats_saved(
     unseen: the same nodes with the edges that count; None: all edges of `graph`.
     """
     unseen = graph if unseen is None else unseen
-    n_labels = int(labels.max(initial=-1)) + 1
-    labelled = np.where(labels >= 0, 0, -1).astype(np.int32)
-    edges = float(groups_of(unseen, labelled, 1).within[0])
+    inside, volumes, edges = _among_labelled(unseen, graph.strengths, labels)
     if not edges:
         return 0.0, 0.0
-    known = labels >= 0
-    volumes = np.bincount(labels[known], graph.strengths[known], n_labels)
-    shares, inside = volumes / volumes.sum(), groups_of(unseen, labels, n_labels).within
+    shares = volumes / volumes.sum()
     within, chance = inside.sum(), (shares**2).sum()
     mixing = bounded_mixing((1 - within / edges) / max(1 - chance, ROUNDING))
     lifts = np.log(mixing + (1 - mixing) / np.maximum(shares, ROUNDING))
     saved = (inside * lifts).sum() + (edges - within) * np.log(mixing)
     return float(saved), edges
+
+
+@compiled()
+def _among_labelled(
+    graph: LevelGraph, strengths: Floats, labels: Labels
+) -> tuple[Floats, Floats, float]:
+    """The weight of edges inside each label and the strengths of its nodes, (K,); and that of all
+    edges between labelled nodes."""
+    n_labels = labels.max() + 1 if len(labels) else 0
+    inside, volumes, twice = np.zeros(n_labels), np.zeros(n_labels), 0.0
+    for node, label in enumerate(labels):
+        if label < 0:
+            continue
+        volumes[label] += strengths[node]
+        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+            other = labels[graph.indices[entry]]
+            if other >= 0:
+                twice += graph.weights[entry]
+                inside[label] += graph.weights[entry] / 2 * (other == label)
+    return inside, volumes, twice / 2
