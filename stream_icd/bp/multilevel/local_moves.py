@@ -63,11 +63,13 @@ def _move_at_once(
 ) -> tuple[int, Labels]:
     """Move nodes in parts of the queue, those of one part all from the same state, in place.
 
-    Each round visits the nodes that wait, as long as they fill a part and become fewer: two nodes
-    that move at once can take each other's place for ever. Returns the number of moves, and the
+    Each round visits the nodes that wait, as long as they fill a part and are fewer than two rounds
+    before: two nodes that move at once can take each other's place for ever. (From single nodes,
+    more wait after the second round than after the first.) Returns the number of moves, and the
     nodes that still wait.
     """
-    n_nodes, n_moves, queue, n_before = graph.n_nodes, 0, order, graph.n_nodes + 1
+    n_nodes, n_moves, queue = graph.n_nodes, 0, order
+    n_before = n_last = n_nodes + 1
     at_once = -(-n_nodes // PARTS)
     volumes = summed(graph.strengths, labels, n_nodes)
     targets, states = np.empty(n_nodes, np.int32), np.full(n_nodes, WAITS, np.int8)
@@ -81,7 +83,7 @@ def _move_at_once(
 
     with keep_threads(threads):
         while at_once <= len(queue) < n_before:
-            n_before = len(queue)
+            n_before, n_last = n_last, len(queue)
             for start in range(0, len(queue), at_once):
                 visited = queue[start : start + at_once]
                 states[visited] = VISITED

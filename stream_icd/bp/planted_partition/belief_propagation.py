@@ -32,7 +32,6 @@ from stream_icd.bp.planted_partition.sweep import (
 )
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import LARGE, in_threads
-from stream_icd.graphs.prefetch import FAR, prefetch
 
 TOLERANCE = 5e-3
 """Less is no change: of a belief, so that it changes no other one, and of the nodes that change
@@ -202,21 +201,15 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
 
     Raises `ValueError` for any other matrix: messages would be written outside their array.
     """
-    free = graph.indptr[:-1].copy()
+    free = graph.indptr[:-1].copy()  # of each row, the first entry whose opposite is not known
     opposite = np.empty(len(graph.indices), np.int32)
     for node in range(len(free)):
-        if len(free) >= FAR and node + 4 < len(free):
-            for entry in range(graph.indptr[node + 4], graph.indptr[node + 5]):
-                prefetch(free, graph.indices[entry])
-                prefetch(graph.indptr, graph.indices[entry])
-            for entry in range(graph.indptr[node + 2], graph.indptr[node + 3]):
-                prefetch(graph.indices, free[graph.indices[entry]])
-        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+        for entry in range(free[node], graph.indptr[node + 1]):
             column = graph.indices[entry]
             place = free[column]
             if place >= graph.indptr[column + 1] or graph.indices[place] != node:
                 raise ValueError("the adjacency is not symmetric with sorted rows")
-            opposite[entry] = place
+            opposite[entry], opposite[place] = place, entry
             free[column] += 1
     return opposite
 
