@@ -51,6 +51,7 @@ from benchmarks.shared.streams.memory_streams import Stream
 from benchmarks.shared.streams.stream_scores import scores_of
 from benchmarks.tracking import snapshots
 from benchmarks.tracking_memory import days_alone, days_with_memory, followed
+from stream_icd.bp.planted_partition.likelihood import STRONG_BITS
 from stream_icd.communities import Communities
 from stream_icd.detection.detect import Method as Detector
 from stream_icd.detection.detect import detect, finding
@@ -236,8 +237,9 @@ def measure_lives(path: Path, wanted: dict[str, Method], figures: Kept) -> None:
 def lifecycle_figures(days: Iterator[Communities], commit: str) -> Figures:
     """Events of each kind, and churn, as they are kept."""
     lives = followed(days)
-    kinds = dict(sorted(lives.kinds().items()))
-    return {"events": kinds, "churn": lives.churn(), "days": len(lives.windows), "commit": commit}
+    kinds, strong = (dict(sorted(lives.kinds(bits).items())) for bits in (None, STRONG_BITS))
+    days, churn = len(lives.windows), lives.churn()
+    return {"events": kinds, "strong": strong, "churn": churn, "days": days, "commit": commit}
 
 
 if __name__ == "__main__":

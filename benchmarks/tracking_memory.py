@@ -202,9 +202,12 @@ class Followed:
         """The same under the best renaming of each pair of days."""
         return f"{np.mean([least_churn(a, b) for a, b in pairwise(self.windows)]):.1%}"
 
-    def kinds(self) -> Counter[str]:
-        """Events of each kind, but for the first day's."""
-        return Counter(event.kind for one in self.windows[1:] for event in one.events)
+    def kinds(self, least_bits: float | None = None) -> Counter[str]:
+        """Events of each kind, but for the first day's; only those of at least this strength."""
+        events = (event for one in self.windows[1:] for event in one.events)
+        if least_bits is not None:
+            events = (one for one in events if one.bits is not None and one.bits >= least_bits)
+        return Counter(event.kind for event in events)
 
 
 def _churn(before: CommunityEvents, after: CommunityEvents) -> float:
@@ -231,9 +234,15 @@ def days_with_memory(days: Iterable[Snapshot]) -> Iterator[Communities]:
     model, memory = open_model("as").model, None
     for day in days:
         found = detect_remembering(day, model, memory)
-        memory = found.memory
+        memory, moved = found.memory, found.moved
         one = window(day.window.start, found.communities, day.nodes)
-        yield replace(one, community_ids=found.community_ids, replaced=found.replaced)
+        yield replace(
+            one,
+            community_ids=found.community_ids,
+            replaced=found.replaced,
+            moved=None if moved is None else moved.pairs,
+            moved_bits=None if moved is None else moved.bits,
+        )
 
 
 def internet_section(path: Path, n_days: int) -> str:

@@ -154,9 +154,14 @@ def _lives(known: Known) -> Iterator[str]:
     for method in (ALONE, BEFORE, OURS):
         one = known.get(key_of(LIFECYCLE, method, 0))
         if one is not None:
-            kinds = ("born", "merged", "split", "died", "grown", "shrunk")
-            counts = " | ".join(f"{one['events'].get(kind, 0):,}" for kind in kinds)
-            yield f"| {method} | {one['days']} | {counts} | {one['churn']} |"
+            yield f"| {method} | {one['days']} | {_counts(one['events'])} | {one['churn']} |"
+            if one.get("strong"):
+                yield f"| {method}, ≥ 10 bits | {one['days']} | {_counts(one['strong'])} | |"
+
+
+def _counts(events: dict[str, int]) -> str:
+    kinds = ("born", "merged", "split", "died", "grown", "shrunk")
+    return " | ".join(f"{events.get(kind, 0):,}" for kind in kinds)
 
 
 def _commits(known: Known) -> str:
@@ -259,7 +264,8 @@ LIVES = """
 
 What the [tracker](../tracking.md) reports of all days of AS-733, detected with the model `as`.
 Churn is the share of the nodes whose community has another id the next day. Few of these events are
-real: most are chance.
+real: half of them come in windows in which a search or another horizon corrected what was known.
+Those have no strength; *≥ 10 bits*: what `stream-icd subscribe --least-bits 10` shows.
 
 | method | days | born | merged | split | died | grown | shrunk | churn |
 |---|---|---|---|---|---|---|---|---|"""
