@@ -10,7 +10,7 @@ from benchmarks.shared.streams.known_streams import planted_windows
 from benchmarks.shared.streams.memory_streams import Stream
 from stream_icd.snapshot import Snapshot
 
-WINDOWS = [one.snapshot for one in planted_windows(Stream(0.1, 200), 0, 4)]
+WINDOWS = [one.snapshot for one in planted_windows(Stream(0.1, 200), 0, 5)]
 
 
 def test_the_first_half_of_the_windows_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,18 +18,18 @@ def test_the_first_half_of_the_windows_is_not_counted(monkeypatch: pytest.Monkey
 
     def run(name: str, window: Snapshot) -> tuple[np.ndarray, float]:
         seen[name].append(window.id)
-        late = int(window.id) >= 2
-        spent = {"alone": 10.0, "ours": 5.0 if late else 1000.0}[name]
+        by_window = {"alone": [10.0] * 5, "ours": [1000.0, 1000.0, 5.0, 5.0, 20.0]}
+        spent = by_window[name][int(window.id)]
         return np.zeros(window.n_nodes, np.int32), spent
 
     methods = {name: lambda window, name=name: run(name, window) for name in seen}
     monkeypatch.setattr(steady, "runs", lambda: methods)
     rows = steady.rows_of("tiny", WINDOWS)
     assert rows == [
-        "| tiny | alone | 10.0 | 1.00 | 0.0000 |",
-        "| tiny | ours | 5.0 | 0.50 | 0.0000 |",
+        "| tiny | alone | 10.0 | 1.00 | 1.00 | 0.0000 |",
+        "| tiny | ours | 5.0 | 0.50 | 1.00 | 0.0000 |",
     ]
-    assert seen["alone"] == seen["ours"] == ["0", "1", "2", "3"]
+    assert seen["alone"] == seen["ours"] == ["0", "1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize("name", list(steady.runs()))
