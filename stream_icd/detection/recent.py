@@ -37,7 +37,7 @@ class RecentMemories:
 
     def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
         """Keep the memory of a graph, and drop others if there are too many."""
-        size = A_GRAPH + memory.n_nodes + sum(one.evidence.nnz for one in memory.hypotheses)
+        size = A_GRAPH + memory.n_nodes + sum(one.nnz for one in memory.evidence)
         self._n_kept += size - self._kept.pop(graph, (b"", memory, 0))[2]
         self._kept[graph] = encoded, memory, size
         while self._n_kept > self._most_kept:

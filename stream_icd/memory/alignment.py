@@ -68,12 +68,11 @@ def aligned(
     seen = np.zeros(n_nodes, np.bool_)
     seen[old] = memory.seen
 
-    def widened(one: Hypothesis) -> Hypothesis:
-        return Hypothesis(
-            one.decay, moved(one.evidence, old, n_nodes), spread(one.known, old, n_nodes)
-        )
+    def widened(graph: csr_array) -> csr_array:
+        return moved(graph, old, n_nodes)
 
-    wider = replace(_changed(memory, widened), nodes=both, seen=seen)
+    wider = _changed(memory, lambda known: spread(known, old, n_nodes), widened)
+    wider = replace(wider, nodes=both, seen=seen)
     return beside(rows, moved(window, rows, n_nodes), wider, exponent)
 
 
@@ -93,14 +92,13 @@ def of_nodes(memory: Memory, rows: Rows) -> Memory:
     if len(rows) == memory.n_nodes:
         return memory
 
-    def restrict(one: Hypothesis) -> Hypothesis:
-        return Hypothesis(
-            one.decay, evidence.restricted(one.evidence, rows), restricted(one.known, rows)
-        )
+    def fewer(graph: csr_array) -> csr_array:
+        return evidence.restricted(graph, rows)
 
     labels, nodes = memory.present.known.likeliest[rows], memory.nodes.take(pa.array(rows))
-    fewer = replace(_changed(memory, restrict), nodes=nodes, seen=memory.seen[rows])
-    return _renumbered(fewer, labels)
+    kept = _changed(memory, lambda known: restricted(known, rows), fewer)
+    kept = replace(kept, nodes=nodes, seen=memory.seen[rows])
+    return _renumbered(kept, labels)
 
 
 def without(memory: Memory, ended: NDArray[np.bool_]) -> Memory:
@@ -110,14 +108,21 @@ def without(memory: Memory, ended: NDArray[np.bool_]) -> Memory:
     """
     labels = memory.present.known.likeliest
     gone = np.append(ended, False)[labels]  # [-1] is NOBODY's
-    return _renumbered(
-        _changed(memory, lambda one: replace(one, known=as_new(one.known, gone))), labels
-    )
+    kept = _changed(memory, lambda known: as_new(known, gone), lambda graph: graph)
+    return _renumbered(kept, labels)
 
 
-def _changed(memory: Memory, change: Callable[[Hypothesis], Hypothesis]) -> Memory:
-    trial = memory.trial and replace(memory.trial, hypothesis=change(memory.trial.hypothesis))
-    return replace(memory, present=change(memory.present), trial=trial)
+def _changed(
+    memory: Memory,
+    of_known: Callable[[Posterior], Posterior],
+    of_graph: Callable[[csr_array], csr_array],
+) -> Memory:
+    def changed(one: Hypothesis) -> Hypothesis:
+        return Hypothesis(one.decay, of_graph(one.evidence), of_known(one.known))
+
+    trial = memory.trial and replace(memory.trial, hypothesis=changed(memory.trial.hypothesis))
+    longest = None if memory.longest is None else of_graph(memory.longest)
+    return replace(memory, present=changed(memory.present), trial=trial, longest=longest)
 
 
 def _renumbered(memory: Memory, labels: Labels) -> Memory:

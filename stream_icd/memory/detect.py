@@ -60,7 +60,14 @@ from stream_icd.memory.horizon import (
     with_trial,
 )
 from stream_icd.memory.ids import ids_for, replaced_ids
-from stream_icd.memory.memory import CERTAIN, MOST_COUNTED, Hypothesis, Memory, empty_memory
+from stream_icd.memory.memory import (
+    CERTAIN,
+    LONGEST,
+    MOST_COUNTED,
+    Hypothesis,
+    Memory,
+    empty_memory,
+)
 from stream_icd.memory.strength import Moved, moved
 from stream_icd.model import Model
 from stream_icd.node_ids import places, widened
@@ -321,6 +328,7 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows, bool]:
         n_windows=min(memory.n_windows + 1, MOST_COUNTED),
         model=step.parameters.checksum,
         trial=trial,
+        longest=_longest(step, before),
         n_vain_searches=n_vain,
         search_wait=pause(n_vain) if searches and n_vain else max(memory.search_wait - 1, 0),
     )
@@ -357,6 +365,14 @@ def _found(
             known = anew._replace(stay=known.stay)
     evidence = one.evidence if step.lacking else kept(total, before.window)
     return Hypothesis(one.decay, evidence, known), better
+
+
+def _longest(step: _Step, before: Aligned) -> csr_array | None:
+    """Return the evidence of the longest horizon after a window, if it may be needed."""
+    longest, window = before.memory.longest, before.window
+    if longest is None or step.horizon != "auto":
+        return None
+    return longest if step.lacking else kept(added(longest, LONGEST, window), window)
 
 
 def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -> Hypothesis:

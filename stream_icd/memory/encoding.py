@@ -35,7 +35,7 @@ from stream_icd.wire.message import refusing
 Value = TypeVar("Value", int, float, bool)
 Rows = NDArray[np.int32] | NDArray[np.int64]
 
-FORMAT = 5
+FORMAT = 6
 METADATA = b"stream_icd.memory"
 
 FIRST = NOBODY - 1
@@ -51,14 +51,13 @@ HYPOTHESES = ("present", "trial")
 PARTS = tuple(f"{part}_{rank}" for part in ("community", "share") for rank in range(N_KEPT))
 EDGES = ("neighbours", "weights")
 KINDS = dict.fromkeys(PARTS[:N_KEPT], pa.int32()) | dict.fromkeys(PARTS[N_KEPT:], pa.uint8())
-OF_HYPOTHESES = {
-    f"{name}_{part}": kind
-    for name in HYPOTHESES
-    for part, kind in (KINDS | dict(zip(EDGES, (GAPS, WEIGHTS), strict=True))).items()
-}
-"""Columns of the hypotheses; those of a trial are null if there is none."""
+OF_EDGES = dict(zip(EDGES, (GAPS, WEIGHTS), strict=True))
+OF_KNOWN = {
+    f"{name}_{part}": kind for name in HYPOTHESES for part, kind in (KINDS | OF_EDGES).items()
+} | {f"longest_{edge}": kind for edge, kind in OF_EDGES.items()}
+"""Columns of the hypotheses and of the longest evidence; null where there is none."""
 
-COLUMNS = dict.fromkeys(("node", "seen", "community_id", *OF_HYPOTHESES), True)
+COLUMNS = dict.fromkeys(("node", "seen", "community_id", *OF_KNOWN), True)
 FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
 """What the metadata says of each hypothesis, besides its evidence."""
 
@@ -79,10 +78,11 @@ def encode_memory(memory: Memory) -> bytes:
         for rank in range(N_KEPT):
             columns[f"{name}_community_{rank}"] = pa.array(communities[:, rank].copy())
             columns[f"{name}_share_{rank}"] = pa.array(shares[:, rank].copy())
-        edges = (f"{name}_{edge}" for edge in EDGES)
-        columns |= dict(zip(edges, _edges(one.evidence), strict=True))
+        columns |= _edges(name, one.evidence)
         known = {fact: kind(getattr(one.known, fact)) for fact, kind in FACTS.items()}
         facts[name] = {"decay": float(one.decay), **known}
+    if memory.longest is not None:
+        columns |= _edges("longest", memory.longest)
     rest = {
         "format": FORMAT,
         "window_start": memory.window.start.isoformat(),
@@ -91,8 +91,9 @@ def encode_memory(memory: Memory) -> bytes:
         "trial_windows": 0 if memory.trial is None else int(memory.trial.windows),
         "trial_ahead": 0.0 if memory.trial is None else float(memory.trial.ahead),
         "hypotheses": facts,
+        "longest": memory.longest is not None,
     }
-    absent = {name: kind for name, kind in OF_HYPOTHESES.items() if name not in columns}
+    absent = {name: kind for name, kind in OF_KNOWN.items() if name not in columns}
     columns |= {name: pa.nulls(memory.n_nodes, kind) for name, kind in absent.items()}
     table = pa.table({name: columns[name] for name in COLUMNS})  # one schema for the archive
     return write_table(table.replace_schema_metadata({METADATA: json.dumps(rest)}))
@@ -135,6 +136,7 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
             present=read["present"],
             community_ids=ids[: read["present"].known.n_communities],
             trial=trial,
+            longest=_evidence(table, "longest") if _typed(rest, "longest", bool) else None,
             **counts,
         ).checked()
 
@@ -217,14 +219,14 @@ def _without_firsts(written: Labels) -> Labels:
     return communities
 
 
-def _edges(evidence: csr_array) -> tuple[pa.Array, pa.Array]:
-    """Return each node's edges to later nodes: gaps and weights."""
+def _edges(name: str, evidence: csr_array) -> dict[str, pa.Array]:
+    """Return the columns of each node's edges to later nodes: gaps and weights."""
     offsets, gaps, weights = _later(evidence.indptr, evidence.indices, evidence.data)
     bits = (weights.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
-    return (
-        pa.ListArray.from_arrays(offsets, gaps, type=GAPS),
-        pa.ListArray.from_arrays(offsets, bits, type=WEIGHTS),
-    )
+    return {
+        f"{name}_{edge}": pa.ListArray.from_arrays(offsets, values, type=OF_EDGES[edge])
+        for edge, values in zip(EDGES, (gaps, bits), strict=True)
+    }
 
 
 @compiled()
@@ -249,10 +251,7 @@ def _later(
 def _evidence(table: pa.Table, name: str) -> csr_array:
     """Return the graph of the edges that `_edges` wrote."""
     n_nodes = table.num_rows
-    gaps, bits = (
-        _column(table, f"{name}_{edge}", kind)
-        for edge, kind in zip(EDGES, (GAPS, WEIGHTS), strict=True)
-    )
+    gaps, bits = (_column(table, f"{name}_{edge}", kind) for edge, kind in OF_EDGES.items())
     counts = gaps.value_lengths().to_numpy()
     if not np.array_equal(counts, bits.value_lengths().to_numpy()):
         raise BadMemory(f"{name}: each edge needs a weight")

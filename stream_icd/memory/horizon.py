@@ -5,12 +5,13 @@ The communities of each hypothesis predict the edges of the next window that are
 between two hypotheses is evidence for one of them.
 
 Beside the present hypothesis there is at most one trial, of another horizon. It begins with what
-the present one knows. The differences are added up: the trial becomes the present hypothesis when
-it is `DECIDED` nats ahead, and ends when it is as many behind (Wald 1945), or after `LONGEST_TRIAL`
-windows. Shorter horizons come first: they leave behind a past that misleads. After the first round
-of trials without success, each trial is followed by a pause as long as it was, in the third round
-by twice as long a one, and so on: trials cost time, and the more of them failed, the less is to be
-expected of the next.
+the present one knows; for the first two trials of the longest horizon, its own evidence is kept
+meanwhile, since it would take many windows to gather it. The differences are added up: the trial
+becomes the present hypothesis when it is `DECIDED` nats ahead, and ends when it is as many behind
+(Wald 1945), or after `LONGEST_TRIAL` windows. Shorter horizons come first: they leave behind a past
+that misleads. After the first round of trials without success, each trial is followed by a pause as
+long as it was, in the third round by twice as long a one, and so on: trials cost time, and the more
+of them failed, the less is to be expected of the next.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Literal
 
 from stream_icd.errors import BadSettings
 from stream_icd.memory.ids import ids_for
-from stream_icd.memory.memory import DECAYS, Hypothesis, Memory, Trial
+from stream_icd.memory.memory import DECAYS, LONGEST, Hypothesis, Memory, Trial
 
 DECIDED = 20.0
 """Nats by which a trial must be ahead to be taken, or behind to end."""
@@ -103,11 +104,14 @@ def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
     if trial.ahead > -DECIDED and trial.windows < LONGEST_TRIAL:
         return replace(memory, trial=trial)
     n_others = len(_others(present.decay))
-    wait = min(trial.windows, LONGEST_TRIAL) * pause(memory.n_failed // n_others)
+    rounds, longest = memory.n_failed // n_others, memory.longest
+    if trial.hypothesis.decay == LONGEST and not rounds:
+        longest = trial.hypothesis.evidence
+    wait = min(trial.windows, LONGEST_TRIAL) * pause(rounds)
     n_failed = memory.n_failed + 1
     if n_failed >= n_others * MOST_ROUNDS:
         n_failed -= n_others
-    return replace(memory, trial=None, n_failed=n_failed, wait=wait)
+    return replace(memory, trial=None, longest=longest, n_failed=n_failed, wait=wait)
 
 
 def with_trial(memory: Memory) -> Memory:
@@ -118,7 +122,11 @@ def with_trial(memory: Memory) -> Memory:
         return replace(memory, wait=memory.wait - 1)
     others = _others(memory.present.decay)
     decay = others[memory.n_failed % len(others)]
-    return replace(memory, trial=Trial(replace(memory.present, decay=decay)))
+    begins = replace(memory.present, decay=decay)
+    if decay == LONGEST and memory.longest is not None:
+        begins = replace(begins, evidence=memory.longest)
+        memory = replace(memory, longest=None)
+    return replace(memory, trial=Trial(begins))
 
 
 def pause(n_failed: int) -> int:
@@ -134,12 +142,14 @@ def begun(memory: Memory, present: Hypothesis) -> Memory:
     """Return the memory with this present hypothesis, beside which nothing has been tried."""
     labels, before = present.known.likeliest, memory.present.known.likeliest
     ids, next_id = ids_for(labels, before, memory.community_ids, memory.next_id)
+    longest = memory.present.evidence if memory.longest is None else memory.longest
     return replace(
         memory,
         present=present,
         community_ids=ids,
         next_id=next_id,
         trial=None,
+        longest=None if present.decay == LONGEST else longest,
         n_failed=0,
         wait=0,
         n_vain_searches=0,

@@ -37,6 +37,9 @@ CERTAIN = 255
 DECAYS = (0.0, 0.5, 0.95)
 """The values of λ that are tried: horizons of 1, 2 and 20 windows."""
 
+LONGEST = DECAYS[-1]
+"""The value for the longest of these horizons."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hypothesis:
@@ -88,6 +91,8 @@ class Memory:
         credit: how many nodes may be remembered for a window beyond their bound (`bounds`).
         model: `BpParameters.checksum` of what the last window was detected with.
         trial: another horizon that is tried.
+        longest: the evidence with the λ `LONGEST`, with which a trial of it begins; None if one of
+            the hypotheses has it, or two such trials have failed.
         n_failed: trials since the present horizon was chosen.
         wait: windows until the next trial.
         n_vain_searches: searches for better communities since one was found.
@@ -105,6 +110,7 @@ class Memory:
     credit: int = 0
     model: int = 0
     trial: Trial | None = None
+    longest: csr_array | None = None
     n_failed: int = 0
     wait: int = 0
     n_vain_searches: int = 0
@@ -127,6 +133,9 @@ class Memory:
             raise BadMemory(f"{self.n_nodes} nodes need as many in seen, not {self.seen.shape}")
         for one in self.hypotheses:
             _check(one, self.n_nodes)
+        for evidence in self.evidence:
+            if evidence.shape != (self.n_nodes, self.n_nodes):
+                raise BadMemory(f"{self.n_nodes} nodes have evidence of shape {evidence.shape}")
         self._check_ids()
         if self.trial is not None:
             if not 0 <= self.trial.windows <= MOST_COUNTED:
@@ -164,6 +173,12 @@ class Memory:
         return (self.present,) if self.trial is None else (self.present, self.trial.hypothesis)
 
     @property
+    def evidence(self) -> tuple[csr_array, ...]:
+        """All of it, however far back it goes."""
+        longest = () if self.longest is None else (self.longest,)
+        return (*(one.evidence for one in self.hypotheses), *longest)
+
+    @property
     def horizon(self) -> float:
         """How many windows the evidence is worth: Σ λ^k over the windows seen."""
         decay = self.present.decay
@@ -175,13 +190,12 @@ def empty_memory(window: Window, nodes: pa.Array, decay: float, next_id: int) ->
     n_nodes = len(nodes)
     nothing = Hypothesis(decay, csr_array((n_nodes, n_nodes)), uninformed(n_nodes))
     no_ids, seen = np.empty(0, np.int64), np.ones(n_nodes, np.bool_)
-    return Memory(window, nodes, seen, nothing, no_ids, next_id, n_windows=0)
+    longest = None if decay == LONGEST else nothing.evidence
+    return Memory(window, nodes, seen, nothing, no_ids, next_id, n_windows=0, longest=longest)
 
 
 def _check(one: Hypothesis, n_nodes: int) -> None:
     known = one.known
-    if one.evidence.shape != (n_nodes, n_nodes):
-        raise BadMemory(f"{n_nodes} nodes have evidence of shape {one.evidence.shape}")
     if known.communities.shape[:1] != (n_nodes,) or known.shares.shape != known.communities.shape:
         raise BadMemory(
             f"{n_nodes} nodes have communities and shares of shape {known.communities.shape} and "

@@ -51,8 +51,9 @@ def memory_of(nodes: pa.Array, seed: int = 0, *, tried: bool = False, **values: 
     rng = np.random.default_rng(seed)
     present = hypothesis_of(len(nodes), rng)
     trial = Trial(hypothesis_of(len(nodes), rng, 0.8), seed, seed / 7) if tried else None
+    longest = hypothesis_of(len(nodes), rng).evidence if tried else None
     ids = np.arange(present.known.n_communities)[::-1] * 2
-    rest = {"next_id": 9, "n_windows": seed + 1, "wait": 2, **values}
+    rest = {"next_id": 9, "longest": longest, "n_windows": seed + 1, "wait": 2, **values}
     seen = rng.random(len(nodes)) < 0.7
     return Memory(WINDOW, nodes, seen, present, ids, trial=trial, **rest)
 
@@ -77,9 +78,10 @@ def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> 
         assert one.known.communities.tobytes() == other.known.communities.tobytes()
         assert one.known.shares.tobytes() == other.known.shares.tobytes()
         assert one.known[2:] == other.known[2:]
-        assert one.evidence.indices.tolist() == other.evidence.indices.tolist()
-        assert one.evidence.indptr.tolist() == other.evidence.indptr.tolist()
-        assert one.evidence.data.tobytes() == other.evidence.data.tobytes()
+    for sums, others in zip(back.evidence, memory.evidence, strict=True):
+        assert sums.indices.tolist() == others.indices.tolist()
+        assert sums.indptr.tolist() == others.indptr.tolist()
+        assert sums.data.tobytes() == others.data.tobytes()
     assert [one and (one.windows, one.ahead) for one in (back.trial, memory.trial)] == 2 * [
         (seed, seed / 7) if seed % 2 else None
     ]
@@ -126,9 +128,9 @@ def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
 
 def test_the_memory_of_a_later_version_is_refused() -> None:
     value = encode_memory(memory_of(pa.array([1, 2])))
-    assert value.count(b'"format": 5') == 1
+    assert value.count(b'"format": 6') == 1
     with pytest.raises(BadMemory, match="upgrade"):
-        decode_memory(value.replace(b'"format": 5', b'"format": 6'))
+        decode_memory(value.replace(b'"format": 6', b'"format": 7'))
 
 
 def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_used_up() -> None:
@@ -244,12 +246,14 @@ def test_nodes_that_do_not_ascend_are_refused(nodes: list[int] | list[str]) -> N
     ("said", "instead"),
     [
         ('"next_id": 9', '"next_id": "9"'),
-        ('"format": 5', '"format": 0'),
+        ('"format": 6', '"format": 0'),
         ('"mixing": 0.30000000000000004', '"mixing": true'),
         ('"decay": 0.5', '"decay": 1'),
         ('"n_windows": 1', '"n_windows": -1'),
         ('"trial_windows": 0', '"trial_windows": 0.5'),
         ('"trial_ahead": 0.0', '"trial_ahead": "far"'),
+        ('"longest": false', '"longest": 0'),
+        ('"longest": false', '"longest": true'),
     ],
 )
 def test_metadata_of_another_type_is_refused(said: str, instead: str) -> None:

@@ -21,7 +21,7 @@ from stream_icd.memory.horizon import (
     read_horizon,
     with_trial,
 )
-from stream_icd.memory.memory import Hypothesis, Memory
+from stream_icd.memory.memory import LONGEST, Hypothesis, Memory
 from stream_icd.quality.agreement import nmi
 from stream_icd.registry.shipped import open_model
 from stream_icd.synthetic.drift import generate_drifting_lfr
@@ -108,6 +108,35 @@ def test_pauses_grow_with_the_length_of_trials_and_with_rounds_up_to_a_limit() -
             one = failed(one)
         expected = n_windows * np.array([0, 0, 0, 1, 1, 2, 2, 4, 4, 8, 8, 8, 8, 8, 8, 8])
         assert pauses == expected.tolist()
+
+
+def test_trials_of_the_longest_horizon_begin_with_its_own_evidence() -> None:
+    own = csr_array(np.eye(4)[::-1].copy())
+    one = replace(memory(), longest=own)
+    for begins in (own, own, one.present.evidence):
+        while tried(one) != LONGEST:
+            one = with_trial(one if one.trial is None else failed(one))
+        assert one.trial is not None
+        assert one.trial.hypothesis.evidence is begins
+        assert one.longest is None
+        one = failed(one)
+    won = judged(with_trial(replace(one, wait=0)), DECIDED, "auto")
+    assert (won.present.decay, won.longest) == (0.0, one.present.evidence)
+
+
+def test_the_evidence_of_the_longest_horizon_is_gathered_beside_a_shorter_one() -> None:
+    pair = LfrSettings(n_nodes=200, mixing=0.3)
+    found: list[Remembered] = []
+    for number, (graph, _) in enumerate(generate_drifting_lfr(0, 3, pair)):
+        given = graph.adjacency(), pa.array(range(200)), window(number, []).window
+        before = found[-1].memory if found else None
+        found.append(detect_window(*given, BpParameters(), before))
+        fixed = detect_window(*given, BpParameters(), before, horizon=4.0)
+        assert fixed.memory.longest is None
+    longest, short = found[-1].memory.longest, found[-1].memory.present.evidence
+    assert longest is not None
+    assert longest.sum() > 1.4 * short.sum()
+    assert (longest.nnz, found[-1].memory.present.decay) == (short.nnz, 0.5)
 
 
 def test_a_given_horizon_replaces_the_one_that_was_found() -> None:

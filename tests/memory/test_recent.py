@@ -82,7 +82,7 @@ def bits(one: Hypothesis) -> np.ndarray:
 def test_the_longest_unused_are_dropped(room: float) -> None:
     encoded = states(work(RecentMemories()))[-1]
     memory = decode_memory(encoded)
-    size = A_GRAPH + memory.n_nodes + sum(one.evidence.nnz for one in memory.hypotheses)
+    size = A_GRAPH + memory.n_nodes + sum(one.nnz for one in memory.evidence)
     recent = RecentMemories(most_kept=int(room * size))
     for name in ("a", "b", "c", "c"):
         recent.put(name, encoded, memory)

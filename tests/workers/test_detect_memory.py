@@ -366,7 +366,8 @@ def of_long_names(value: bytes) -> bytes:
     names = pa.array([f"{'x' * 50_000}{number:06}" for number in range(1500)])
     nobody = Hypothesis(0.5, csr_array((len(names),) * 2), uninformed(len(names)))
     memory = replace(decode_memory(value), nodes=names, seen=np.ones(len(names), np.bool_),
-                     present=nobody, community_ids=np.empty(0, np.int64), trial=None)  # fmt: skip
+                     present=nobody, community_ids=np.empty(0, np.int64), trial=None,
+                     longest=None)  # fmt: skip
     return encode_memory(memory)
 
 

@@ -288,7 +288,9 @@ edges of the next window that are new to the evidence; the bits that they save a
 147, 1984). The differences between the two add up (Wald, "Sequential tests of statistical
 hypotheses", Annals of Mathematical Statistics 16, 1945). A trial that is 20 nats ahead replaces the
 present horizon; one that is 20 nats behind ends, and one that is undecided after 16 windows.
-Between rounds without success, pauses grow up to 8 windows.
+After a round without success, each trial is followed by a pause, up to 8 times as long as it was. A
+new model starts all this anew. The first two trials of 20 windows begin with the evidence of 20
+windows, which is gathered meanwhile; all others begin with that of the present horizon.
 
 If the edges of a window between the members of communities are nearer to chance than to a tenth of
 what they were, over all communities together, the graph has broken with its past, and the window is
