@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stream_icd.bp.description_length.agglomeration import agglomerate
-from stream_icd.bp.description_length.partition import finest, measured
+from stream_icd.bp.description_length.partition import coarse_of, measured
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.null_model import rewired
@@ -70,10 +70,12 @@ def evidence_for(adjacency: csr_array, communities: Communities, seed: int = 0) 
     linked = linked_nodes(adjacency)
     graph = finest_level(comparable(among(adjacency, linked)))
     labels = compact(communities[linked]).astype(np.int32)
-    merged, level = agglomerate(graph, labels), finest(graph)
+    level = coarse_of(graph, labels)  # so the edges are counted once
+    pieces = np.arange(level.graph.n_nodes, dtype=np.int32)
+    merged = agglomerate(level.graph, pieces, n_linked=level.n_linked)
     saved = max(0.0, -measured(level, merged).bits)
-    if merged.max() < labels.max():
-        saved = max(saved, -measured(level, labels).bits)
+    if merged.max() < pieces.max():
+        saved = max(saved, -measured(level, pieces).bits)
     n_edges = adjacency.nnz / 2
     if saved * n_edges >= STRONG_BITS:
         return Evidence(saved, "strong")
