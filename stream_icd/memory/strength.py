@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.bp.dynamic.posterior import NOBODY
+from stream_icd.graphs.compiled import compiled
 from stream_icd.node_ids import places
 from stream_icd.quality.alternatives import Described, Sums
 
 Ids = NDArray[np.int64]
 Labels = NDArray[np.int32]
+Rows = NDArray[np.int32] | NDArray[np.int64]
 
 FEWEST = 3
 """Fewer nodes that move together are not told: most of them are."""
@@ -55,7 +57,8 @@ def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_
     groups, new = _groups(adjacency, here, ids_before, ids), np.flatnonzero(ids >= next_id)
     if not (adjacency.nnz and (len(groups.now) or len(new))):  # as in most windows
         return Moved(np.empty((0, 2), np.int64), np.empty(0))
-    window = _described(adjacency, here, len(ids))
+    sums = _sums(here, len(ids), adjacency.indptr, adjacency.indices, adjacency.data)
+    window = Described(sums, adjacency.nnz / 2)
     stayed = window.lost_without_move(*_moves(adjacency, here, groups))
     new = new[window.sums[0][new] > 0]
     united = window.lost_in_union(*_neighbours(adjacency, here, new))
@@ -98,9 +101,8 @@ def _groups(adjacency: csr_array, here: Ids, before: Ids, ids: Ids) -> _Groups:
 def _moves(adjacency: csr_array, here: Ids, groups: _Groups) -> tuple[Sums, Sums, Sums, Ids, Ids]:
     """Return sums over each group, to where it is and to where it was; and these two, `(m,)`."""
     rows = np.flatnonzero(groups.of_node >= 0)
-    edges = adjacency[rows].tocoo()
-    of, to, weights = groups.of_node[rows][edges.row], edges.col, edges.data
-    m = len(groups.now)
+    sources, to, weights = _edges_of(rows, adjacency.indptr, adjacency.indices, adjacency.data)
+    of, m = groups.of_node[sources], len(groups.now)
 
     def total(chosen: NDArray[np.bool_]) -> Sums:
         return np.bincount(of[chosen], weights[chosen], minlength=m).astype(np.float64)
@@ -114,12 +116,14 @@ def _moves(adjacency: csr_array, here: Ids, groups: _Groups) -> tuple[Sums, Sums
 
 def _neighbours(adjacency: csr_array, here: Ids, new: Ids) -> tuple[Ids, Ids, Sums]:
     """Return each new community, that to which it has the most links, and these links, `(m,)`."""
-    rows = np.flatnonzero(np.isin(here, new))
-    edges = adjacency[rows].tocoo()
     k = int(here.max(initial=0)) + 1
-    of, to = here[rows][edges.row], here[edges.col]
+    is_new = np.zeros(k, np.bool_)
+    is_new[new] = True
+    rows = np.flatnonzero(is_new[here])
+    sources, targets, weights = _edges_of(rows, adjacency.indptr, adjacency.indices, adjacency.data)
+    of, to = here[sources], here[targets]
     between, at = np.unique((of * k + to)[of != to], return_inverse=True)
-    links = np.bincount(at, edges.data[of != to], minlength=len(between))
+    links = np.bincount(at, weights[of != to], minlength=len(between))
     of, to = np.divmod(between, k)
     order = np.lexsort((links, of))
     last = order[np.flatnonzero(np.diff(of[order], append=-1))]
@@ -128,15 +132,28 @@ def _neighbours(adjacency: csr_array, here: Ids, new: Ids) -> tuple[Ids, Ids, Su
     return new, best[0][new], best[1][new]
 
 
-def _described(adjacency: csr_array, here: Ids, k: int) -> Described:
-    degrees = np.diff(adjacency.indptr)
-    sources = np.repeat(here, degrees)
-    within = adjacency.data * (sources == here[adjacency.indices])
-    sums = np.stack(
-        [
-            np.bincount(here[degrees > 0], minlength=k).astype(np.float64),
-            np.bincount(sources, adjacency.data, k),
-            np.bincount(sources, within, k),
-        ]
-    )
-    return Described(sums, adjacency.nnz / 2)
+@compiled()
+def _edges_of(rows: Ids, indptr: Rows, indices: Rows, weights: Sums) -> tuple[Ids, Ids, Sums]:
+    """Return both ends and the weight of each edge of these nodes."""
+    n_edges = 0
+    for row in rows:
+        n_edges += indptr[row + 1] - indptr[row]
+    sources, targets = np.empty(n_edges, np.int64), np.empty(n_edges, np.int64)
+    found, n_edges = np.empty(n_edges), 0
+    for row in rows:
+        for entry in range(indptr[row], indptr[row + 1]):
+            sources[n_edges], targets[n_edges] = row, indices[entry]
+            found[n_edges], n_edges = weights[entry], n_edges + 1
+    return sources, targets, found
+
+
+@compiled()
+def _sums(here: Ids, k: int, indptr: Rows, indices: Rows, weights: Sums) -> Sums:
+    """Return `Described.sums`."""
+    sums = np.zeros((3, k))
+    for node, community in enumerate(here):
+        sums[0, community] += indptr[node + 1] > indptr[node]
+        for entry in range(indptr[node], indptr[node + 1]):
+            sums[1, community] += weights[entry]
+            sums[2, community] += weights[entry] * (here[indices[entry]] == community)
+    return sums
