@@ -73,11 +73,10 @@ def encode_memory(memory: Memory) -> bytes:
     }
     facts: dict[str, Any] = {}
     for name, one in zip(HYPOTHESES, memory.hypotheses, strict=False):
-        shares = np.rint(one.known.shares * CERTAIN).astype(np.uint8)
-        communities = _with_firsts(one.known.communities)
+        communities, shares = _by_rank(one.known.communities, one.known.shares)
         for rank in range(N_KEPT):
-            columns[f"{name}_community_{rank}"] = pa.array(communities[:, rank].copy())
-            columns[f"{name}_share_{rank}"] = pa.array(shares[:, rank].copy())
+            columns[f"{name}_community_{rank}"] = pa.array(communities[rank])
+            columns[f"{name}_share_{rank}"] = pa.array(shares[rank])
         columns |= _edges(name, one.evidence)
         known = {fact: kind(getattr(one.known, fact)) for fact, kind in FACTS.items()}
         facts[name] = {"decay": float(one.decay), **known}
@@ -204,16 +203,24 @@ def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:
     )
 
 
-def _with_firsts(communities: Labels) -> Labels:
-    """Return the communities with `FIRST` for each one's first member, `(n_nodes, N_KEPT)`."""
-    highest = np.maximum.accumulate(communities[:, 0])
-    written = communities.copy()
-    written[np.diff(highest, prepend=NOBODY) > 0, 0] = FIRST
-    return written
+@compiled()
+def _by_rank(communities: Labels, shares: NDArray[np.float32]) -> tuple[Labels, NDArray[np.uint8]]:
+    """Return communities, `FIRST` for each one's first member, and shares; `(N_KEPT, n_nodes)`."""
+    n_nodes, n_ranks = communities.shape
+    written, parts = np.empty((n_ranks, n_nodes), np.int32), np.empty((n_ranks, n_nodes), np.uint8)
+    highest = NOBODY
+    for node in range(n_nodes):
+        for rank in range(n_ranks):
+            written[rank, node] = communities[node, rank]
+            parts[rank, node] = np.uint8(np.rint(shares[node, rank] * CERTAIN))
+        if communities[node, 0] > highest:
+            highest = communities[node, 0]
+            written[0, node] = FIRST
+    return written, parts
 
 
 def _without_firsts(written: Labels) -> Labels:
-    """Return the communities of which `_with_firsts` wrote these."""
+    """Return the communities of which `_by_rank` wrote these, `(n_nodes, N_KEPT)`."""
     communities, firsts = written.copy(), written[:, 0] == FIRST
     communities[firsts, 0] = np.arange(np.count_nonzero(firsts))
     return communities
@@ -259,18 +266,48 @@ def _evidence(table: pa.Table, name: str) -> csr_array:
     weights = (bits.flatten().to_numpy().astype(np.uint32) << np.uint32(16)).view(np.float32)
     if (steps < 1).any() or not ((weights > 0) & (weights < np.inf)).all():
         raise BadMemory(f"{name}: edges go to later nodes, with positive and finite weights")
-    rows = np.repeat(np.arange(n_nodes), counts)
-    sums = np.cumsum(steps)
-    ends = np.cumsum(counts)
-    columns = rows + sums - np.append(0, sums)[np.repeat(ends - counts, counts)]
+    starts = np.append(0, np.cumsum(counts))
+    columns = _columns(starts, steps)
     if len(columns) and columns.max() >= n_nodes:
         raise BadMemory(f"{name}: an edge names a node that is not one of the {n_nodes} nodes")
-    # All of an evidence's indices have 32 bits: it has at most 64 edges a node.
-    starts = np.append(0, ends).astype(np.int32)
-    later = csr_array(
-        (weights.astype(np.float64), columns.astype(np.int32), starts), (n_nodes, n_nodes)
-    )
-    return csr_array(later + later.T)
+    both = _both_ways(starts, columns, weights.astype(np.float64))
+    return csr_array(both, (n_nodes, n_nodes))
+
+
+@compiled()
+def _columns(starts: Rows, gaps: NDArray[np.int64]) -> Rows:
+    """The columns of entries above the diagonal, of the gaps that `_later` found."""
+    columns = np.empty_like(gaps)
+    for row in range(len(starts) - 1):
+        column = row
+        for entry in range(starts[row], starts[row + 1]):
+            column += gaps[entry]
+            columns[entry] = column
+    return columns
+
+
+@compiled()
+def _both_ways(starts: Rows, columns: Rows, weights: Floats) -> tuple[Floats, Rows, Rows]:
+    """The symmetric matrix of entries above the diagonal: weights, columns, and where rows begin.
+
+    All of its indices have 32 bits: an evidence has at most 64 edges a node.
+    """
+    indptr = np.zeros(len(starts), np.int32)
+    for row in range(len(starts) - 1):
+        indptr[row + 1] += starts[row + 1] - starts[row]
+    for column in columns:
+        indptr[column + 1] += 1
+    indptr = np.cumsum(indptr).astype(np.int32)
+    free, indices = indptr[:-1].copy(), np.empty(2 * len(columns), np.int32)
+    both = np.empty(len(indices))
+    for row in range(len(starts) - 1):  # a row's entries of earlier rows come first
+        for entry in range(starts[row], starts[row + 1]):
+            column, weight = columns[entry], weights[entry]
+            indices[free[row]], both[free[row]] = column, weight
+            indices[free[column]], both[free[column]] = row, weight
+            free[row] += 1
+            free[column] += 1
+    return both, indices, indptr
 
 
 def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
