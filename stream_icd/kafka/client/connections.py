@@ -130,6 +130,10 @@ ANSWER_BYTES = 100_000_000
 # not eight. If a broker refuses a batch as too large, the client splits it.
 BATCH_BYTES = 256 * 1024
 
+# The client (3.0.12) sleeps this long before it repeats a request of a transaction. A broker
+# refuses the first one while it ends the transaction before: Kafka's own client waits 20 ms then.
+RETRY_MS = 20
+
 NULL = object()
 """Stands for a null value; the client refuses to send a record with both key and value None."""
 
@@ -165,6 +169,7 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         "transaction_timeout_ms": milliseconds(settings.transaction_timeout_s),
         "delivery_timeout_ms": milliseconds(settings.delivery_timeout_s),
         "max_block_ms": milliseconds(settings.connect_timeout_s),
+        "retry_backoff_ms": RETRY_MS,
         "batch_size": BATCH_BYTES,
         # The Publisher checks each record against max_message_bytes; a request also has framing.
         "max_request_size": settings.max_message_bytes + DEAD_LETTER_ROOM,
