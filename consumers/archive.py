@@ -40,9 +40,7 @@ class Archive(WorkerOptions):
     ]
     kind: Annotated[
         list[Kinds] | None,
-        typer.Option(
-            help="Only this kind; may be repeated. Default: all kinds.", show_default=False
-        ),
+        typer.Option(help="Only this kind; may be repeated. Default: all kinds."),
     ] = None
 
     def run(self) -> None:

@@ -65,7 +65,6 @@ class Detect(WorkerOptions):
             min=1,
             help="Number of communities for snapshots that do not state it, at most the number of "
             "nodes. Default: determine it for each snapshot.",
-            show_default=False,
         ),
     ] = None
     method: Method = "bp"
@@ -78,7 +77,6 @@ class Detect(WorkerOptions):
             min=1,
             help="Maximum number of snapshots published together. Default: 8 per process; with "
             "memory and several processes, 32 per process, so that several graphs are among them.",
-            show_default=False,
         ),
     ] = None
     processes: Annotated[

@@ -43,12 +43,8 @@ class AsTopology(ReadingProducer):
             "Parquet."
         ),
     ]
-    first: Annotated[
-        str | None, typer.Option("--from", help="First day, YYYY-MM-DD.", show_default=False)
-    ] = None
-    last: Annotated[
-        str | None, typer.Option("--to", help="Last day, included.", show_default=False)
-    ] = None
+    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None
+    last: Annotated[str | None, typer.Option("--to", help="Last day, included.")] = None
     window: Window = None
     source: Annotated[str, typer.Option(help="Source URI (ce_source).")] = "urn:stream_icd:as"
     graph: Annotated[
@@ -57,7 +53,6 @@ class AsTopology(ReadingProducer):
             help="Name of the graph, the key of its messages. Default: the name of the file or "
             "folder.",
             callback=checked_graph,
-            show_default=False,
         ),
     ] = None
 

@@ -38,8 +38,7 @@ class Events(ReadingProducer, RowOptions):
         str | None,
         typer.Option(
             help="Start a window at this interval, such as 5m (windows overlap). Default: at the "
-            "end of the previous one.",
-            show_default=False,
+            "end of the previous one."
         ),
     ] = None
     align: Annotated[
@@ -51,8 +50,7 @@ class Events(ReadingProducer, RowOptions):
     session: Annotated[
         str | None,
         typer.Option(
-            help="Session windows, instead of --window: a window ends after a gap of this length.",
-            show_default=False,
+            help="Session windows, instead of --window: a window ends after a gap of this length."
         ),
     ] = None
     src: Annotated[str, typer.Option(help="Column of senders (or of one end of an edge).")] = "src"
@@ -61,8 +59,7 @@ class Events(ReadingProducer, RowOptions):
         str | None,
         typer.Option(
             help="Column to sum for edge weights, or count for the number of events. Default: "
-            "edges have no weight.",
-            show_default=False,
+            "edges have no weight."
         ),
     ] = None
     least_nodes: Annotated[

@@ -47,7 +47,6 @@ class Lfr(Producer):
         typer.Option(
             min=20,
             help="Draw the number of nodes from --nodes to this (not with --drift communities).",
-            show_default=False,
         ),
     ] = None
     mixing: Annotated[
@@ -77,12 +76,10 @@ class Lfr(Producer):
             help="With --drift communities: after this number of snapshots, the mixing is "
             "--mixing-after, the sizes are --sizes-after, and all communities are new. Default: "
             "never.",
-            show_default=False,
         ),
     ] = None
     sizes_after: Annotated[
-        str | None,
-        typer.Option(help="Sizes after --change-at. Default: --sizes.", show_default=False),
+        str | None, typer.Option(help="Sizes after --change-at. Default: --sizes.")
     ] = None
     churn: Annotated[
         float,

@@ -39,11 +39,7 @@ class Replay(Producer, TempoOptions, PastOptions):
     ]
     as_graph: Annotated[
         str | None,
-        typer.Option(
-            help="Send the graph under this name, ids too.",
-            callback=checked_graph,
-            show_default=False,
-        ),
+        typer.Option(help="Send the graph under this name, ids too.", callback=checked_graph),
     ] = None
     topic: Annotated[
         str, typer.Option(help="Topic for the snapshots; created if it does not exist.")

@@ -35,25 +35,20 @@ class Taxi(ReadingProducer, RowOptions):
 
     tick: Annotated[str, typer.Option(help="Snapshot interval.")] = "5m"
     stale: Annotated[
-        str | None,
-        typer.Option(help="Ignore positions older than this. Default: --tick.", show_default=False),
+        str | None, typer.Option(help="Ignore positions older than this. Default: --tick.")
     ] = None
     nearest: Annotated[
         int | None,
         typer.Option(
             min=0,
             help="Link a taxi with this number of nearest taxis. Default: 50, with --radius 0.",
-            show_default=False,
         ),
     ] = None
     radius: Annotated[
         float, typer.Option(min=0, help="Link taxis within this distance, metres.")
     ] = 0.0
     sample: Annotated[
-        int | None,
-        typer.Option(
-            min=2, help="Use a random sample of this number of active taxis.", show_default=False
-        ),
+        int | None, typer.Option(min=2, help="Use a random sample of this number of active taxis.")
     ] = None
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0
     coordinates: Annotated[

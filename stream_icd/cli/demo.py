@@ -66,16 +66,13 @@ class Demo:
         Path | None,
         typer.Option(
             help="Internet topologies: as-733.tar.gz, its folder, or Parquet. Default: a "
-            "simulated stream with drifting communities.",
-            show_default=False,
+            "simulated stream with drifting communities."
         ),
     ] = None
     limit: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help="Number of snapshots. Default: all of --data, or 120 simulated ones.",
-            show_default=False,
+            min=1, help="Number of snapshots. Default: all of --data, or 120 simulated ones."
         ),
     ] = None
     method: Method = "bp"

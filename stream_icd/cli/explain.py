@@ -37,19 +37,15 @@ class Explain(ArchivedGraph):
       stream-icd explain --history history/ --community 12 --at 1999-03-02
     """
 
-    node: Annotated[
-        str | None, typer.Option(help="Explain this node, such as 701.", show_default=False)
-    ] = None
+    node: Annotated[str | None, typer.Option(help="Explain this node, such as 701.")] = None
     community: Annotated[
-        int | None,
-        typer.Option(min=0, help="Explain the community with this stable id.", show_default=False),
+        int | None, typer.Option(min=0, help="Explain the community with this stable id.")
     ] = None
     at: Annotated[
         str | None,
         typer.Option(
             help="The window that holds this time, such as 1999-03-02, or else the last one before "
-            "it. Default: the newest window.",
-            show_default=False,
+            "it. Default: the newest window."
         ),
     ] = None
 

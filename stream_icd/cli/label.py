@@ -60,10 +60,7 @@ class Label(SendTable):
             "window_start if they change with the window; graph, if there are several."
         ),
     ]
-    archive: Annotated[
-        str,
-        typer.Option(help="The archive of the windows: a folder or a URI.", show_default=False),
-    ]
+    archive: Annotated[str, typer.Option(help="The archive of the windows: a folder or a URI.")]
     graph: OnlyGraph = None
     source: Annotated[str, typer.Option(help="Source of the labels, a URI reference.")] = (
         "stream_icd/label"

@@ -27,8 +27,7 @@ class OneGraph:
         str, typer.Option(help="The archive: a folder, or a URI such as s3://bucket/history.")
     ]
     graph: Annotated[
-        str | None,
-        typer.Option(help="The graph. Default: the only one in the archive.", show_default=False),
+        str | None, typer.Option(help="The graph. Default: the only one in the archive.")
     ] = None
 
 
@@ -40,8 +39,7 @@ class ArchivedGraph(OneGraph):
         str | None,
         typer.Option(
             help="Only results of this model, such as gn or gn@2. Default: of all models, one "
-            "after the other.",
-            show_default=False,
+            "after the other."
         ),
     ] = None
     names: NamesFile = None

@@ -114,7 +114,6 @@ class Skip:
             "--to",
             metavar="PARTITION:OFFSET",
             help="Continue at this offset, and skip the records before it.",
-            show_default=False,
         ),
     ] = None
     bootstrap_servers: BootstrapServers = None

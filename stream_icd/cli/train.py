@@ -45,8 +45,7 @@ class Train:
         str | None,
         typer.Argument(
             help="Recipe of a model to make again: the path or URI of its recipe.toml. Default: "
-            "train a new model.",
-            show_default=False,
+            "train a new model."
         ),
     ] = None
     out: Annotated[
@@ -58,8 +57,7 @@ class Train:
         typer.Option(
             help="The graphs: a folder of edge lists, an archive, or a source such as "
             "events:path=mails.csv,window=1d or as:path=as-733.tar.gz. labels=FILE adds known "
-            "communities. A wrong value lists all forms. Default: the data of the recipe.",
-            show_default=False,
+            "communities. A wrong value lists all forms. Default: the data of the recipe."
         ),
     ] = None
     encoder: Annotated[
@@ -67,8 +65,7 @@ class Train:
         typer.Option(
             help="Also train the paper's encoder, with the paper's settings for this data set: "
             "GN-0.3, GN-0.4, 'L(f,0.3)', 'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS or "
-            "Enron. Only the method icd uses it. Takes minutes to hours; needs the extra train.",
-            show_default=False,
+            "Enron. Only the method icd uses it. Takes minutes to hours; needs the extra train."
         ),
     ] = None
     every_kind: Annotated[

@@ -36,8 +36,7 @@ class ViewPage:
         list[str] | None,
         typer.Option(
             help="Show this archive instead of the topics: a folder or a URI. Give several to "
-            "compare them.",
-            show_default=False,
+            "compare them."
         ),
     ] = None
     graph: OnlyGraph = None
@@ -47,7 +46,6 @@ class ViewPage:
             "--from",
             help="Read results from this time on, such as 2026-01-31. Of an archive: windows that "
             "begin then or later. Default: all that memory holds.",
-            show_default=False,
         ),
     ] = None
     host: Annotated[
@@ -60,8 +58,7 @@ class ViewPage:
     token: Annotated[
         str | None,
         typer.Option(
-            help="Token that browsers must show. Default: none on 127.0.0.1, otherwise a new one.",
-            show_default=False,
+            help="Token that browsers must show. Default: none on 127.0.0.1, otherwise a new one."
         ),
     ] = None
     no_token: Annotated[

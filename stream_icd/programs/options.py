@@ -23,7 +23,6 @@ BootstrapServers = Annotated[
         "-b",
         help="Kafka bootstrap servers, HOST:PORT[,HOST:PORT]. Default: those set in the "
         "environment, otherwise 127.0.0.1:9092.",
-        show_default=False,
     ),
 ]
 
@@ -61,13 +60,11 @@ RegistryUri = Annotated[
         "--registry",
         help="Registry of models: a folder, or a URI such as s3://bucket/models. Default: that of "
         "STREAM_ICD_REGISTRY.",
-        show_default=False,
     ),
 ]
 
 OnlyGraph = Annotated[
-    str | None,
-    typer.Option("--graph", help="Only this graph. Default: all graphs.", show_default=False),
+    str | None, typer.Option("--graph", help="Only this graph. Default: all graphs.")
 ]
 
 NamesFile = Annotated[
@@ -78,7 +75,6 @@ NamesFile = Annotated[
         help="Name communities by this table of attributes of nodes: CSV or Parquet, with the "
         "column node and one for each attribute, such as country. topic: by icd.attributes.v1, "
         "where attributes may change.",
-        show_default=False,
     ),
 ]
 
@@ -139,7 +135,6 @@ Rate = Annotated[
         parser=parse_rate,
         metavar="RATE",
         help="Maximum rate, in snapshots per second, such as 2 or 50/s. Default: unlimited.",
-        show_default=False,
     ),
 ]
 
@@ -159,8 +154,7 @@ class Sending:
 
     rate: Rate = None
     limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="Stop after this number of snapshots.", show_default=False),
+        int | None, typer.Option(min=1, help="Stop after this number of snapshots.")
     ] = None
     again: Annotated[
         bool,
@@ -211,7 +205,6 @@ MetricsPort = Annotated[
         max=65535,
         help="Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464. "
         "Default: do not serve them.",
-        show_default=False,
     ),
 ]
 
@@ -233,8 +226,7 @@ class WorkerOptions:
         typer.Option(
             help="Consumer group; its members share the work. Default: stream-icd-NAME, where NAME "
             "is that of this command, or stream-icd-NAME-GRAPH with --graph. archive appends the "
-            "topic.",
-            show_default=False,
+            "topic."
         ),
     ] = None
     max_dead_letters: Annotated[
@@ -285,8 +277,7 @@ Window = Annotated[
     str | None,
     typer.Option(
         help="Window length, such as 2h, 1d or month; files of the same window become one "
-        "snapshot. Default: a window lasts until the next file.",
-        show_default=False,
+        "snapshot. Default: a window lasts until the next file."
     ),
 ]
 
@@ -309,7 +300,6 @@ Threads = Annotated[
         min=1,
         help="Cores per snapshot. The method bp uses one below 50,000 nodes. Default: the "
         "machine's cores divided by the number of processes, at most 4.",
-        show_default=False,
     ),
 ]
 
@@ -336,8 +326,7 @@ class RowOptions:
     topic: Annotated[
         str | None,
         typer.Option(
-            help="Read rows from this Kafka topic, one JSON object per record, instead of a file.",
-            show_default=False,
+            help="Read rows from this Kafka topic, one JSON object per record, instead of a file."
         ),
     ] = None
     until: Annotated[
@@ -348,22 +337,17 @@ class RowOptions:
         str | None,
         typer.Option(
             help="With --topic: stop waiting for partitions without records for this long, such as "
-            "30s. Default: windows wait for all partitions.",
-            show_default=False,
+            "30s. Default: windows wait for all partitions."
         ),
     ] = None
     columns: Annotated[
         str | None,
-        typer.Option(
-            help="Column names of files without a header line, such as src,dst,t.",
-            show_default=False,
-        ),
+        typer.Option(help="Column names of files without a header line, such as src,dst,t."),
     ] = None
     time: Annotated[
         str | None,
         typer.Option(
-            help="Time column. Default: t, or the only one called time, timestamp, ts or datetime.",
-            show_default=False,
+            help="Time column. Default: t, or the only one called time, timestamp, ts or datetime."
         ),
     ] = None
     time_unit: Annotated[
@@ -392,7 +376,6 @@ class RowOptions:
             metavar="FILE",
             help="Write rows that arrive after their window has closed to this file, as JSON "
             "lines. Default: GRAPH.late.jsonl.",
-            show_default=False,
         ),
     ] = None
     graph: GraphName = "rows"

@@ -18,16 +18,10 @@ if TYPE_CHECKING:
     from stream_icd.replay.pacing import Tempo
 
 First = Annotated[
-    str | None,
-    typer.Option(
-        "--from", help="Only windows that begin at this time or later.", show_default=False
-    ),
+    str | None, typer.Option("--from", help="Only windows that begin at this time or later.")
 ]
 
-Last = Annotated[
-    str | None,
-    typer.Option("--to", help="Only windows that begin before this time.", show_default=False),
-]
+Last = Annotated[str | None, typer.Option("--to", help="Only windows that begin before this time.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +58,10 @@ class PartOptions:
         typer.Option(
             "--from",
             help="Start: a time, an offset, or PARTITION:OFFSET,…. Default: the beginning.",
-            show_default=False,
         ),
     ] = None
     last: Annotated[
-        str | None,
-        typer.Option(
-            "--to", help="End (not included), see --from. Default: the end.", show_default=False
-        ),
+        str | None, typer.Option("--to", help="End (not included), see --from. Default: the end.")
     ] = None
 
     def part(self, settings: "KafkaSettings", topic: str) -> "TopicRange":
@@ -94,8 +84,7 @@ class TempoOptions:
     """How fast the past passes."""
 
     speed: Annotated[
-        str | None,
-        typer.Option(help="Replay at this multiple of real time, such as 10x.", show_default=False),
+        str | None, typer.Option(help="Replay at this multiple of real time, such as 10x.")
     ] = None
     rate: Rate = None
     fastest: Annotated[

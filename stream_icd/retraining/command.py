@@ -42,24 +42,13 @@ class Retrain:
     registry: RegistryUri = None
     once: Annotated[bool, typer.Option("--once", help="Make one round and end, for cron.")] = False
     now: Annotated[
-        bool,
-        typer.Option(
-            "--now",
-            help="Learn now, whatever the triggers say. Only with --once.",
-            show_default=False,
-        ),
+        bool, typer.Option("--now", help="Learn now, whatever the triggers say. Only with --once.")
     ] = False
     every_windows: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Trigger: learn every so many windows. Default: off.", show_default=False
-        ),
+        int | None, typer.Option(min=1, help="Trigger: learn every so many windows. Default: off.")
     ] = None
     every: Annotated[
-        str | None,
-        typer.Option(
-            help="Trigger: learn once in this time, such as 1d. Default: off.", show_default=False
-        ),
+        str | None, typer.Option(help="Trigger: learn once in this time, such as 1d. Default: off.")
     ] = None
     drift: Annotated[
         bool,
@@ -69,8 +58,7 @@ class Retrain:
         ),
     ] = True
     graph: Annotated[
-        str | None,
-        typer.Option(help="Learn from this graph only. Default: all graphs.", show_default=False),
+        str | None, typer.Option(help="Learn from this graph only. Default: all graphs.")
     ] = None
     name: Annotated[str, typer.Option(help="Name of the models that are learned.")] = "retrained"
     first: Annotated[
@@ -83,23 +71,15 @@ class Retrain:
             help="Also train the paper's encoder, with the paper's settings for this data set, "
             "such as 'L(f,0.6)' or AS; compare models by method icd, as for detectors with "
             "--method icd. Takes minutes to hours; needs pip install 'stream-icd[train]'. "
-            "Default: learn only what the default method uses.",
-            show_default=False,
+            "Default: learn only what the default method uses."
         ),
     ] = None
     epochs: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Epochs of the encoder's training. Default: the paper's 100.",
-            show_default=False,
-        ),
+        typer.Option(min=1, help="Epochs of the encoder's training. Default: the paper's 100."),
     ] = None
     samples: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Windows per epoch. Default: the paper's number.", show_default=False
-        ),
+        int | None, typer.Option(min=1, help="Windows per epoch. Default: the paper's number.")
     ] = None
     newest: Annotated[int, typer.Option(min=1, help="Number of newest windows to learn from.")] = 6
     older: Annotated[

@@ -32,9 +32,7 @@ class Chosen(PartOptions):
     exception: Annotated[
         str | None,
         typer.Option(
-            "--exception",
-            help="Only dead letters with this exception, such as BadSnapshot.",
-            show_default=False,
+            "--exception", help="Only dead letters with this exception, such as BadSnapshot."
         ),
     ] = None
     bootstrap_servers: BootstrapServers = None
@@ -111,8 +109,7 @@ class ShowLetter:
     place: Annotated[str, typer.Argument(metavar="POSITION", help=POSITION)]
     topic: Topic = SNAPSHOTS
     out: Annotated[
-        Path | None,
-        typer.Option(help="Write the value to this file, byte for byte.", show_default=False),
+        Path | None, typer.Option(help="Write the value to this file, byte for byte.")
     ] = None
     bootstrap_servers: BootstrapServers = None
 
@@ -152,10 +149,7 @@ class RetryLetters(Chosen):
       stream-icd dlq retry 0:7 'icd.snapshots.v1[3]@41'
     """
 
-    places: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="POSITION", help=POSITION, show_default=False),
-    ] = None
+    places: Annotated[list[str] | None, typer.Argument(metavar="POSITION", help=POSITION)] = None
     topic: Topic = SNAPSHOTS
     everything: Annotated[bool, typer.Option("--all", help="All dead letters of the topic.")] = (
         False
@@ -163,9 +157,7 @@ class RetryLetters(Chosen):
     to_topic: Annotated[
         str | None,
         typer.Option(
-            "--to-topic",
-            help="Topic to send them to. Default: the topic that each came from.",
-            show_default=False,
+            "--to-topic", help="Topic to send them to. Default: the topic that each came from."
         ),
     ] = None
     again: Annotated[
@@ -175,10 +167,7 @@ class RetryLetters(Chosen):
         ),
     ] = False
     rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Maximum rate, in records per second. Default: unlimited.", show_default=False
-        ),
+        float | None, typer.Option(help="Maximum rate, in records per second. Default: unlimited.")
     ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be sent, and do nothing.")

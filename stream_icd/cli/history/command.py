@@ -34,7 +34,7 @@ class ListWindows(PastOptions):
     """
 
     uri: ArchiveUri
-    kind: Annotated[OneKind | None, typer.Option(help="Only this kind.", show_default=False)] = None
+    kind: Annotated[OneKind | None, typer.Option(help="Only this kind.")] = None
     windows: Annotated[
         bool, typer.Option("--windows", help="Print one line per window instead of one per graph.")
     ] = False
@@ -109,9 +109,7 @@ class Export(PastOptions):
     kind: Annotated[OneKind, typer.Option(help="Kind of messages.")] = OneKind.SNAPSHOTS
     model: Annotated[
         str | None,
-        typer.Option(
-            help="Only communities of this model version, such as as@8168f91e.", show_default=False
-        ),
+        typer.Option(help="Only communities of this model version, such as as@8168f91e."),
     ] = None
     revisions: Annotated[
         Literal["newest", "all"],

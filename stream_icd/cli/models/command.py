@@ -81,8 +81,7 @@ class ListModels:
         str | None,
         typer.Argument(
             help="Folder of models to list: a path or a URI. Default: the versions of the "
-            "registry, if there is one, and the shipped models.",
-            show_default=False,
+            "registry, if there is one, and the shipped models."
         ),
     ] = None
     registry: RegistryUri = None

@@ -29,10 +29,7 @@ class ReplayOptions(TempoOptions):
 
     graph: OnlyGraph = None
     out_topic: Annotated[
-        str | None,
-        typer.Option(
-            help="Topic for the results; created if it does not exist.", show_default=False
-        ),
+        str | None, typer.Option(help="Topic for the results; created if it does not exist.")
     ] = None
     into_live: Annotated[
         bool,
@@ -55,10 +52,7 @@ class ReplayOptions(TempoOptions):
     k: Annotated[
         int | None,
         typer.Option(
-            "--k",
-            min=1,
-            help="Number of communities, for snapshots that do not state it.",
-            show_default=False,
+            "--k", min=1, help="Number of communities, for snapshots that do not state it."
         ),
     ] = None
     seed: Seed = 0
@@ -77,16 +71,13 @@ class ReplayOptions(TempoOptions):
     ] = "pool"
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Number of processes or actors. Default: one per core.", show_default=False
-        ),
+        typer.Option(min=1, help="Number of processes or actors. Default: one per core."),
     ] = None
     threads: Threads = None
     ray_address: Annotated[
         str | None,
         typer.Option(
-            help="Address of a Ray cluster, such as auto. Default: a local cluster is started.",
-            show_default=False,
+            help="Address of a Ray cluster, such as auto. Default: a local cluster is started."
         ),
     ] = None
     bootstrap_servers: BootstrapServers = None
@@ -149,10 +140,9 @@ class ReplayHistory(ReplayOptions, PastOptions):
     """
 
     uri: ArchiveUri
-    out: Annotated[
-        str | None,
-        typer.Option(help="Archive for the results: a folder or a URI.", show_default=False),
-    ] = None
+    out: Annotated[str | None, typer.Option(help="Archive for the results: a folder or a URI.")] = (
+        None
+    )
     smooth: Annotated[
         bool,
         typer.Option(

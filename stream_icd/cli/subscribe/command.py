@@ -78,23 +78,17 @@ class Subscribe:
         list[str] | None,
         typer.Option(
             help="Only this kind of event: born, grown, shrunk, merged, split, continued or died. "
-            "May be repeated.",
-            show_default=False,
+            "May be repeated."
         ),
     ] = None
     community: Annotated[
-        int | None,
-        typer.Option(
-            help="Only events of the community with this stable id.",
-            show_default=False,
-        ),
+        int | None, typer.Option(help="Only events of the community with this stable id.")
     ] = None
     least_bits: Annotated[
         float | None,
         typer.Option(
             help="Only events of at least this strength: the bits by which the edges of the window "
-            "are described worse without the event.",
-            show_default=False,
+            "are described worse without the event."
         ),
     ] = None
     confirmed: Annotated[
@@ -103,14 +97,10 @@ class Subscribe:
             min=1,
             help="Only events that have lasted for this number of windows, and so many windows "
             "later, such as 3. Not with --group.",
-            show_default=False,
         ),
     ] = None
     node: Annotated[
-        str | None,
-        typer.Option(
-            help="Report when this node, such as 701, changes community.", show_default=False
-        ),
+        str | None, typer.Option(help="Report when this node, such as 701, changes community.")
     ] = None
     members: Annotated[
         bool,
@@ -120,10 +110,7 @@ class Subscribe:
     ] = False
     model: Annotated[
         str | None,
-        typer.Option(
-            help="Only results of this model: a name, such as lfr, or a version.",
-            show_default=False,
-        ),
+        typer.Option(help="Only results of this model: a name, such as lfr, or a version."),
     ] = None
     revisions: Annotated[
         Literal["newest", "all"],
@@ -137,24 +124,21 @@ class Subscribe:
             "--from",
             help="Start at beginning, at latest, or at a time such as 2026-01-31T12:00:00Z. "
             "Default: latest, or the position of --group.",
-            show_default=False,
         ),
     ] = None
     until: Annotated[
         Literal["forever", "end"],
         typer.Option(help="end: stop after the results that the topic holds now."),
     ] = "forever"
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="Stop after this number of results.", show_default=False),
-    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this number of results.")] = (
+        None
+    )
     group: Annotated[
         str | None,
         typer.Option(
             help="Consumer group: its members share the results, and a restarted one continues. "
             "Filters are added to its name, such as GROUP-as733 with --graph as733. Default: no "
-            "group; each subscriber gets all results.",
-            show_default=False,
+            "group; each subscriber gets all results."
         ),
     ] = None
     format: Annotated[
@@ -168,8 +152,7 @@ class Subscribe:
         Path | None,
         typer.Option(
             help="With --format parquet: FILE.parquet, complete when the stream ends, or a folder "
-            "with one file per result.",
-            show_default=False,
+            "with one file per result."
         ),
     ] = None
     names: NamesFile = None
