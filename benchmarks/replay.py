@@ -43,7 +43,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.registry.shipped import open_model
 from stream_icd.replay.ray_engine import RayActors
-from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection
+from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -142,7 +142,7 @@ def detect_all(settings: KafkaSettings, redetection: Redetection, count: int) ->
 
 def replayed(store: Store, engine: Engine[Job, Outcome]) -> Run:
     """From the archive."""
-    jobs = (ArchivedJob(store.uri, noted) for noted in windows(store, Selection()))
+    jobs = (archived_job(store.uri, noted) for noted in windows(store, Selection()))
 
     def results() -> Iterator[Message]:
         for job, outcome in engine(jobs):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
-from typing import Protocol
+from functools import lru_cache, partial
 
 from stream_icd.communities import MemoryKind, revision_of
 from stream_icd.detection.recent import RecentMemories
@@ -31,122 +31,59 @@ from stream_icd.wire.message import Headers, Message, refusing
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
 
 SENT_BYTES_A_ROW = 4
-"""Estimated bytes per edge in a message of integer ids; compressed, it is 1 to 4 bytes."""
-
-
-class Job(Protocol):
-    """A snapshot to detect again; can be sent to another process."""
-
-    @property
-    def graph(self) -> str: ...
-
-    @property
-    def snapshot_id(self) -> str: ...
-
-    @property
-    def window_end(self) -> datetime: ...
-
-    @property
-    def sent_bytes(self) -> int:
-        """Size of the snapshot's message, or an estimate."""
-        ...
-
-    @property
-    def headers(self) -> Headers:
-        """Headers of the snapshot's message."""
-        ...
-
-    @property
-    def for_memory(self) -> bool:
-        """Whether it is detected only because later windows need the memory of it."""
-        ...
-
-    @property
-    def era(self) -> int:
-        """How often the graph had started anew before; memory is handed on within an era."""
-        ...
-
-    def snapshot(self) -> Snapshot:
-        """Fetch the snapshot; called in the process that detects it.
-
-        Raises:
-            BadInput: the snapshot violates the contract.
-        """
-        ...
+"""Estimated bytes per edge in a message of integer ids; compressed, it is 1 to 4 bytes. An archive
+does not store the sizes of messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivedJob:
-    """An archived snapshot, which the worker reads itself."""
+class Job:
+    """A snapshot to detect again; can be sent to another process.
 
-    uri: str
-    noted: ArchivedWindow
-    limits: Limits = DEFAULT_LIMITS
-    for_memory: bool = False
-    era: int = 0
-
-    @property
-    def graph(self) -> str:
-        """The snapshot's graph."""
-        return self.noted.partition.graph
-
-    @property
-    def snapshot_id(self) -> str:
-        """The snapshot's id."""
-        return self.noted.identity.snapshot_id
-
-    @property
-    def window_end(self) -> datetime:
-        """The end of its window."""
-        return self.noted.window.end
-
-    @property
-    def sent_bytes(self) -> int:
-        """An estimate from the number of rows: an archive does not store message sizes."""
-        return SENT_BYTES_A_ROW * self.noted.rows
-
-    @property
-    def headers(self) -> Headers:
-        """Headers of the archived message."""
-        return self.noted.headers
-
-    def snapshot(self) -> Snapshot:
-        """Read the snapshot from its file."""
-        return read_snapshot(_opened_store(self.uri), self.noted, self.limits)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordJob:
-    """A snapshot from a topic."""
+    Attributes:
+        sent_bytes: size of the snapshot's message, or an estimate.
+        headers: those of the message.
+        snapshot: fetches the snapshot; called in the process that detects it. Raises BadInput if
+            the snapshot violates the contract.
+        for_memory: whether it is detected only because later windows need the memory of it.
+        era: how often the graph had started anew before; memory is handed on within an era.
+    """
 
     graph: str
     snapshot_id: str
     window_end: datetime
-    record: Record
-    reader: MessageReader
+    sent_bytes: int
+    headers: Headers
+    snapshot: Callable[[], Snapshot]
     for_memory: bool = False
-
-    @property
-    def era(self) -> int:
-        """A topic of snapshots does not say where a graph started anew."""
-        return 0
-
-    @property
-    def sent_bytes(self) -> int:
-        """Size of the record's value, or of the value that it claims."""
-        return sent_bytes(self.record, self.reader.limits)
-
-    @property
-    def headers(self) -> Headers:
-        """Headers of the record."""
-        return self.record.headers
-
-    def snapshot(self) -> Snapshot:
-        """Decode the snapshot; fetch it first if it is claimed."""
-        return self.reader.decoded(self.record, decode_snapshot)
+    era: int = 0
 
 
-def record_job(record: Record, reader: MessageReader, *, for_memory: bool = False) -> RecordJob:
+def archived_job(
+    uri: str,
+    noted: ArchivedWindow,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    for_memory: bool = False,
+    era: int = 0,
+) -> Job:
+    """Return an archived snapshot as a job; the worker reads it itself."""
+    return Job(
+        graph=noted.partition.graph,
+        snapshot_id=noted.identity.snapshot_id,
+        window_end=noted.window.end,
+        sent_bytes=SENT_BYTES_A_ROW * noted.rows,
+        headers=noted.headers,
+        snapshot=partial(_read, uri, noted, limits),
+        for_memory=for_memory,
+        era=era,
+    )
+
+
+def _read(uri: str, noted: ArchivedWindow, limits: Limits) -> Snapshot:
+    return read_snapshot(_opened_store(uri), noted, limits)
+
+
+def record_job(record: Record, reader: MessageReader, *, for_memory: bool = False) -> Job:
     """Return a record of the snapshots topic as a job; only its headers are read.
 
     Raises:
@@ -155,12 +92,13 @@ def record_job(record: Record, reader: MessageReader, *, for_memory: bool = Fals
     with refusing(BadSnapshot, "the headers cannot be read"):
         limits = reader.limits
         fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)
-        return RecordJob(
+        return Job(
             graph=graph_of(record.key, limits, BadSnapshot),
             snapshot_id=fields.text("ce_id"),
             window_end=fields.window().end,
-            record=record,
-            reader=reader,
+            sent_bytes=sent_bytes(record, limits),
+            headers=record.headers,
+            snapshot=partial(reader.decoded, record, decode_snapshot),
             for_memory=for_memory,
         )
 

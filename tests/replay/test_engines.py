@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Refused
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.replay.ray_engine import RayActors
-from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection
+from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.wire.message import Message
@@ -38,7 +39,7 @@ def make_engine(name: str, redetection: Redetection, model_folder: Path) -> Engi
 
 
 def jobs(archive: Store) -> list[Job]:
-    return [ArchivedJob(archive.uri, noted) for noted in windows(archive, Selection())]
+    return [archived_job(archive.uri, noted) for noted in windows(archive, Selection())]
 
 
 def streamed(redetection: Redetection, sent: list[Snapshot]) -> list[str]:
@@ -83,16 +84,14 @@ def test_a_fingerprint_tells_what_was_found_from_when(
     assert fingerprint(Message(first.key, first.value, changed)) != fingerprint(first)
 
 
-class Broken(ArchivedJob):
+def broken() -> Snapshot:
     """A snapshot whose file breaks the contract."""
-
-    def snapshot(self) -> Snapshot:
-        raise BadSnapshot("no column src")
+    raise BadSnapshot("no column src")
 
 
 def test_what_breaks_the_contract_is_an_outcome(archive: Store, redetection: Redetection) -> None:
     noted = next(windows(archive, Selection()))
-    outcome = redetection(Broken(archive.uri, noted))
+    outcome = redetection(replace(archived_job(archive.uri, noted), snapshot=broken))
     assert isinstance(outcome, Refused)
     assert outcome.stage == "decode"
     assert outcome.reason == "no column src"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stream_icd.execution.engines import InProcess
 from stream_icd.history.archive import Selection, read_message, windows
-from stream_icd.replay.redetect import ArchivedJob, Redetection
+from stream_icd.replay.redetect import Redetection, archived_job
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from testbed.brokers import wait_until
@@ -50,7 +50,7 @@ def test_kill_9_of_a_replay(
     assert len(results(out)) == N_SNAPSHOTS
     found = [read_message(out, noted) for noted in windows(out, Selection("communities"))]
     remembering = replace(redetection, settings=replace(redetection.settings, memory="auto"))
-    jobs = [ArchivedJob(archive.uri, noted) for noted in windows(archive, Selection())]
+    jobs = [archived_job(archive.uri, noted) for noted in windows(archive, Selection())]
     expected = [outcome for _, outcome in InProcess(remembering)(jobs)]
     assert list(map(fingerprint, found)) == [
         fingerprint(one) for one in expected if isinstance(one, Message)

@@ -24,7 +24,7 @@ from stream_icd.memory.horizon import Horizon
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.replay.pacing import Tempo
-from stream_icd.replay.redetect import ArchivedJob, Redetection
+from stream_icd.replay.redetect import Redetection, archived_job
 from stream_icd.replay.replay import make_plan, replay
 from stream_icd.replay.results import HistoryResults
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
@@ -180,7 +180,7 @@ def test_a_replay_gives_the_same_results(
         Archive(store).add("snapshots", encode_snapshot(one))
     settings = DetectSettings(memory="auto", method=case.method, horizon=case.horizon, threads=1)
     redetection, results = Redetection(MODEL, settings), HistoryResults(out)
-    jobs = [ArchivedJob(store.uri, one) for one in windows(store, Selection())]
+    jobs = [archived_job(store.uri, one) for one in windows(store, Selection())]
     plan = make_plan(jobs, results, redetection)
     replay(jobs, plan, InProcess(redetection), results, Tempo(), lambda: 0.0, Event())
     messages = [read_message(out, one) for one in windows(out, Selection("communities"))]

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from itertools import chain
 
 import structlog
@@ -41,7 +42,7 @@ from stream_icd.registry.versions import versions
 from stream_icd.replay.archived_memory import archived_memory
 from stream_icd.replay.compare import compare
 from stream_icd.replay.pacing import Tempo
-from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, record_job
+from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job, record_job
 from stream_icd.replay.replay import Plan, make_plan, replay
 from stream_icd.replay.results import Results
 from stream_icd.replay.smooth import GraphJob, SmoothedGraphs, Smoothing
@@ -145,13 +146,10 @@ def archived_jobs(
 
     @contextmanager
     def jobs(_: Stop | None) -> Iterator[Iterable[Job]]:
-        limits = Limits()
+        job = partial(archived_job, store.uri, limits=Limits())
         yield chain(
-            (ArchivedJob(store.uri, one, limits, True, era(one)) for one in earlier()),
-            (
-                ArchivedJob(store.uri, one, limits, False, era(one))
-                for one in windows(store, selection)
-            ),
+            (job(one, for_memory=True, era=era(one)) for one in earlier()),
+            (job(one, era=era(one)) for one in windows(store, selection)),
         )
 
     return jobs

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.encoder.contract import Encoder
-from stream_icd.icd.encoder.gat import Gat
 from stream_icd.icd.encoder.gcn import Gcn
-from stream_icd.icd.encoder.gin import Gin
 from stream_icd.icd.encoder.hops import Hops
+from stream_icd.icd.encoder.on_torch import Gat, Gin
 
 ENCODERS: dict[str, Encoder] = {"gcn": Gcn(), "gat": Gat(), "gin": Gin(), "hops": Hops()}
 """Every encoder; a contract test runs on each."""
