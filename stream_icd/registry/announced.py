@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from stream_icd.announcement import Announcement
@@ -43,43 +44,5 @@ def refusal(
     registry: Store, aliases: Aliases, error: Exception, by: str, at: datetime
 ) -> Announcement:
     """Announce that a detector cannot use the champion."""
-    return Announcement(
-        "refused",
-        registry.place,
-        f"{type(error).__name__}: {error}",
-        by,
-        at,
-        version=aliases.champion,
-        champion=aliases.champion,
-        generation=aliases.generation,
-    )
-
-
-def decision_to_keep(
-    registry: Store,
-    champion: str,
-    generation: int,
-    reason: str,
-    by: str,
-    at: datetime,
-    *,
-    version: str | None = None,
-    gate: Gate | None = None,
-) -> Announcement:
-    """Announce that the champion stays for now.
-
-    Args:
-        champion, generation: of the aliases in force at the decision.
-        version: the challenger that lost; None if nothing was learned.
-    """
-    return Announcement(
-        "kept",
-        registry.place,
-        reason,
-        by,
-        at,
-        version=version,
-        champion=champion,
-        generation=generation,
-        gate=gate,
-    )
+    reason = f"{type(error).__name__}: {error}"
+    return replace(change(registry, aliases), kind="refused", reason=reason, by=by, at=at)

@@ -160,8 +160,6 @@ def _head(store: Store, content: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # from both decoders, and from very long numbers
         raise ModelDamaged(f"{path} is not TOML: {error}") from error
     version = head.get("format")
-    if "refined" in head:  # the former name of bp
-        head["bp"] = head.pop("refined")
     if not isinstance(version, int) or not {"sha256", "recipe", "bp"} <= head.keys():
         raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
     if version > SHORT:
@@ -175,19 +173,9 @@ def _read_settings(store: Store, head: dict[str, Any]) -> tuple[Recipe, BpParame
     try:
         recipe = Recipe.model_validate(head["recipe"])
         encoder(recipe.encoder.kind)
-        return recipe, BpParameters(**_today(head["bp"]))
+        return recipe, BpParameters(**head["bp"])
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{store.place}/{RECIPE_FILE}: {error}") from error
-
-
-def _today(bp: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of bp as this version names them.
-
-    Models for graphs of every kind once held a scale, from which each graph's search started.
-    """
-    if "scale" not in bp:
-        return bp
-    return {name: bp[name] for name in ("weight_exponent", "stay") if name in bp} | {"search": True}
 
 
 def _read(store: Store, name: str, most_bytes: int) -> bytes:

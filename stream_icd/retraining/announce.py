@@ -12,7 +12,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
 from stream_icd.messages.announce import announce
 from stream_icd.registry.aliases import Aliases, changes_since
-from stream_icd.registry.announced import change, decision_to_keep, publication
+from stream_icd.registry.announced import change, publication
 from stream_icd.registry.versions import read_lineage
 from stream_icd.retraining.decision import Decision
 from stream_icd.retraining.retrain import BY
@@ -93,13 +93,14 @@ def announcements(registry: Store, decision: Decision) -> Iterator[Announcement]
     if decision.outcome in ("promoted", "first champion", "rolled back"):
         return
     prefix = "" if decision.outcome in ("kept", "not now") else f"{decision.outcome}: "
-    yield decision_to_keep(
-        registry,
-        decision.champion,
-        decision.generation,
+    yield Announcement(
+        "kept",
+        registry.place,
         f"{prefix}{decision.reason}",
         BY,
         decision.at,
         version=decision.challenger or None,
+        champion=decision.champion,
+        generation=decision.generation,
         gate=decision.gate,
     )

@@ -49,20 +49,6 @@ def test_a_model_comes_back_as_it_was(saved: Path, recipe: Recipe) -> None:
     assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
 
 
-def test_a_recipe_that_calls_bp_refined_is_read(saved: Path) -> None:
-    path = saved / RECIPE_FILE
-    path.write_text(path.read_text().replace("[bp]", "[refined]"))
-    assert load_model(saved).bp == BP
-
-
-def test_a_recipe_with_a_scale_searches_as_it_did(saved: Path) -> None:
-    path = saved / RECIPE_FILE
-    before, _, _ = path.read_text().partition("[bp]")
-    learned = "mixing = 0.3\nscale = 250.0\nresolution = 1.0\nweight_exponent = 1.0\nstay = 0.25\n"
-    path.write_text(f"{before}[bp]\n{learned}")
-    assert load_model(saved).bp == BpParameters(search=True, weight_exponent=1.0, stay=0.25)
-
-
 def test_a_model_folder_holds_two_plain_files(saved: Path) -> None:
     assert {path.name for path in saved.iterdir()} == {WEIGHTS_FILE, RECIPE_FILE}
 
