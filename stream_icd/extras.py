@@ -9,16 +9,17 @@ from stream_icd.errors import MissingExtra
 
 
 @contextmanager
-def needs_extra(extra: str, library: str) -> Iterator[None]:
-    """Wrap imports that need `library`, which `pip install 'stream-icd[extra]'` installs.
+def needs_extra(extra: str, *libraries: str) -> Iterator[None]:
+    """Wrap imports of libraries that `pip install 'stream-icd[extra]'` installs.
 
     Raises:
-        MissingExtra: it is not installed; the message says how to install it.
+        MissingExtra: one is not installed; the message says how to install it.
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != library:
+        library = (error.name or "").split(".")[0]
+        if library not in libraries:
             raise
         raise MissingExtra(
             f"this needs {library}, which is not installed: pip install 'stream-icd[{extra}]'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from statistics import median
 from typing import Literal, TypeVar
@@ -101,7 +102,7 @@ def train_model(
         used = [graph for graph in graphs if graph.labels is not None] or used
     first, second, third = _split(used, recipe)
     untrained = initial_model(recipe)
-    best, last = untrained, untrained
+    weights, last = untrained.weights, None
     history: History = ()
     if recipe.trains_encoder:
         with needs_extra("train", "torch"):
@@ -114,45 +115,38 @@ def train_model(
             device=device,
             threads=threads,
             progress=on_epoch,
-            on_step=lambda done, total: on_step("train the encoder", done, total),
+            on_step=partial(on_step, "train the encoder"),
         )
-        best, last, history = training.model, training.last, training.history
-
-    def learning(done: int, total: int) -> None:
-        on_step("learn", done, total)
-
+        weights, last, history = training.model.weights, training.last, training.history
     if recipe.every_kind:
         fit = Fit(BpParameters(search=True), "each graph", len(second), ())
     else:
-        fit = fit_parameters(second, recipe.seed, threads, learning)
-    model = Model(recipe, best.weights, fit.parameters)
-    tests = _tests(
-        model,
-        untrained,
-        last if history else None,
-        known=all(one.labels is not None for one in third),
-    )
-    total, done = (1 + len(tests)) * len(third), count(1)
+        fit = fit_parameters(second, recipe.seed, threads, partial(on_step, "learn"))
+    model = Model(recipe, weights, fit.parameters)
+    graphs_of = _described(used, len(first) if history else 0, fit.n_graphs, len(third))
+    known = all(one.labels is not None for one in third)
+    tests = _tests(model, untrained, last, known=known)
+    compared = _tested(model, tests, second, third, threads, partial(on_step, "test"))
+    return TrainedModel(model, fit, history, graphs_of, compared)
+
+
+def _tested(
+    model: Model,
+    tests: Sequence[_Test],
+    learned: Sequence[LabelledGraph],
+    graphs: Sequence[LabelledGraph],
+    threads: int,
+    on_step: Callable[[int, int], None],
+) -> tuple[Comparison, ...]:
+    """Compare with the shipped `default` as a detector works, then by each of the tests."""
+    total, done = (1 + len(tests)) * len(graphs), count(1)
 
     def tested() -> None:
-        on_step("test", next(done), total)
+        on_step(next(done), total)
 
-    return TrainedModel(
-        model=model,
-        fit=fit,
-        history=history,
-        graphs=_described(used, len(first) if history else 0, fit.n_graphs, len(third)),
-        test=(
-            *compared_with_default(
-                model.bp,
-                second,
-                third,
-                memory=any(graph.moment is not None for graph in third),
-                on_graph=tested,
-            ),
-            *_compared(tests, third, threads, tested),
-        ),
-    )
+    memory = any(graph.moment is not None for graph in graphs)
+    with_default = compared_with_default(model.bp, learned, graphs, memory=memory, on_graph=tested)
+    return (*with_default, *_compared(tests, graphs, threads, tested))
 
 
 def _split(

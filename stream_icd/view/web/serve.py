@@ -7,7 +7,7 @@ from typing import Any
 
 from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
-from stream_icd.view.web.server import View, make_app
+from stream_icd.view.web.server import View
 
 STOP_S = 2
 MOST_CONNECTIONS = 1000
@@ -35,9 +35,10 @@ def server_of(view: View) -> Any:
     Raises:
         MissingExtra: uvicorn or starlette is not installed; the message says how.
     """
-    with needs_extra("view", "uvicorn"):
+    with needs_extra("view", "starlette", "sse_starlette", "uvicorn"):
         import uvicorn
 
+        from stream_icd.view.web.app import make_app
         from stream_icd.view.web.connections import PatientForAWhile
     config = uvicorn.Config(
         make_app(view),
