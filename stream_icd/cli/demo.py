@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from stream_icd.communities import Communities
     from stream_icd.demo.run import Programs
     from stream_icd.demo.story import Story
     from stream_icd.events import CommunityEvents
@@ -88,78 +87,42 @@ class Demo:
 
     def run(self) -> None:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
 
-        from stream_icd.demo.alone import found_alone
-        from stream_icd.demo.complete import complete_places
-        from stream_icd.demo.run import demo_broker, keep, run_demo
-        from stream_icd.demo.summary import stages_table, story_table, tell_received, totals_table
-        from stream_icd.demo.timeline import communities_of, tracked
-        from stream_icd.demo.truth import agreement, known_communities, read_snapshot
+        from stream_icd.demo.results import read_snapshot, results_of
+        from stream_icd.demo.run import demo_broker, demo_progress, keep, run_demo
+        from stream_icd.demo.summary import tell, tell_line
         from stream_icd.extras import needs_extra
 
         with needs_extra("demo", "matplotlib"):
-            from stream_icd.demo.picture import DPI, Found, demo_figure
+            from stream_icd.demo.picture import DPI, demo_figure
 
         chosen_horizon(self.horizon, memory="auto")
         attributes = self.attributes()
-        console = Console()
-        folder = self.out.resolve()
+        console, folder = Console(), self.out.resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        programs = self.programs(folder)
+        story = programs.story
         with demo_broker(folder) as settings:
             console.print(f"broker on {settings.bootstrap_servers}; logs in {folder}")
             if self.view:
                 console.print(f"live page: http://127.0.0.1:{self.port}/")
-            with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-                programs = self.programs(folder)
+            with demo_progress(console) as progress:
                 run = run_demo(settings, programs, folder, progress)
             if not run.arrivals:
                 console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
                 raise typer.Exit(1)
-            known = known_communities(settings)
-            results = [communities_of(one) for one in run.arrivals]
-            complete = complete_places([len(one.nodes) for one in results])
-
-            def followed(each: "Sequence[Communities]") -> Found:
-                return Found(tracked(each[place] for place in complete), agreement(known, each))
-
-            found, alone = followed(results), None
-            if results[-1].community_ids is not None:
-                model = partial(_model, programs.story)
-                alone = followed(list(found_alone(settings, run, model, self.method)))
+            results = results_of(settings, run, partial(_model, story), self.method)
+            found, alone = results.found, results.alone
             last = read_snapshot(settings, found.windows[-1].snapshot_id)
             keep(settings, folder / KEPT)
-        change_at = None if programs.story is None else programs.story.change_at
+        change_at = None if story is None else story.change_at
         demo_figure(run, last, found, alone, change_at).savefig(folder / "demo.png", dpi=DPI)
-        console.print(
-            totals_table(run, found.agreement, alone.agreement if alone else ()), stages_table(run)
-        )
-        if programs.story is not None:
-            console.print(story_table(run, found.agreement, programs.story.change_at))
-            for told in programs.story.told():
-                console.print(f"retrainer: {told}", soft_wrap=True, markup=False, highlight=False)
-            models = ("stream-icd", "models", "history", "--registry", programs.story.registry)
-            console.print(f"see its models: {shlex.join(models)}", soft_wrap=True, markup=False)
-        if incomplete := [at for at in range(len(results)) if at not in set(complete)]:
-            console.print(
-                f"incomplete at the source: {len(incomplete)} snapshots, the first is "
-                f"{results[incomplete[0]].snapshot_id}; the picture leaves them out",
-                soft_wrap=True,
-                markup=False,
-            )
-        tell_received(console, run)
+        tell(console, run, results, story)
         console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
         if attributes is not None:
             _tell_story(console, found.windows, attributes, folder / "story.png")
         look = shlex.join(("stream-icd", "view", "--history", str(folder / KEPT), *self.by_names))
-        console.print(f"look at it on a page: {look}", soft_wrap=True, markup=False)
+        tell_line(console, f"look at it on a page: {look}")
         if run.lost:
             console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
             raise typer.Exit(1)
@@ -204,11 +167,12 @@ def _tell_story(
 ) -> None:
     """Print the strongest events that lasted, and draw them with the communities by name."""
     from stream_icd.demo.named import draw_story, strongest_events
+    from stream_icd.demo.summary import tell_line
 
     events = strongest_events(windows, attributes)
     draw_story(windows, attributes, events, path)
     for event in events:
-        console.print(str(event), soft_wrap=True, markup=False, highlight=False)
+        tell_line(console, str(event))
     console.print(f"picture of communities by name: {path}", soft_wrap=True)
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stream_icd.demo.alluvial import GREY, colours_of, draw_bands
 from stream_icd.demo.layout import community_layout
+from stream_icd.demo.results import Found
 from stream_icd.demo.run import DemoRun
 from stream_icd.demo.summary import evidence_in_words, model_changes
 from stream_icd.events import CommunityEvents
@@ -35,19 +36,6 @@ UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
 INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
 TITLE, TEXT = 15, 12
 DPI = 120
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The communities of all snapshots, detected in one way.
-
-    Attributes:
-        windows: those of the complete snapshots, with stable ids across windows.
-        agreement: NMI of each with the ground truth; empty if it is unknown.
-    """
-
-    windows: Sequence[CommunityEvents]
-    agreement: Sequence[float] = ()
 
 
 def demo_figure(

@@ -17,7 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from rich.progress import Progress
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from stream_icd.child_process import start_child, stop_children, tail
 from stream_icd.demo.story import Story, count_events, read_log
@@ -111,6 +118,12 @@ def demo_broker(folder: Path) -> Iterator[KafkaSettings]:
         settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
         create_topics(settings)
         yield settings
+
+
+def demo_progress(console: Console) -> Progress:
+    """Return the progress bars of a run."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeElapsedColumn(), console=console)
 
 
 def run_demo(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -10,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from stream_icd.communities import STAGES
+from stream_icd.demo.results import Results
 from stream_icd.demo.run import DemoRun
+from stream_icd.demo.story import Story
 
 
 def stage_milliseconds(run: DemoRun) -> dict[str, list[float]]:
@@ -69,8 +72,33 @@ def stages_table(run: DemoRun) -> Table:
     return table
 
 
+def tell(console: Console, run: DemoRun, results: Results, story: Story | None) -> None:
+    """Print tables of what was found, what the retrainer did, and what was received."""
+    found, alone = results.found, results.alone
+    seen = totals_table(run, found.agreement, alone.agreement if alone else ())
+    console.print(seen, stages_table(run))
+    if story is not None:
+        console.print(story_table(run, found.agreement, story.change_at))
+        for told in story.told():
+            tell_line(console, f"retrainer: {told}")
+        models = ("stream-icd", "models", "history", "--registry", story.registry)
+        tell_line(console, f"see its models: {shlex.join(models)}")
+    if results.incomplete:
+        tell_line(
+            console,
+            f"incomplete at the source: {len(results.incomplete)} snapshots, the first is "
+            f"{results.incomplete[0]}; the picture leaves them out",
+        )
+    tell_received(console, run)
+
+
+def tell_line(console: Console, text: str) -> None:
+    """Print a text as it is, as one line: a terminal breaks it, a file does not."""
+    console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
 def tell_received(console: Console, run: DemoRun) -> None:
-    """Print what was sent, received and refused, as one line: a terminal breaks it, a file not."""
+    """Print what was sent, received and refused."""
     received = len(run.arrivals)
     console.print(
         f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "

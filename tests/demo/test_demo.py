@@ -24,14 +24,19 @@ from stream_icd.cli.demo import app
 from stream_icd.communities import STAGES
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.demo.alluvial import COLOURS
-from stream_icd.demo.complete import complete_places
 from stream_icd.demo.layout import community_layout
-from stream_icd.demo.picture import Found, Happened, demo_figure, happened
+from stream_icd.demo.picture import Happened, demo_figure, happened
+from stream_icd.demo.results import (
+    Found,
+    agreement,
+    communities_of,
+    complete_places,
+    known_communities,
+    tracked,
+)
 from stream_icd.demo.run import Arrival, DemoFailed, DemoRun, Programs, demo_broker, run_demo
 from stream_icd.demo.story import Story
 from stream_icd.demo.summary import model_changes, story_table, tell_received
-from stream_icd.demo.timeline import communities_of, tracked
-from stream_icd.demo.truth import agreement, known_communities
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs

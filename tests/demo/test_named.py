@@ -11,7 +11,7 @@ from PIL import Image
 
 from stream_icd.communities import Communities
 from stream_icd.demo.named import draw_story, strongest_events
-from stream_icd.demo.timeline import tracked
+from stream_icd.demo.results import tracked
 from stream_icd.names.attributes import attributes_of
 from tests.workers.tracked import window
 
