@@ -20,8 +20,7 @@ from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.datasets.taxi import TaxiSettings, degrees, taxi_snapshot
 from stream_icd.snapshot import Window
 from stream_icd.sources.events import EventSettings
-from stream_icd.sources.generated.gn import independent_gn
-from stream_icd.sources.generated.lfr import independent_lfr
+from stream_icd.sources.generated import independent_gn, independent_lfr
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables.tables import read_rows
 from stream_icd.sources.tables.timed_rows import Columns, timed_rows

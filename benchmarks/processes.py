@@ -49,7 +49,7 @@ from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.records import outgoing
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.generated.lfr import drifting_lfr
+from stream_icd.sources.generated import drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot

@@ -26,7 +26,7 @@ from stream_icd.detection.settings import DetectSettings
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.outcome import Outcome, Processed
 from stream_icd.registry.shipped import open_model
-from stream_icd.sources.generated.lfr import independent_lfr
+from stream_icd.sources.generated import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.tracing.spans import Tracing
 from stream_icd.wire.snapshots import encode_snapshot

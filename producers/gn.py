@@ -45,7 +45,7 @@ class Gn(Producer):
 
     def open(self, _run: "ProducerRun") -> "Source":
         """Generate the graphs."""
-        from stream_icd.sources.generated.gn import independent_gn
+        from stream_icd.sources.generated import independent_gn
 
         return independent_gn(
             self.seed,

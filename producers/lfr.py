@@ -94,7 +94,7 @@ class Lfr(Producer):
 
     def open(self, _run: "ProducerRun") -> "Source":
         """Generate the graphs."""
-        from stream_icd.sources.generated.lfr import LawChange, drifting_lfr, independent_lfr
+        from stream_icd.sources.generated import LawChange, drifting_lfr, independent_lfr
 
         settings = self._settings("--sizes", self.sizes, self.mixing)
         change = None

@@ -6,7 +6,7 @@ import numpy as np
 
 from stream_icd.communities import Labels
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.generated.planted import planted_snapshots
+from stream_icd.sources.generated import planted_snapshots
 from stream_icd.synthetic.gn import generate_gn
 
 GRAPH = "small"

@@ -9,14 +9,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stream_icd.errors import BadSettings
 from stream_icd.lineage import Figure
-from stream_icd.retraining.bootstrap import Interval, paired_bootstrap
 from stream_icd.retraining.measured import Measured, Paired
+
+RESAMPLES = 10_000
+
+
+class Interval(NamedTuple):
+    """A mean, and the ends of its confidence interval."""
+
+    low: float
+    mean: float
+    high: float
+
+
+def paired_bootstrap(
+    differences: ArrayLike, confidence: float, seed: int = 0, resamples: int = RESAMPLES
+) -> Interval:
+    """The mean of the differences; the true mean is above `low` with this confidence.
+
+    It is also below `high` with this confidence (each end is one-sided). Windows are drawn with
+    replacement (Efron, 1979); the quantiles of the resampled means are the ends.
+
+    differences: (n,) at least one, one for each window.
+
+    >>> paired_bootstrap([1.0, 1.0, 1.0], 0.99)
+    Interval(low=1.0, mean=1.0, high=1.0)
+    """
+    values = np.asarray(differences, np.float64)
+    drawn = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))
+    means = values[drawn].mean(axis=1)
+    low, high = np.quantile(means, [1 - confidence, confidence])
+    return Interval(float(low), float(values.mean()), float(high))
+
 
 LEAST_BITS = 0.002
 """Smallest margin, in bits per edge, for streams whose hidden edges are hardly predictable."""

@@ -20,7 +20,7 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.quality.agreement import nmi
-from stream_icd.sources.generated.planted import planted_snapshots
+from stream_icd.sources.generated import planted_snapshots
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph

@@ -17,7 +17,7 @@ from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.model import Model
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.generated.planted import planted_snapshots
+from stream_icd.sources.generated import planted_snapshots
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from tests.real_data import real_data

@@ -18,7 +18,7 @@ from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory
 from stream_icd.model import Model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.generated.planted import planted_snapshots
+from stream_icd.sources.generated import planted_snapshots
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.tracking.gaps import missed_windows

@@ -24,7 +24,7 @@ from stream_icd.messages.records import outgoing
 from stream_icd.model import initial_model
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
-from stream_icd.sources.generated.lfr import independent_lfr
+from stream_icd.sources.generated import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import Broker, wait_until

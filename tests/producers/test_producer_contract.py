@@ -24,7 +24,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.messages.publish import by_snapshot
-from stream_icd.sources.generated.gn import independent_gn
+from stream_icd.sources.generated import independent_gn
 from stream_icd.store.store import open_store
 from stream_icd.wire.communities import decode_labels, encode_labels
 from stream_icd.wire.snapshots import UNORDERED, decode_snapshot, encode_snapshot

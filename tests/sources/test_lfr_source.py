@@ -11,7 +11,7 @@ import pytest
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.generated.lfr import LawChange, drifting_lfr
+from stream_icd.sources.generated import LawChange, drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.message import Message

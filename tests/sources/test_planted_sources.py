@@ -8,9 +8,7 @@ import pytest
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.generated.gn import independent_gn
-from stream_icd.sources.generated.lfr import independent_lfr
-from stream_icd.sources.generated.planted import shifted
+from stream_icd.sources.generated import independent_gn, independent_lfr, shifted
 from stream_icd.sources.source import Source
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.communities import encode_labels

@@ -14,7 +14,7 @@ from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.generated.lfr import independent_lfr
+from stream_icd.sources.generated import independent_lfr
 from stream_icd.store.store import open_store
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.communities import encode_labels

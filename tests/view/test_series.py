@@ -13,8 +13,7 @@ from stream_icd.communities import Labels
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Window
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
-from stream_icd.view.data.members import unpacked
-from stream_icd.view.data.window import packed_events, unpacked_events
+from stream_icd.view.data.window import packed_events, unpacked, unpacked_events
 from stream_icd.view.panels.queries import NothingSeen
 from testbed.windows import START, follow, window
 from tests.view.windows import ORIGIN, drifting, name, queries, renamed, seen

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.shared.streams.retrained_stream import Windows
-from stream_icd.sources.generated.planted import planted_snapshots
+from stream_icd.sources.generated import planted_snapshots
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr

@@ -16,10 +16,9 @@ from stream_icd.names.naming import Naming
 from stream_icd.printable import shortened
 from stream_icd.quality.agreement import nmi
 from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
-from stream_icd.view.data.members import packed, partition
 from stream_icd.view.data.series import Identity, Series, SeriesName
 from stream_icd.view.data.series_index import SeriesIndex
-from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.data.window import SeenWindow, packed, partition
 
 ReadEvents = Callable[[], CommunityEvents | None]
 """Decodes a message of the events topic; None if it cannot be read."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, replace
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,36 @@ from numpy.typing import NDArray
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.names.naming import NAME_BYTES, NOTHING, WindowNames
-from stream_icd.view.data.members import packed, unpacked
+from stream_icd.tracking.partition import Partition, by_name
+
+WRITING = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+READING = pa.ipc.IpcReadOptions(use_threads=False)
+
+
+def packed(nodes: pa.Array, ids: NDArray[np.int64]) -> bytes:
+    """Return nodes and the stable ids of their communities, compressed; `unpacked` reads it."""
+    table = pa.table({"node": nodes, "id": pa.array(_narrow(ids))})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=WRITING) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def unpacked(members: bytes) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Return what `packed` was given."""
+    table = pa.ipc.open_stream(members, options=READING).read_all().combine_chunks()
+    nodes = cast(pa.Array, table["node"].combine_chunks())
+    return nodes, table["id"].to_numpy().astype(np.int64)
+
+
+def partition(members: bytes) -> Partition:
+    """Return the communities of a window, named by their stable ids."""
+    return by_name(*unpacked(members))
+
+
+def _narrow(ids: NDArray[np.int64]) -> NDArray[np.integer]:
+    """Return the ids in the narrowest type that holds them: it compresses three times as well."""
+    return ids.astype(np.min_scalar_type(int(ids.max(initial=0))))
 
 
 def packed_events(events: tuple[CommunityEvent, ...]) -> bytes:
@@ -171,3 +202,21 @@ def seen_window(
         known=known,
         held=(0,) * len(tracked.events),
     )
+
+
+Found = TypeVar("Found")
+OfPair = Callable[[SeenWindow, SeenWindow], Found]
+
+
+def for_pairs(compute: OfPair[Found]) -> OfPair[Found]:
+    """Return a function that computes each pair once; it keeps no window alive."""
+    known: WeakKeyDictionary[SeenWindow, WeakKeyDictionary[SeenWindow, Found]] = WeakKeyDictionary()
+
+    @wraps(compute)
+    def remembered(one: SeenWindow, other: SeenWindow) -> Found:
+        found = known.setdefault(one, WeakKeyDictionary())
+        if other not in found:
+            found[other] = compute(one, other)
+        return found[other]
+
+    return remembered

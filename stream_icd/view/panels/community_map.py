@@ -12,8 +12,7 @@ from scipy.sparse import coo_array, csr_array
 from stream_icd.demo.layout import largest, place_discs, place_members, radii_of
 from stream_icd.snapshot import Snapshot
 from stream_icd.tracking.partition import Partition, shared_nodes
-from stream_icd.view.data.members import partition
-from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.data.window import SeenWindow, partition
 
 MOST_LINKS = 1500
 MOST_NODES, MOST_EDGES = 5000, 25_000

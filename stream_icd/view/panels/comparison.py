@@ -10,9 +10,7 @@ import numpy as np
 from stream_icd.tracking.matching import NOBODY, match, overlaps
 from stream_icd.tracking.partition import shared_nodes
 from stream_icd.view.data.all_series import agreement
-from stream_icd.view.data.for_pairs import for_pairs
-from stream_icd.view.data.members import partition
-from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.data.window import SeenWindow, for_pairs, partition
 from stream_icd.view.panels.life import finite
 
 LEAST_ALIKE = 0.1

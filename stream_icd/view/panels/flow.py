@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.tracking.partition import shared_nodes
-from stream_icd.view.data.for_pairs import for_pairs
-from stream_icd.view.data.members import partition
-from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.data.window import SeenWindow, for_pairs, partition
 from stream_icd.view.panels.event_list import certainty
 
 OTHERS = -1

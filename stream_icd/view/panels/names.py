@@ -7,8 +7,7 @@ from typing import Any
 
 from stream_icd.names.names import Name
 from stream_icd.names.naming import Naming
-from stream_icd.view.data.members import unpacked
-from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.data.window import SeenWindow, unpacked
 
 MOST_PARTS = 12
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stream_icd.view.data.members import unpacked
-from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.data.window import SeenWindow, unpacked
 
 
 def names_like(one: SeenWindow, beginning: str, limit: int) -> list[str]:

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from stream_icd.errors import StreamIcdError
 from stream_icd.events import KINDS
-from stream_icd.view.data.members import unpacked
 from stream_icd.view.data.series import SeriesName
-from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.data.window import SeenWindow, unpacked
 from stream_icd.view.panels.community_map import opened
 from stream_icd.view.panels.event_list import event_list, of_events
 from stream_icd.view.panels.flow import flow, spread

@@ -1,19 +1,95 @@
-"""Streams of LFR graphs: independent, with shifting mixing, or with drifting communities."""
+"""Streams of generated graphs, each with its K and its true communities."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from itertools import chain
+from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 
+from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
-from stream_icd.sources.generated.planted import Shift, planted_snapshots, shifted
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.source import Source
 from stream_icd.synthetic.drift import generate_drifting_lfr
+from stream_icd.synthetic.gn import check_gn, generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
+
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+STEP = timedelta(minutes=1)
+
+Shift = Literal["none", "sudden", "gradual"]
+"""How a parameter of the generator changes over a stream."""
+
+
+def shifted(shift: Shift, step: int, n_steps: int, before: float, after: float) -> float:
+    """Return a parameter's value at a step: constant, changed at the middle, or linear.
+
+    >>> [shifted("gradual", step, 3, 0.2, 0.6) for step in range(3)]
+    [0.2, 0.4, 0.6]
+    """
+    if shift == "gradual":
+        return before + (after - before) * (step / max(n_steps - 1, 1))
+    return after if shift == "sudden" and 2 * step >= n_steps else before
+
+
+def planted_snapshots(
+    graphs: Iterator[PlantedGraph], graph: str, source: str
+) -> Iterator[tuple[Snapshot, Labels]]:
+    """Yield one snapshot per simulated minute, with every node declared."""
+    for step, planted in enumerate(graphs):
+        window = Window(EPOCH + step * STEP, EPOCH + (step + 1) * STEP)
+        name = f"{graph}/{step:06d}"
+        every_node = pa.array(range(planted.n_nodes))
+        snapshot = snapshot_from_pairs(
+            pa.concat_arrays([pa.array(planted.edges[0]), every_node]),
+            pa.concat_arrays([pa.array(planted.edges[1]), pa.nulls(planted.n_nodes, pa.int64())]),
+            graph=graph,
+            id=name,
+            window=window,
+            n_communities=planted.n_communities,
+            source=source,
+        )
+        yield snapshot, Labels(graph, name, window, snapshot.nodes, planted.communities, source)
+
+
+def independent_gn(
+    seed: int,
+    n_snapshots: int,
+    *,
+    n_nodes: int = 5000,
+    n_communities: int = 250,
+    p_in: float = 0.3,
+    shift: Shift = "none",
+    p_in_after: float = 0.2,
+    graph: str = "gn",
+) -> Source:
+    """Generate an independent graph at each step, as the paper's test sets; same seed, same bytes.
+
+    Args:
+        p_in: probability of an edge inside a community.
+        shift: how it changes from `p_in` to `p_in_after` over the stream.
+
+    Raises:
+        BadSettings: a probability is outside 0..1, or there are more communities than nodes.
+    """
+    check_gn(n_nodes, n_communities, p_in=p_in, p_in_after=p_in_after)
+
+    def graphs() -> Iterator[PlantedGraph]:
+        for step in range(n_snapshots):
+            p = shifted(shift, step, n_snapshots, p_in, p_in_after)
+            rng = np.random.default_rng([seed, step])
+            yield generate_gn(rng, n_nodes, n_communities, p)
+
+    source = f"urn:stream_icd:gn?seed={seed}&nodes={n_nodes}&k={n_communities}&p_in={p_in:g}"
+    source += f"&shift={shift}&after={p_in_after:g}" if shift != "none" else ""
+    return Source(n_snapshots, planted_snapshots(graphs(), graph, source))
+
 
 SECOND_LAW = 2**32
 """Added to the seed of a stream for its graphs after a change of the law."""
