@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from stream_icd.evaluation.discover import OWN, methods_in
-from stream_icd.evaluation.method import Method
+from stream_icd.evaluation.method import OWN, Method, methods_in
 
 PACKAGES = (OWN, "lab.methods")
 

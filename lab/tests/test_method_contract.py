@@ -10,9 +10,8 @@ import pytest
 
 from lab.packages import PACKAGES
 from stream_icd.arrays import Labels
-from stream_icd.evaluation.discover import methods_in
 from stream_icd.evaluation.limits import Finding, Learning, MethodRun, Runner
-from stream_icd.evaluation.method import Method
+from stream_icd.evaluation.method import Method, methods_in
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.agreement import nmi
 from stream_icd.synthetic.gn import generate_gn

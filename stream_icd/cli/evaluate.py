@@ -68,11 +68,11 @@ class Evaluate(OneGraph):
         from rich.table import Table
 
         from stream_icd.cli.wide_console import wide_console
-        from stream_icd.evaluation.discover import OWN, chosen, methods_in
         from stream_icd.evaluation.evaluate import Result, summarised, write_rows
         from stream_icd.evaluation.evaluate import evaluate as results_of
         from stream_icd.evaluation.learned import learn as learn_before
         from stream_icd.evaluation.learned import learners, worth
+        from stream_icd.evaluation.method import OWN, chosen, methods_in
         from stream_icd.evaluation.windows import open_windows
         from stream_icd.execution.usage import Allowance
         from stream_icd.extras import needs_extra
@@ -82,8 +82,13 @@ class Evaluate(OneGraph):
         from stream_icd.training.yardstick import verdict
 
         with needs_extra("evaluate", "matplotlib"):
-            from stream_icd.evaluation.page import COLUMNS, cells, write_page
-            from stream_icd.evaluation.picture import check_format, write_picture
+            from stream_icd.evaluation.page import (
+                COLUMNS,
+                cells,
+                check_format,
+                write_page,
+                write_picture,
+            )
 
         if self.picture is not None:
             check_format(self.picture)

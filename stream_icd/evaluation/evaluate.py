@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from stream_icd.evaluation.discover import OWN
 from stream_icd.evaluation.learned import Learned
 from stream_icd.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.evaluation.measures import Measures, measure
+from stream_icd.evaluation.method import OWN
 from stream_icd.evaluation.windows import Windows
 from stream_icd.execution.usage import Allowance
 from stream_icd.graphs.labelled_graph import Moment

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import OverBudget, Overloaded
-from stream_icd.evaluation.discover import OWN, methods_in
 from stream_icd.evaluation.limits import MethodProcess, MethodRun
+from stream_icd.evaluation.method import OWN, methods_in
 from stream_icd.evaluation.windows import Windows
 from stream_icd.execution.usage import Allowance
 from stream_icd.retraining.own_process import run_job

@@ -13,12 +13,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Literal, NamedTuple
 
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Labels
+from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.suggest import did_you_mean
 
 UseOfK = Literal["needed", "optional", "ignored"]
 """What a method does with K: it cannot run without, it uses K if given, it always finds its own."""
@@ -124,3 +128,37 @@ class Method:
     learn: Callable[[Sequence[LabelledGraph], int], Any] | None = None
     missing: Callable[[], str | None] = nothing
     sees_communities: bool = True
+
+
+OWN = "stream_icd.evaluation.methods"
+"""The package of the methods that `stream-icd evaluate` offers."""
+
+
+def methods_in(*packages: str) -> dict[str, Method]:
+    """All methods of these packages, by name, in the order of their files.
+
+    Raises:
+        BadSettings: two files define a method of the same name.
+    """
+    found: dict[str, Method] = {}
+    for package in packages:
+        path = import_module(package).__path__
+        for file in sorted(one.name for one in iter_modules(path)):
+            defined: dict[str, Method] = import_module(f"{package}.{file}").METHODS
+            if twice := found.keys() & defined.keys():
+                raise BadSettings(f"{package}.{file} defines a second method {min(twice)!r}")
+            found |= defined
+    return found
+
+
+def chosen(names: Sequence[str], methods: dict[str, Method]) -> dict[str, Method]:
+    """The methods of these names, in this order.
+
+    Raises:
+        BadSettings: a name is unknown.
+    """
+    for name in names:
+        if name not in methods:
+            hint = did_you_mean(name, methods)
+            raise BadSettings(f"no method {name!r}{hint}: choose from {', '.join(methods)}")
+    return {name: methods[name] for name in names}

@@ -1,9 +1,11 @@
-"""Announce events of a model registry in the topic `icd.models.v1`, and read them."""
+"""Announce what happened in a model registry in the topic `icd.models.v1`, and read it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 
 from stream_icd.announcement import Announcement
 from stream_icd.errors import BadInput
@@ -11,10 +13,51 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
+from stream_icd.lineage import Gate, Lineage
 from stream_icd.messages.records import outgoing
 from stream_icd.printable import printable
+from stream_icd.registry.aliases import Aliases
+from stream_icd.store.store import Store
 from stream_icd.tracing.spans import tracing_if_on
 from stream_icd.wire.announcements import decode_announcement, encode_announcement
+
+
+def publication(registry: Store, version: str, lineage: Lineage) -> Announcement:
+    """Announce that a version was added."""
+    source = f" from {lineage.source}" if lineage.source else ""
+    return Announcement(
+        "published",
+        registry.place,
+        f"added by {lineage.made_by}{source}",
+        lineage.made_by,
+        lineage.made_at,
+        version=version,
+        gate=lineage.gate,
+    )
+
+
+def change(registry: Store, aliases: Aliases, gate: Gate | None = None) -> Announcement:
+    """Announce a promotion or a rollback."""
+    return Announcement(
+        aliases.change,
+        registry.place,
+        aliases.reason,
+        aliases.by,
+        aliases.at,
+        version=aliases.champion,
+        champion=aliases.champion,
+        generation=aliases.generation,
+        gate=gate,
+    )
+
+
+def refusal(
+    registry: Store, aliases: Aliases, error: Exception, by: str, at: datetime
+) -> Announcement:
+    """Announce that a detector cannot use the champion."""
+    reason = f"{type(error).__name__}: {error}"
+    return replace(change(registry, aliases), kind="refused", reason=reason, by=by, at=at)
+
 
 # The standard library's: without a configuration it writes warnings to standard error, where they
 # do not mix with results.

@@ -14,9 +14,8 @@ from stream_icd.errors import BrokerError, StreamIcdError
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
-from stream_icd.messages.announce import announce
+from stream_icd.messages.announce import announce, refusal
 from stream_icd.programs.worker import WorkerRun
-from stream_icd.registry import announced
 from stream_icd.registry.aliases import CHAMPION
 from stream_icd.registry.find import find_model
 from stream_icd.registry.settings import RegistrySettings, registry_at, required
@@ -76,16 +75,13 @@ def model_at_work(
         metrics.swaps.inc()
         log.info("the model changed", before=version(old), model=version(new))
 
-    def refused(refusal: Refusal) -> None:
-        kind = type(refusal.error).__name__
+    def refused(one: Refusal) -> None:
+        kind = type(one.error).__name__
         metrics.refused_models.labels(kind).inc()
-        reason = f"{kind}: {refusal.error}"
-        log.error(
-            "champion refused; the one before it is used", model=refusal.version, reason=reason
-        )
-        said = announced.refusal(
-            required(registry), refusal.aliases, refusal.error, "consume detect", datetime.now(UTC)
-        )
+        reason = f"{kind}: {one.error}"
+        log.error("champion refused; the one before it is used", model=one.version, reason=reason)
+        now = datetime.now(UTC)
+        said = refusal(required(registry), one.aliases, one.error, "consume detect", now)
         try:
             announce(run.settings, said)
         except BrokerError as error:

@@ -10,9 +10,8 @@ from stream_icd.announcement import Announcement
 from stream_icd.errors import BrokerError, ModelError, StoreError
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
-from stream_icd.messages.announce import announce
+from stream_icd.messages.announce import announce, change, publication
 from stream_icd.registry.aliases import Aliases, changes_since
-from stream_icd.registry.announced import change, publication
 from stream_icd.registry.versions import read_lineage
 from stream_icd.retraining.decision import Decision
 from stream_icd.retraining.retrain import BY

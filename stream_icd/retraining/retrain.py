@@ -30,14 +30,19 @@ from stream_icd.retraining.accumulated import (
 from stream_icd.retraining.choose_windows import Chosen, TooFew, choose_windows
 from stream_icd.retraining.decision import Decision, RoundOutcome
 from stream_icd.retraining.described import described
-from stream_icd.retraining.gate import Verdict, decide, watch
+from stream_icd.retraining.gate import Paired, Verdict, decide, watch
 from stream_icd.retraining.jobs import ArchivedLesson, CompareJob, LearnJob, Made, ScoreJob
-from stream_icd.retraining.measured import Paired
 from stream_icd.retraining.own_process import RunJob, run_job
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
-from stream_icd.retraining.triggers.drift import drift
-from stream_icd.retraining.triggers.due import Due, any_due, by_command, every_period, every_windows
+from stream_icd.retraining.triggers import (
+    Due,
+    any_due,
+    by_command,
+    drift,
+    every_period,
+    every_windows,
+)
 from stream_icd.store.store import Store, open_store
 from stream_icd.tracking.settings import AHEAD
 from stream_icd.version import __version__

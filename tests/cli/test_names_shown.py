@@ -171,8 +171,12 @@ def test_versions_are_shown_whatever_they_are_called(
     aliases = Aliases(1, FORGED, FORGED, "promoted", FORGED, "models", DAY.start, None, "id")
     for name in ("aliases.current", "aliases.champion", "aliases.promote", "aliases.roll_back"):
         monkeypatch.setattr(f"stream_icd.registry.{name}", lambda *_, **__: aliases)
-    for name in ("find.find_version", "versions.read_lineage", "announced.change"):
-        monkeypatch.setattr(f"stream_icd.registry.{name}", mock.Mock())
+    for name in (
+        "registry.find.find_version",
+        "registry.versions.read_lineage",
+        "messages.announce.change",
+    ):
+        monkeypatch.setattr(f"stream_icd.{name}", mock.Mock())
     monkeypatch.setenv("STREAM_ICD_REGISTRY", "models")
     models.Promote(version=FORGED, no_announce=True).run()
     models.Rollback(no_announce=True).run()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from stream_icd.cli.dlq.tables import verdict
 from stream_icd.dead_letters.box import DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.choice import Choice
-from stream_icd.dead_letters.contents import verdict
 from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, split_headers
 from stream_icd.dead_letters.retry import Retry, open_retry_sink, plan_retry, retry
 from stream_icd.detection.settings import DetectSettings

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
-from stream_icd.retraining.gate import Rules, decide, paired_bootstrap, watch
-from stream_icd.retraining.measured import Measured, Paired
+from stream_icd.retraining.gate import Measured, Paired, Rules, decide, paired_bootstrap, watch
 
 
 def _paired(

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.retraining.triggers.drift import drift
-from stream_icd.retraining.triggers.due import Due, any_due, by_command, every_period, every_windows
+from stream_icd.retraining.triggers import (
+    Due,
+    any_due,
+    by_command,
+    drift,
+    every_period,
+    every_windows,
+)
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -1,16 +1,29 @@
-"""How dead letters are shown: a table, JSON lines, and all of one."""
+"""How dead letters are shown: a table, JSON lines, and all of one, with its contents."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from stream_icd.dead_letters.box import BadRecord, DeadLetter, Retried
+from stream_icd.errors import BadInput, StoreUnreachable
 from stream_icd.kafka.record import Record
 from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable, shortened
+from stream_icd.wire.arrow_stream import read_table
+from stream_icd.wire.communities import (
+    COMMUNITIES_TYPE,
+    LABELS_TYPE,
+    decode_communities,
+    decode_labels,
+)
+from stream_icd.wire.events import EVENTS_TYPE, decode_events
+from stream_icd.wire.message import refusing
+from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 
 HEADING = (
     "place",
@@ -57,7 +70,7 @@ def letter_lines(
     reader: MessageReader,
 ) -> Iterator[str]:
     """All that is known of a dead letter, and of what the record that came holds."""
-    from stream_icd.dead_letters.contents import first_rows, verdict
+    from stream_icd.cli.dlq.tables import first_rows, verdict
 
     yield f"{letter.place}, dead-lettered {letter.at:%Y-%m-%d %X} UTC, time {letter.attempt}"
     yield f"came from {letter.came_from or 'an unknown place'}"
@@ -118,3 +131,44 @@ def _document(record: BadRecord) -> dict[str, Any]:
 def _text(content: bytes | None) -> str:
     """Text, with what is none written as escapes."""
     return "null" if content is None else content.decode(errors="backslashreplace")
+
+
+SHOWN_ROWS = 5
+
+DECODERS: dict[str, Callable[..., Any]] = {
+    SNAPSHOT_TYPE: decode_snapshot,
+    COMMUNITIES_TYPE: decode_communities,
+    LABELS_TYPE: decode_labels,
+    EVENTS_TYPE: decode_events,
+}
+
+
+def verdict(record: Record, reader: MessageReader) -> str:
+    """Return whether it is a valid message with the current settings, or what is wrong."""
+    kind = dict(record.headers).get("ce_type", b"").decode(errors="replace")
+    decode = DECODERS.get(kind, decode_snapshot)
+    try:
+        reader.decoded(record, decode)
+    except (BadInput, StoreUnreachable) as error:
+        return f"it cannot be read: {type(error).__name__}: {error}"
+    return f"it can be read, as {kind}"
+
+
+def first_rows(record: Record, reader: MessageReader) -> Iterator[str]:
+    """Yield columns and first rows of its value (or claimed value), if it is an Arrow stream."""
+    try:
+        whole = reader.whole(record)
+        table = read_table(whole.value or b"", None, reader.limits, BadInput)
+        with refusing(BadInput, "its rows cannot be shown"):
+            lines = list(_rows(table))
+    except (BadInput, StoreUnreachable) as error:
+        yield f"no table: {error}"
+        return
+    yield from lines
+
+
+def _rows(table: pa.Table) -> Iterator[str]:
+    yield f"table of {table.num_rows:,} rows:"
+    yield from (f"  {field.name}: {field.type}" for field in table.schema)
+    for row in table.slice(0, SHOWN_ROWS).to_pylist():
+        yield f"  {row}"

@@ -185,8 +185,8 @@ class Import(Changing):
         from datetime import UTC, datetime
 
         from stream_icd.lineage import Lineage
+        from stream_icd.messages.announce import change, publication
         from stream_icd.registry.aliases import current, promote
-        from stream_icd.registry.announced import change, publication
         from stream_icd.registry.shipped import folder_of
         from stream_icd.registry.versions import pack_folder, publish, read_lineage
         from stream_icd.version import __version__
@@ -226,8 +226,8 @@ class Promote(Changing):
     def run(self) -> None:
         from datetime import UTC, datetime
 
+        from stream_icd.messages.announce import change
         from stream_icd.registry.aliases import current, promote
-        from stream_icd.registry.announced import change
         from stream_icd.registry.find import find_version
         from stream_icd.registry.versions import read_lineage
 
@@ -253,8 +253,8 @@ class Rollback(Changing):
     def run(self) -> None:
         from datetime import UTC, datetime
 
+        from stream_icd.messages.announce import change
         from stream_icd.registry.aliases import champion, roll_back
-        from stream_icd.registry.announced import change
 
         registry, now = _required(self.registry), datetime.now(UTC)
         seen = champion(registry)
@@ -288,10 +288,9 @@ class History:
 
     def run(self) -> None:
         from stream_icd.cli.models.text import announcement_line
-        from stream_icd.messages.announce import announcements
+        from stream_icd.messages.announce import announcements, change
         from stream_icd.programs.options import kafka_settings
         from stream_icd.registry.aliases import history
-        from stream_icd.registry.announced import change
 
         store = _required(self.registry)
         if self.everything:

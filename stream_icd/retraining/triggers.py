@@ -1,0 +1,134 @@
+"""Triggers by number, time, drift and command; the answer of one, and of several together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Whether a trigger asks for a new model.
+
+    Attributes:
+        due: whether it is time to learn.
+        reason: why, or why not yet, in a few words.
+        since: number of the newest windows that follow the change of the stream's law, the change
+            included; None if the trigger knows of no change.
+    """
+
+    due: bool
+    reason: str
+    since: int | None = None
+
+
+def any_due(answers: Sequence[Due]) -> Due:
+    """Combine triggers: it is time to learn if one of them says so.
+
+    The reason is that of the triggers that are due, else those of all. `since` is that of the
+    latest change.
+
+    >>> any_due([Due(False, "3 of 50 new windows"), Due(True, "asked by command")])
+    Due(due=True, reason='asked by command', since=None)
+    """
+    decisive = [one for one in answers if one.due] or list(answers)
+    changes = [one.since for one in decisive if one.since is not None]
+    return Due(
+        any(one.due for one in answers),
+        "; ".join(one.reason for one in decisive) or "no trigger is set",
+        min(changes, default=None),
+    )
+
+
+def by_command(*, asked: bool) -> Due:
+    """Due if it was asked for."""
+    return Due(asked, "asked by command" if asked else "not asked by command")
+
+
+def every_windows(every: int, new: int) -> Due:
+    """Due if `every` windows or more came since the last attempt.
+
+    >>> every_windows(50, 12)
+    Due(due=False, reason='12 of 50 new windows', since=None)
+    """
+    return Due(new >= every, f"{new} of {every} new windows")
+
+
+def every_period(period: timedelta, last: datetime | None, now: datetime) -> Due:
+    """Due if the last attempt is a period ago or more, or if there was none.
+
+    A clock that went backwards makes it due later, never earlier.
+
+    Args:
+        last: when the last attempt was made; None if there was none.
+    """
+    if last is None:
+        return Due(True, "there was no attempt yet")
+    passed = now - last
+    return Due(passed >= period, f"{_short(passed)} of {_short(period)} passed")
+
+
+def _short(span: timedelta) -> str:
+    return str(timedelta(seconds=round(span.total_seconds())))
+
+
+REFERENCE = 8
+"""Number of windows at the beginning that define mean and spread."""
+
+TOLERANCE = 0.5
+"""Standard deviations by which a value may differ from the mean without counting."""
+
+THRESHOLD = 12.0
+"""Sum of differences, in standard deviations, that is a change."""
+
+LEAST_SPREAD = 0.01
+"""Smallest spread, relative to the mean: windows that happen to be equal must not make each later
+difference a change."""
+
+
+def drift(scores: Sequence[float | None], measure: str = "hidden edges", unit: str = "bits") -> Due:
+    """Due if a score has changed since the last attempt: the law of the stream is another one.
+
+    The Page-Hinkley test (Page, "Continuous inspection schemes", 1954) in both directions: it sums
+    how far values differ from their mean so far, and reports a change when the sum leaves its
+    range. Values are measured in standard deviations of the first windows, so that one setting fits
+    streams of any kind.
+
+    Args:
+        scores: one per window since the last attempt, in time order, such as the bits per edge that
+            the communities save; None where it is unknown.
+        measure, unit: what the scores are, for the reason.
+    """
+    known = [at for at, score in enumerate(scores) if score is not None]
+    values = np.array([scores[at] for at in known], np.float64)
+    if len(values) <= REFERENCE:
+        return Due(False, f"{len(values)} windows; drift needs more than {REFERENCE}")
+    first = values[:REFERENCE]
+    mean = float(np.mean(first))
+    spread = max(float(np.std(first, ddof=1)), LEAST_SPREAD * abs(mean), 1e-9)
+    at = _change_at((values - mean) / spread)
+    if at is None:
+        return Due(False, f"no drift in {len(values)} windows ({measure} about {mean:.2f} {unit})")
+    since = len(scores) - known[at]
+    now = float(np.mean(values[at:]))
+    return Due(
+        True,
+        f"drift {since} windows ago: {measure} {now:.2f} {unit} instead of {mean:.2f}",
+        since=since,
+    )
+
+
+def _change_at(standardised: np.ndarray) -> int | None:
+    """Return the position of the first change; None if there is none."""
+    mean = rise = fall = lowest = highest = 0.0
+    for at, value in enumerate(standardised):
+        mean += (float(value) - mean) / (at + 1)
+        rise += float(value) - mean - TOLERANCE
+        fall += float(value) - mean + TOLERANCE
+        lowest, highest = min(lowest, rise), max(highest, fall)
+        if at + 1 >= REFERENCE and max(rise - lowest, highest - fall) > THRESHOLD:
+            return at
+    return None

@@ -1,1 +1,0 @@
-"""When to learn: each trigger is a pure function that also says why not."""
