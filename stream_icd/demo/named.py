@@ -61,7 +61,7 @@ def names_of(window: CommunityEvents, attributes: Attributes) -> dict[int, str]:
 
 
 def strongest_events(
-    windows: Sequence[CommunityEvents], attributes: Attributes, most: int = MOST_EVENTS
+    windows: Sequence[CommunityEvents], attributes: Attributes
 ) -> list[NamedEvent]:
     """Return the strongest mergers and splits that lasted, one a window, in time order."""
     best: dict[int, CommunityEvent] = {}
@@ -70,7 +70,7 @@ def strongest_events(
         known = [one for one in lasting.events if one.kind in ("merged", "split") and one.bits]
         if known:
             best[at] = max(known, key=lambda one: one.bits or 0.0)
-    chosen = sorted(sorted(best, key=lambda at: -(best[at].bits or 0.0))[:most])
+    chosen = sorted(sorted(best, key=lambda at: -(best[at].bits or 0.0))[:MOST_EVENTS])
     return [_named(windows, at, best[at], attributes) for at in chosen]
 
 

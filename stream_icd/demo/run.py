@@ -27,7 +27,7 @@ from rich.progress import (
 )
 
 from stream_icd.child_process import start_child, stop_children, tail
-from stream_icd.demo.story import Story, count_events, read_log
+from stream_icd.demo.story import PATIENCE_S, Story, count_events, read_log
 from stream_icd.errors import StreamIcdError
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.embedded import embedded_broker
@@ -46,6 +46,8 @@ STALL_S = 90.0
 
 STOP_S = 10.0
 LOOK_EVERY_S = 0.05
+
+SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
 
 Child = subprocess.Popen[bytes]
 
@@ -102,7 +104,6 @@ class Programs:
 
     produce: tuple[str, ...]
     detect: tuple[str, ...]
-    subscribe: tuple[str, ...] = ("subscribe", "--from", "beginning", "--format", "json")
     view: tuple[str, ...] | None = None
     story: Story | None = None
 
@@ -157,7 +158,7 @@ def run_demo(
             _check({"first-champion": champion}, folder, may_end=True)
         children = {
             "detect": start(programs.detect, "detect"),
-            "subscribe": start(programs.subscribe, "subscribe", subprocess.PIPE),
+            "subscribe": start(SUBSCRIBE, "subscribe", subprocess.PIPE),
         }
         if programs.story is not None:
             for name, arguments in programs.story.consumers().items():
@@ -218,7 +219,7 @@ class _Sending:
         story, now = self.programs.story, time.monotonic()
         assert story is not None, "only a story has a second producer"
         self.waiting_since = self.waiting_since or now
-        return story.is_over() or now - self.waiting_since > story.patience_s
+        return story.is_over() or now - self.waiting_since > PATIENCE_S
 
     def _sent(self, number: int) -> int:
         log = read_log(self.folder / f"{self._name(number)}.log")

@@ -40,7 +40,6 @@ class Story:
         nodes: number of nodes of each snapshot.
         change_at: number of snapshots before the change of the law.
         first: the first champion, a shipped model.
-        patience_s: see `PATIENCE_S`.
     """
 
     folder: Path
@@ -48,7 +47,6 @@ class Story:
     nodes: int = 2000
     change_at: int = 40
     first: str = "gn"
-    patience_s: float = PATIENCE_S
 
     @property
     def registry(self) -> str:

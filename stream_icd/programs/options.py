@@ -141,16 +141,7 @@ Rate = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Sending:
-    """The options of all producers; `SendOptions` are those of producers that read rows.
-
-    Attributes:
-        rate: maximum snapshots per second; None: unlimited.
-        limit: stop after this number of snapshots; None: no limit.
-        again: also send snapshots that are already in the topic.
-        correct: also send snapshots that are in the topic with other content.
-        partition_by: what selects the partition; by snapshot, the order of a graph is lost.
-        bootstrap_servers: Kafka; by default from the environment.
-    """
+    """The options of all producers; `SendOptions` are those of producers that read rows."""
 
     rate: Rate = None
     limit: Annotated[
@@ -186,11 +177,7 @@ class Sending:
 
 @dataclass(frozen=True, kw_only=True)
 class SendOptions(Sending):
-    """The options of producers that read rows, some of which may be bad.
-
-    Attributes:
-        strict: stop at the first bad row.
-    """
+    """The options of producers that read rows, some of which may be bad."""
 
     strict: Annotated[
         bool,

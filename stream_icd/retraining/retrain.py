@@ -57,17 +57,13 @@ OnStep = Callable[[str], None]
 `roll back`, `remember`."""
 
 
-def no_step(_step: str) -> None:
-    """Report nothing."""
-
-
 def retrain(
     registry: Store,
     settings: Retraining,
     now: datetime,
     *,
     asked: bool = False,
-    on_step: OnStep = no_step,
+    on_step: OnStep = lambda _step: None,
     run: RunJob = run_job,
 ) -> Decision:
     """Make one round, and return its decision.
@@ -99,7 +95,7 @@ def retrain(
             return round_.watched(state, state.watched)
         return round_.learned(state, asked=asked)
     except (OverBudget, Overloaded) as error:
-        return round_.failed(str(error))
+        return round_.said("failed", str(error))
 
 
 def _first_champion(
@@ -110,7 +106,8 @@ def _first_champion(
     publish(registry, packed, lineage, files)
     reason = f"the registry was empty: {settings.first} is the first champion"
     promote(registry, packed.version, reason, now, by=BY, seen=None)
-    return _decision("first champion", reason, now, past, champion=packed.version)
+    seen = _looked_at(past, now)
+    return replace(seen, outcome="first champion", reason=reason, champion=packed.version)
 
 
 def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
@@ -151,18 +148,18 @@ class _Round:
             return self._rolled_back(state, found.reason)
         if found.state == "watching":
             self._remember(state)
-            return self._said("not now", f"watching the new champion: {found.reason}")
+            return self.said("not now", f"watching the new champion: {found.reason}")
         if (now := champion(self.registry)).id != self.aliases.id:
-            return self._said("not now", f"{now.champion} became the champion meanwhile")
+            return self.said("not now", f"{now.champion} became the champion meanwhile")
         self._remember(replace(state, watched=None))
-        return self._said("confirmed", found.reason)
+        return self.said("confirmed", found.reason)
 
     def learned(self, state: State, *, asked: bool) -> Decision:
         """Learn and prove a challenger, if a trigger asks for it and there are enough windows."""
         state, due = self._asked_triggers(state, asked=asked)
         if not due.due:
             self._remember(state)
-            return self._said("not now", due.reason)
+            return self.said("not now", due.reason)
         chosen = choose_windows(
             [(f"{one.partition.graph} {one.identity}", one) for one in self.past.windows],
             self.settings.sizes,
@@ -173,16 +170,16 @@ class _Round:
         if isinstance(chosen, TooFew):
             self._remember(replace(state, begun=None))
             after = "" if state.rolled_back is None else " (they count from the last rollback on)"
-            return self._said("not now", f"{due.reason}, but there are {chosen.reason}{after}")
+            return self.said("not now", f"{due.reason}, but there are {chosen.reason}{after}")
         if self.settings.encoder is not None:
             state = replace(state, begun=Begun(self.past.marks(), due.reason, due.since))
             self._remember(state)
         try:
             decided = self._proved(chosen, due.reason)
         except (OverBudget, Overloaded) as error:
-            decided = self._said("failed", f"{due.reason}: {error}")
+            decided = self.said("failed", f"{due.reason}: {error}")
         except ChampionChanged as error:
-            return self._said("kept", f"{due.reason}: {error}")
+            return self.said("kept", f"{due.reason}: {error}")
         self._forget_checkpoints()
         if decided.outcome == "promoted":
             aliases = current(self.registry) or self.aliases
@@ -197,10 +194,6 @@ class _Round:
             )
         )
         return decided
-
-    def failed(self, reason: str) -> Decision:
-        """Leave everything as it is; the next round tries again."""
-        return self._said("failed", reason)
 
     def _asked_triggers(self, state: State, *, asked: bool) -> tuple[State, Due]:
         triggers, answers = self.settings.triggers, []
@@ -274,7 +267,7 @@ class _Round:
         )
         version = made.model.version
         if version == self.aliases.champion:
-            return self._said("kept", f"{why}: the same model was learned again", version)
+            return self.said("kept", f"{why}: the same model was learned again", version)
         self.on_step("prove")
         with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
             for name, content in made.model.files.items():
@@ -283,7 +276,7 @@ class _Round:
         verdict = decide(paired, settings.rules, settings.seed)
         gate = _gate(self.aliases.champion, version, chosen.prove, verdict)
         if not verdict.promote:
-            return self._said("kept", f"{why}: {verdict.reason}", version, gate)
+            return self.said("kept", f"{why}: {verdict.reason}", version, gate)
         by_labels = sum(one.by == "labels" for one in made.windows)
         lineage = Lineage(
             made_by=BY,
@@ -299,17 +292,17 @@ class _Round:
         reason = f"{why}: {verdict.reason}"
         promote(self.registry, version, reason, self.now, by=BY, seen=self.aliases)
         self.on_step("remember")
-        return self._said("promoted", reason, version, gate, champion=version)
+        return self.said("promoted", reason, version, gate, champion=version)
 
     def _rolled_back(self, state: State, reason: str) -> Decision:
         self.on_step("roll back")
         try:
             back = roll_back(self.registry, reason, self.now, by=BY, seen=self.aliases)
         except ChampionChanged as error:
-            return self._said("kept", str(error))
+            return self.said("kept", str(error))
         self.on_step("remember")
         self._remember(_noticed(state, back, self.past))
-        return self._said("rolled back", reason, self.aliases.champion, champion=back.champion)
+        return self.said("rolled back", reason, self.aliases.champion, champion=back.champion)
 
     def _compared(
         self, windows: Sequence[ArchivedWindow], champion: str, challenger: str
@@ -355,15 +348,16 @@ class _Round:
     def _remember(self, state: State) -> None:
         write_state(self.registry, self.settings.name, state)
 
-    def _said(
+    def said(
         self,
         outcome: RoundOutcome,
         reason: str,
         challenger: str = "",
         gate: Gate | None = None,
         *,
-        champion: str | None = None,
+        champion: str = "",
     ) -> Decision:
+        """The decision of this round; `champion` if it is another one now."""
         if outcome == "not now" and self.past.ahead:
             graph, snapshot = self.past.ahead[0]
             reason += (
@@ -371,48 +365,29 @@ class _Round:
                 f"{AHEAD.days} days ahead of the clock, such as {printable(snapshot)} of "
                 f"{printable(graph)}"
             )
-        return _decision(
-            outcome,
-            reason,
-            self.now,
-            self.past,
-            champion=self.aliases.champion if champion is None else champion,
+        return replace(
+            _looked_at(self.past, self.now),
+            outcome=outcome,
+            reason=reason,
+            champion=champion or self.aliases.champion,
             challenger=challenger,
             gate=gate,
             generation=self.aliases.generation,
         )
 
 
-def _decision(
-    outcome: RoundOutcome,
-    reason: str,
-    now: datetime,
-    past: Accumulated,
-    *,
-    champion: str,
-    challenger: str = "",
-    gate: Gate | None = None,
-    generation: int = 0,
-) -> Decision:
+def _looked_at(past: Accumulated, now: datetime) -> Decision:
+    """A decision that says only what the archive holds."""
     return Decision(
-        outcome,
-        reason,
+        "not now",
+        "",
         now,
-        champion,
-        challenger,
         windows=len(past.windows),
-        until=_until(past),
+        until=max((one.window.end for one in past.windows), default=None),
         labelled=len(past.labels),
         strayed=past.strayed,
         ahead=len(past.ahead),
-        gate=gate,
-        generation=generation,
     )
-
-
-def _until(past: Accumulated) -> datetime | None:
-    """The end of the newest window."""
-    return max((one.window.end for one in past.windows), default=None)
 
 
 def _data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
