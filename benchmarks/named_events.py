@@ -238,7 +238,7 @@ def main() -> None:
     def measured(*arguments: Any) -> Any:
         return spent.on("strength", moved, *arguments)
 
-    memory_detect.moved = measured
+    memory_detect.moved = measured  # type: ignore[attr-defined]
     PAGE.write_text(page(list(named_days(options.data, options.names, spent)), spent))
 
 

@@ -125,7 +125,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit))
-        sys.stdout.write(json.dumps(measure(*options.one, options.nodes)))
+        sys.stdout.write(json.dumps(measure(*options.one, options.nodes)))  # type: ignore[call-arg]
         return
     machine = Machine(BY_CPU)
     rows = [

@@ -137,7 +137,7 @@ def _await_connection(server: socket.socket, process: subprocess.Popen[str]) -> 
             break
     process.kill()
     assert process.stderr is not None
-    raise SystemExit(f"{process.args} did not connect: {process.stderr.read()[-800:]}")
+    raise SystemExit(f"{process.args!r} did not connect: {process.stderr.read()[-800:]}")
 
 
 def measure(rounds: int) -> dict[Start, list[Times]]:

@@ -92,8 +92,8 @@ async def live(
             acknowledged.append(time.monotonic())
             await asyncio.sleep(EVERY_S)
     await asyncio.sleep(2)
-    for one in tabs:
-        one.cancel()
+    for task in tabs:
+        task.cancel()
     return arrived, acknowledged
 
 

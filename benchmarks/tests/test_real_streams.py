@@ -32,7 +32,7 @@ def pairs(number: int, *ends: tuple[int, int]) -> object:
 def test_the_decayed_sum_adds_each_window_to_what_is_left() -> None:
     windows = [pairs(0, (1, 2), (2, 3)), pairs(1, (2, 3), (7, 9))]
     (first, _), (second, places) = decayed_sums(windows, 0.5)
-    assert first.toarray().tolist() == windows[0].adjacency().toarray().tolist()
+    assert first.toarray().tolist() == windows[0].adjacency().toarray().tolist()  # type: ignore[attr-defined]
     expected = np.zeros((5, 5))  # nodes 1, 2, 3, 7, 9
     expected[0, 1], expected[1, 2], expected[3, 4] = 0.5, 1.5, 1.0
     assert second.toarray().tolist() == (expected + expected.T).tolist()
@@ -57,7 +57,7 @@ def test_a_method_is_given_the_number_of_classes_and_scored_on_the_window() -> N
 
     def find(adjacency: object, n_classes: int) -> np.ndarray:
         asked.append(n_classes)
-        return np.arange(adjacency.shape[0], dtype=np.int32)
+        return np.arange(adjacency.shape[0], dtype=np.int32)  # type: ignore[attr-defined]
 
     found = decayed(find, 0.5)(windows)
     assert asked == [one.n_classes for one in windows]

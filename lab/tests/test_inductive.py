@@ -22,8 +22,8 @@ ALIKE = torch.ones(GRAPH.shape[0], WIDTH)
 @pytest.mark.parametrize("network", [graphsage, gat])
 def test_a_mean_or_an_attention_sees_nothing(network: object) -> None:
     with torch_alone(0), torch.no_grad():
-        shapes = network.shapes(WIDTH)
-        embedding = network.embed(first_weights(shapes), network.prepare(GRAPH), ALIKE)
+        shapes = network.shapes(WIDTH)  # type: ignore[attr-defined]
+        embedding = network.embed(first_weights(shapes), network.prepare(GRAPH), ALIKE)  # type: ignore[attr-defined]
     torch.testing.assert_close(embedding, embedding[:1].expand_as(embedding))
 
 

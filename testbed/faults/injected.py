@@ -111,7 +111,7 @@ def turn_the_clock_back() -> None:
     time.time = backwards
     import stream_icd.times as clock
 
-    clock.datetime = Backwards  # type: ignore[misc]
+    clock.datetime = Backwards  # type: ignore[misc, attr-defined]
 
 
 if __name__ in ("__main__", "__mp_main__"):

@@ -119,12 +119,12 @@ def main() -> None:
         check(adjacency)
         start = (np.arange(adjacency.shape[0]) % 5).astype(np.int32)
         for least_of_blocks, far in ((LARGE, FAR), (1, 1)):
-            belief_propagation.LARGE = local_moves.LARGE = least_of_blocks
-            belief_propagation.FAR = local_moves.FAR = level_graph.FAR = far
+            belief_propagation.LARGE = local_moves.LARGE = least_of_blocks  # type: ignore[attr-defined]
+            belief_propagation.FAR = local_moves.FAR = level_graph.FAR = far  # type: ignore[attr-defined]
             check_beliefs(adjacency, start)
             find_communities(adjacency, BpParameters(1.5, iterations=2))
-        belief_propagation.LARGE = local_moves.LARGE = LARGE
-        belief_propagation.FAR = local_moves.FAR = level_graph.FAR = FAR
+        belief_propagation.LARGE = local_moves.LARGE = LARGE  # type: ignore[attr-defined]
+        belief_propagation.FAR = local_moves.FAR = level_graph.FAR = FAR  # type: ignore[attr-defined]
     sys.setprofile(None)
     sys.stdout.write(json.dumps(sorted(kernels() - called)))
 

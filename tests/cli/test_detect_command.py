@@ -16,7 +16,7 @@ from stream_icd.programs import options as program_options
 def test_threads_and_processes_together_use_no_more_than_the_cores(
     monkeypatch: pytest.MonkeyPatch, cores: int, processes: int, threads: int
 ) -> None:
-    monkeypatch.setattr(program_options.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(program_options.os, "cpu_count", lambda: cores)  # type: ignore[attr-defined]
     assert program_options.threads_for(None, processes) == threads
     assert program_options.threads_for(3, processes) == 3
 

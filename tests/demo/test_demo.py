@@ -211,8 +211,8 @@ def stream_that_changes(gap: bool = False) -> Figure:
 def test_no_panel_is_empty_where_the_communities_that_changed_are_gone() -> None:
     figure = stream_that_changes()
     for title in ("Snapshots 30 to 39, each alone", "Snapshots 30 to 39, with memory"):
-        bars = [bar for bar in axes_titled(figure, title).patches if bar.get_height() > 0]
-        assert {round(bar.get_x() + bar.get_width() / 2) for bar in bars} == set(range(10))
+        bars = [bar for bar in axes_titled(figure, title).patches if bar.get_height() > 0]  # type: ignore[attr-defined]
+        assert {round(bar.get_x() + bar.get_width() / 2) for bar in bars} == set(range(10))  # type: ignore[attr-defined]
 
 
 def test_incomplete_snapshots_are_marked_and_nothing_is_told_of_them() -> None:
@@ -326,7 +326,7 @@ def test_the_picture_has_a_title_and_communities_over_time_in_colours_of_their_o
     assert "graph g in 12 snapshots" in figure.get_suptitle()
     lives = axes_titled(figure, "6 communities over time")
     assert "1 split" in lives.texts[-1].get_text()
-    colours = {patch.get_facecolor() for patch in lives.patches if patch.get_height() > 0}
+    colours = {patch.get_facecolor() for patch in lives.patches if patch.get_height() > 0}  # type: ignore[attr-defined]
     assert len(colours) == 6
     assert len(set(COLOURS)) == len(COLOURS)
 

@@ -41,10 +41,10 @@ def initial(kind: str, settings: EncoderSettings, seed: int = 0) -> tuple[Encode
 def forward(
     kind: str,
     settings: EncoderSettings,
-    weights: dict[str, torch.Tensor],
+    weights: dict[str, torch.Tensor],  # type: ignore[name-defined]
     graph: LabelledGraph,
     features: SparsePlusRankOne,
-) -> torch.Tensor:
+) -> torch.Tensor:  # type: ignore[name-defined]
     return encoder(kind).forward(
         settings, weights, FeatureTensors(features), GraphNeighbourhood(graph.adjacency)
     )

@@ -121,7 +121,7 @@ def test_learning_uses_the_weights_of_a_window_as_detection_does(
 ) -> None:
     """Their square root was taken twice, so learning saw weights that detection never sees."""
     given = [weighted(window) for window in windows(3, labels=False, n=300)]
-    seen, find = [], fit_stream.detect_window
+    seen, find = [], fit_stream.detect_window  # type: ignore[attr-defined]
 
     def noted(adjacency: csr_array, *arguments: object, **options: object) -> object:
         seen.append(adjacency)

@@ -29,7 +29,7 @@ class Page:
         self.seen, self.news = AllSeries(), list[News]()
         self.archive, self.to = Archived(store, "history"), Archive(store)
         self.opened: list[str] = []
-        read_footer = module.read_footer
+        read_footer = module.read_footer  # type: ignore[attr-defined]
 
         def noting(store: Store, path: str) -> object:
             self.opened.append(path)
@@ -75,7 +75,7 @@ def test_days_that_are_over_are_not_listed_again(
     page.add(*range(0, 240, 24))
     page.look(first=True)
     listed = []
-    data_files = module.data_files
+    data_files = module.data_files  # type: ignore[attr-defined]
     monkeypatch.setattr(
         module, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
     )

@@ -88,7 +88,7 @@ def test_a_model_on_its_own_kind_of_graph_is_not_warned_of(
 ) -> None:
     """Though modularity finds a higher modularity than the model does."""
     for seed in range(3):
-        adjacency = make(seed).adjacency()
+        adjacency = make(seed).adjacency()  # type: ignore[attr-defined]
         found = find_communities(adjacency, open_model(name).model.bp)
         assert misfit(adjacency, found) is None
 

@@ -30,7 +30,7 @@ DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 def kernels() -> dict[str, int]:
     """For how many types each loop is compiled in this process."""
     return {
-        f"{name}.{one.__name__}": len(one.signatures)
+        f"{name}.{one.__name__}": len(one.signatures)  # type: ignore[attr-defined]
         for name, module in list(sys.modules.items())
         if name.startswith("stream_icd")
         for one in vars(module).values()
