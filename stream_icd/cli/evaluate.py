@@ -65,10 +65,8 @@ class Evaluate(OneGraph):
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0
 
     def run(self) -> None:
-        from rich.table import Table
-
         from stream_icd.cli.wide_console import wide_console
-        from stream_icd.evaluation.evaluate import Result, summarised, write_rows
+        from stream_icd.evaluation.evaluate import Result, write_rows
         from stream_icd.evaluation.evaluate import evaluate as results_of
         from stream_icd.evaluation.learned import learn as learn_before
         from stream_icd.evaluation.learned import learners, worth
@@ -76,16 +74,15 @@ class Evaluate(OneGraph):
         from stream_icd.evaluation.windows import open_windows
         from stream_icd.execution.usage import Allowance
         from stream_icd.extras import needs_extra
-        from stream_icd.printable import printable, say
+        from stream_icd.printable import say
         from stream_icd.programs.producer import progress_bar
         from stream_icd.store.store import open_store
         from stream_icd.training.yardstick import verdict
 
         with needs_extra("evaluate", "matplotlib"):
             from stream_icd.evaluation.page import (
-                COLUMNS,
-                cells,
                 check_format,
+                table_of,
                 write_page,
                 write_picture,
             )
@@ -116,10 +113,7 @@ class Evaluate(OneGraph):
                 if len(results) % len(names) == 0:
                     write_page(self.out, found.graph, results, len(found), notes)
 
-        table = Table("method", *(name for name, _, _ in COLUMNS), "windows", "", box=None)
-        for one in summarised(results):
-            table.add_row(one.method, *cells(one), str(one.windows), printable(one.detail))
-        console.print(table)
+        console.print(table_of(results))
         say(*notes[1:])
         if self.csv is not None:
             write_rows(self.csv, results)

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from rich.table import Table
 
 from stream_icd.errors import BadSettings
 from stream_icd.evaluation.evaluate import Result, Summary, summarised, value_of
@@ -99,6 +100,14 @@ th:first-child, td:first-child, td.why { text-align: left; }
 svg { max-width: 100%; height: auto; }
 dt { font-weight: 600; }
 """
+
+
+def table_of(results: Sequence[Result]) -> Table:
+    """Return a row for each method, for a terminal."""
+    table = Table("method", *(name for name, _, _ in COLUMNS), "windows", "", box=None)
+    for one in summarised(results):
+        table.add_row(one.method, *cells(one), str(one.windows), printable(one.detail))
+    return table
 
 
 def write_page(

@@ -161,18 +161,33 @@ class Pace:
             self.sleep(max(0.0, started + n_sent / self.rate - self.monotonic()))
 
 
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the snapshots of a source go.
+
+    Attributes:
+        topic: topic of the snapshots.
+        labels_topic: topic of the labels; None: labels are not sent.
+        partition_of: returns a snapshot's partition; labels are partitioned by graph.
+        claim_check: makes a record fit its topic, as `ClaimCheck`; by default, a record that is
+            too large is refused.
+    """
+
+    topic: str = SNAPSHOTS
+    labels_topic: str | None = LABELS
+    partition_of: PartitionOf = by_graph
+    claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record
+
+
 def publish_source(
     source: Source,
     sends: Sends,
     pace: Pace,
+    to: Destination = Destination(),
     *,
     limit: int | None = None,
     already: Container[Snapshot] = (),
     stop: Stop = NeverStop(),
-    snapshots_topic: str = SNAPSHOTS,
-    labels_topic: str | None = LABELS,
-    partition_of: PartitionOf = by_graph,
-    claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record,
     on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
     on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
 ) -> Published:
@@ -184,10 +199,6 @@ def publish_source(
         limit: stop after sending this number of snapshots.
         already: snapshots that are in the topic; they are not sent again.
         stop: checked before each snapshot; a started snapshot is sent completely.
-        labels_topic: topic of the labels; None: labels are not sent.
-        partition_of: returns a snapshot's partition; labels are partitioned by graph.
-        claim_check: makes a record fit its topic, as `ClaimCheck`; by default, a record that is
-            too large is refused.
         on_sent, on_already: called with each snapshot, for a progress bar.
 
     Raises:
@@ -203,12 +214,12 @@ def publish_source(
         pace.wait(started, counts["snapshots"])
         if stop.is_set():
             break
-        if labels is not None and labels_topic is not None:
-            sends.send(claim_check(outgoing(labels_topic, encode_labels(labels))))
+        if labels is not None and to.labels_topic is not None:
+            sends.send(to.claim_check(outgoing(to.labels_topic, encode_labels(labels))))
             counts["labels"] += 1
-        partition = partition_of(snapshot)
+        partition = to.partition_of(snapshot)
         message = encode_snapshot(snapshot, unordered=partition is not None)
-        sends.send(claim_check(outgoing(snapshots_topic, message, partition)))
+        sends.send(to.claim_check(outgoing(to.topic, message, partition)))
         if partition is not None:
             # There is no order between partitions: a crash must not leave a window in one partition
             # while an earlier window for another is lost: a restart continues after the last one.

@@ -34,6 +34,7 @@ from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_to
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.publish import (
+    Destination,
     Pace,
     Published,
     SentBefore,
@@ -158,13 +159,15 @@ def run_producer(
             source,
             publisher,
             pace,
+            Destination(
+                topic,
+                LABELS if topic == SNAPSHOTS else None,
+                partitioning(run.settings, options.partition_by, topic),
+                _traced(ClaimCheck(run.settings), tracing),
+            ),
             limit=limit,
             already=sent_before,
             stop=stop,
-            snapshots_topic=topic,
-            labels_topic=LABELS if topic == SNAPSHOTS else None,
-            partition_of=partitioning(run.settings, options.partition_by, topic),
-            claim_check=_traced(ClaimCheck(run.settings), tracing),
             on_sent=lambda _: progress.advance(task),
             on_already=on_already,
         )

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from stream_icd.arrays import Ids
 from stream_icd.quality.description_length import code_of_sizes
 
-Ids = NDArray[np.int64]
 Sums = NDArray[np.float64]
 
 NOBODY = -1

@@ -37,7 +37,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import ClaimCheck, as_claim, redeem
-from stream_icd.messages.publish import Pace, publish_source
+from stream_icd.messages.publish import Destination, Pace, publish_source
 from stream_icd.messages.reader import MessageReader
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel, open_model
@@ -149,9 +149,7 @@ def produce(broker: Broker, topic: str, claims: ClaimSettings, sent: list[Snapsh
             Source(len(sent), iter(with_labels)),
             publisher,
             Pace(None, lambda: 0.0, lambda _: None),
-            snapshots_topic=topic,
-            labels_topic=f"{topic}.labels",
-            claim_check=ClaimCheck(settings, claims),
+            Destination(topic, f"{topic}.labels", claim_check=ClaimCheck(settings, claims)),
         )
 
 
