@@ -1,12 +1,11 @@
 """`stream-icd consume archive`: store the messages of the topics."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import WorkerOptions
 
 app = typer.Typer()
@@ -21,8 +20,7 @@ class Kinds(StrEnum):
     MEMORY = "memory"
 
 
-@app.command("archive", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "archive")
 class Archive(WorkerOptions):
     """Store snapshots, labels, communities and memory as Parquet files, each once.
 

@@ -1,12 +1,11 @@
 """`stream-icd consume detect`: find the communities of each snapshot that arrives."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import (
     Delivery,
     Horizon,
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("detect", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "detect")
 class Detect(WorkerOptions):
     """Detect communities: read icd.snapshots.v1, write icd.communities.v1.
 

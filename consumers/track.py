@@ -1,11 +1,10 @@
 """`stream-icd consume track`: follow communities from window to window."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import Delivery, NamesFile, WorkerOptions
 
 if TYPE_CHECKING:
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("track", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "track")
 class Track(WorkerOptions):
     """Track communities: read icd.communities.v1, write icd.events.v1.
 

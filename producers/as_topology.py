@@ -1,6 +1,5 @@
 """`stream-icd produce as`: the Internet's topology, a snapshot a day."""
 
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.command import Declared, ReadingProducer
+from stream_icd.programs.declared import ReadingProducer, command
 from stream_icd.programs.options import Window, checked_graph
 
 if TYPE_CHECKING:
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("as", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "as")
 class AsTopology(ReadingProducer):
     """Send Internet topologies: which autonomous systems exchange traffic.
 

@@ -1,11 +1,10 @@
 """`stream-icd produce events`: mails, calls, payments: timed pairs, cut into windows."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.command import Declared, ReadingProducer
+from stream_icd.programs.declared import ReadingProducer, command
 from stream_icd.programs.options import GraphName, RowOptions
 
 if TYPE_CHECKING:
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("events", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "events")
 class Events(ReadingProducer, RowOptions):
     """Send one graph per time window from timed pairs: mails, calls, payments.
 

@@ -1,12 +1,12 @@
 """`stream-icd produce files`: a folder into which somebody puts edge lists."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.command import Declared, ReadingProducer
+from stream_icd.programs.declared import ReadingProducer, command
 from stream_icd.programs.options import GraphName, Ids, Window
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("files", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "files")
 class Files(ReadingProducer):
     """Send the edge lists in a folder: one snapshot per file, in order of file names.
 

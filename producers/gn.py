@@ -1,11 +1,10 @@
 """`stream-icd produce gn`: simulated graphs of equal communities."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stream_icd.programs.command import Declared, Producer
+from stream_icd.programs.declared import Producer, command
 from stream_icd.programs.options import GraphName, Seed
 
 if TYPE_CHECKING:
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("gn", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "gn")
 class Gn(Producer):
     """Send GN benchmark graphs (Girvan, Newman 2002): planted communities of equal size.
 

@@ -1,13 +1,12 @@
 """`stream-icd produce lfr`: simulated graphs with known communities that drift."""
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.command import Declared, Producer
+from stream_icd.programs.declared import Producer, command
 from stream_icd.programs.options import GraphName, Seed
 
 if TYPE_CHECKING:
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("lfr", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "lfr")
 class Lfr(Producer):
     """Send LFR benchmark graphs (Lancichinetti et al. 2008) with drifting communities.
 

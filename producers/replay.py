@@ -1,11 +1,10 @@
 """`stream-icd produce replay`: archived snapshots as a live stream."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.command import Declared, Producer
+from stream_icd.programs.declared import Producer, command
 from stream_icd.programs.options import checked_graph
 from stream_icd.programs.past import PastOptions, TempoOptions
 
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("replay", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "replay")
 class Replay(Producer, TempoOptions, PastOptions):
     """Send archived snapshots and their labels again, byte for byte.
 

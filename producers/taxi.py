@@ -1,11 +1,11 @@
 """`stream-icd produce taxi`: a fleet's positions, as graphs of who is close to whom."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.command import Declared, ReadingProducer
+from stream_icd.programs.declared import ReadingProducer, command
 from stream_icd.programs.options import GraphName, RowOptions
 
 if TYPE_CHECKING:
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("taxi", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "taxi")
 class Taxi(ReadingProducer, RowOptions):
     """Send, at each tick, the graph of which taxis are close to each other.
 

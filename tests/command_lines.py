@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from typer.testing import CliRunner
 
 from stream_icd.cli.main import app
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import Declared
 
 OPERATORS = {"|", "||", "&&", "&", ";", ">", ">>", "<", "2>"}
 ASSIGNMENT = re.compile(r"[A-Z_][A-Z0-9_]*=.*")

@@ -1,20 +1,18 @@
 """`stream-icd attributes`: send attributes of nodes, such as countries, to name communities by."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stream_icd.cli.label import SendTable
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import GraphName, kafka_settings
 
 app = typer.Typer()
 
 
-@app.command("attributes", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "attributes")
 class SendAttributes(SendTable):
     """Send what changed of the attributes of nodes to icd.attributes.v1.
 

@@ -1,18 +1,16 @@
 """`stream-icd broker`: an embedded broker for a machine without Kafka."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from stream_icd.printable import say
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 
 app = typer.Typer()
 
 
-@app.command("broker", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "broker")
 class Broker:
     """Run the embedded broker on 127.0.0.1, with all topics, until Ctrl-C.
 

@@ -1,19 +1,17 @@
 """`stream-icd data`: the public data that producers read."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stream_icd.printable import say
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 
 app = typer.Typer(no_args_is_help=True, help="Download public data sets.")
 
 
-@app.command("list", cls=Declared)
-@dataclass(frozen=True)
+@command(app, "list")
 class ListData:
     """List the data sets that can be downloaded.
 
@@ -27,8 +25,7 @@ class ListData:
             say(f"{data.name:<12} {data.about}")
 
 
-@app.command("fetch", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "fetch")
 class Fetch:
     """Download a public data set from its owner; resumes interrupted downloads.
 

@@ -1,7 +1,6 @@
 """`stream-icd demo`: the whole system on one bare machine, in one command."""
 
 import shlex
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import Horizon, Method, NamesFile, chosen_horizon
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ SIMULATED = 120
 DETECT = ("consume", "detect", "--batch", "1")
 
 
-@app.command("demo", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "demo")
 class Demo:
     """Run broker, producer, detector and subscriber on this machine; show the results.
 

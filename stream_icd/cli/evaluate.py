@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_icd.cli.report import OneGraph
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("evaluate", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "evaluate")
 class Evaluate(OneGraph):
     """Compare methods on the newest windows of an archive, with or without known communities.
 

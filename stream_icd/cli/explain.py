@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ import typer
 from stream_icd.cli.report import ArchivedGraph
 from stream_icd.errors import BadSettings
 from stream_icd.printable import printable, say, shortened
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.past import parse_time
 
 if TYPE_CHECKING:
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("explain", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "explain")
 class Explain(ArchivedGraph):
     """Explain the community of a node, or a community: where it was and is, which edges say so.
 

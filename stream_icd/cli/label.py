@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import BootstrapServers, OnlyGraph, kafka_settings
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ class SendTable:
             yield publisher.send
 
 
-@app.command("label", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "label")
 class Label(SendTable):
     """Send the true communities of archived windows to icd.labels.v1, at any time.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import NamesFile
 from stream_icd.programs.past import First, Last, parse_time
 
@@ -58,8 +58,7 @@ class ArchivedGraph(OneGraph):
             return read_archive(store, self.graph, self.model, start, end, naming)
 
 
-@app.command("report", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "report")
 class Report(ArchivedGraph):
     """Write the communities of an archived graph to one file that opens anywhere.
 

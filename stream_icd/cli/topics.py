@@ -1,14 +1,13 @@
 """`stream-icd topics`: create them, skip unreadable records, start a graph anew."""
 
 import re
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import BootstrapServers, kafka_settings
 
 app = typer.Typer(
@@ -19,8 +18,7 @@ app = typer.Typer(
 Graph = Annotated[str, typer.Argument(help="Name of the graph.")]
 
 
-@app.command("create", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "create")
 class Create:
     """Create the missing topics; existing ones are not changed.
 
@@ -39,8 +37,7 @@ class Create:
             say(f"exists    {name}")
 
 
-@app.command("track-anew", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "track-anew")
 class TrackAnew:
     """Make trackers start a graph anew, as if its next window were the first.
 
@@ -67,8 +64,7 @@ class TrackAnew:
         say(f"trackers will start {self.graph} anew after their restart")
 
 
-@app.command("detect-anew", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "detect-anew")
 class DetectAnew:
     """Make detectors forget the windows of a graph, as if its next window were the first.
 
@@ -92,8 +88,7 @@ class DetectAnew:
         say(f"detectors will start {self.graph} anew after their restart")
 
 
-@app.command("skip", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "skip")
 class Skip:
     """Move a group past records that it cannot read.
 

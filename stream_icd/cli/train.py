@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.printable import say
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("train", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "train")
 class Train:
     """Train a model on past graphs, and test it on graphs that were not used for training.
 

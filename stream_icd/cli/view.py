@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_icd.printable import say
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import BootstrapServers, NamesFile, OnlyGraph, kafka_settings
 from stream_icd.programs.past import parse_time
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("view", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "view")
 class ViewPage:
     """Serve a page that shows communities as they change.
 

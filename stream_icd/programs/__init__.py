@@ -13,7 +13,7 @@ from stream_icd.lazy_import import lazy_imports
 if TYPE_CHECKING:
     from stream_icd.messages.outcome import Outcome, Processed, Refused
     from stream_icd.messages.reader import MessageReader
-    from stream_icd.programs.command import Declared, Producer, ReadingProducer
+    from stream_icd.programs.declared import Producer, ReadingProducer, command
     from stream_icd.programs.options import SendOptions, WorkerOptions
     from stream_icd.programs.producer import ProducerRun, run_producer
     from stream_icd.programs.worker import WorkerRun, run_worker
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchStep",
-    "Declared",
     "MessageReader",
     "Outcome",
     "Processed",
@@ -35,25 +34,26 @@ __all__ = [
     "Step",
     "WorkerOptions",
     "WorkerRun",
+    "command",
     "run_producer",
     "run_worker",
 ]
 
 _MODULES = {
     "BatchStep": "stream_icd.workers.step",
-    "Declared": "stream_icd.programs.command",
     "MessageReader": "stream_icd.messages.reader",
     "Outcome": "stream_icd.messages.outcome",
     "Processed": "stream_icd.messages.outcome",
-    "Producer": "stream_icd.programs.command",
+    "Producer": "stream_icd.programs.declared",
     "ProducerRun": "stream_icd.programs.producer",
-    "ReadingProducer": "stream_icd.programs.command",
+    "ReadingProducer": "stream_icd.programs.declared",
     "Refused": "stream_icd.messages.outcome",
     "SendOptions": "stream_icd.programs.options",
     "Source": "stream_icd.sources.source",
     "Step": "stream_icd.workers.step",
     "WorkerOptions": "stream_icd.programs.options",
     "WorkerRun": "stream_icd.programs.worker",
+    "command": "stream_icd.programs.declared",
     "run_producer": "stream_icd.programs.producer",
     "run_worker": "stream_icd.programs.worker",
 }

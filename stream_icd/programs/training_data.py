@@ -17,7 +17,7 @@ from stream_icd.errors import BadRow, BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.publish import SentBefore
-from stream_icd.programs.command import Producer
+from stream_icd.programs.declared import Producer
 from stream_icd.programs.producer import BadRows, ProducerRun
 from stream_icd.sources.edges.edge_files import is_archive
 from stream_icd.sources.labels.label_groups import LabelTable

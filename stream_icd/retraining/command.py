@@ -1,13 +1,12 @@
 """The program `stream-icd retrain` and `stream-icd consume retrain`: its options and wiring."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import BootstrapServers, MetricsHost, MetricsPort, RegistryUri
 
 if TYPE_CHECKING:
@@ -22,8 +21,7 @@ FAILED = 75
 app = typer.Typer(help="Learn a new model from the archive, and promote it if it is better.")
 
 
-@app.command("retrain", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "retrain")
 class Retrain:
     """Learn a new model from archived windows, and promote it if it is better.
 

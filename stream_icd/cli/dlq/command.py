@@ -8,7 +8,7 @@ import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import BootstrapServers, OnlyGraph, kafka_settings
 from stream_icd.programs.past import PartOptions
 
@@ -51,8 +51,7 @@ class Chosen(PartOptions):
         return Choice(part, places, self.graph, self.exception)
 
 
-@app.command("list", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "list")
 class ListLetters(Chosen):
     """List dead letters: which records, when, why, and whether they were sent again.
 
@@ -96,8 +95,7 @@ class ListLetters(Chosen):
             say(line)
 
 
-@app.command("show", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "show")
 class ShowLetter:
     """Show everything about one dead letter, and whether it can be read now.
 
@@ -135,8 +133,7 @@ class ShowLetter:
             say(f"{len(came.value):,} bytes to {self.out}")
 
 
-@app.command("retry", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "retry")
 class RetryLetters(Chosen):
     """Send dead letters again, each once, to the topic that they came from.
 

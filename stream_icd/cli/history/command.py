@@ -1,6 +1,6 @@
 """`stream-icd history`: inspect, export and compact the archive."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from stream_icd.printable import say
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import OnlyGraph
 from stream_icd.programs.past import ArchiveUri, PastOptions, parse_time
 
@@ -23,8 +23,7 @@ class OneKind(StrEnum):
     COMMUNITIES = "communities"
 
 
-@app.command("list", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "list")
 class ListWindows(PastOptions):
     """List what is archived: graphs, times, windows, rows, files, size.
 
@@ -57,8 +56,7 @@ class ListWindows(PastOptions):
                 say(line)
 
 
-@app.command("show", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "show")
 class Show:
     """Show the archived messages of one snapshot, with their headers.
 
@@ -89,8 +87,7 @@ class Show:
             raise typer.Exit(1)
 
 
-@app.command("export", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "export")
 class Export(PastOptions):
     """Write archived rows to one file: edges of snapshots, or communities of nodes.
 
@@ -126,8 +123,7 @@ class Export(PastOptions):
         say(f"{n_rows:,} rows to {self.out}")
 
 
-@app.command("compact", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "compact")
 class Compact:
     """Merge the small files of past days; safe to interrupt and to repeat.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_icd.printable import say
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import BootstrapServers, RegistryUri
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ class Changing:
             )
 
 
-@app.command("list", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "list")
 class ListModels:
     """List models: name, version, purpose, training data and quality.
 
@@ -104,8 +103,7 @@ class ListModels:
             say(*model_lines(name, place))
 
 
-@app.command("show", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "show")
 class Show:
     """Show a model's card: what it is for, how good it is, and when not to use it.
 
@@ -132,8 +130,7 @@ class Show:
         say(*card_text(folder).removesuffix("\n").split("\n"))
 
 
-@app.command("diff", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "diff")
 class Diff:
     """Compare two models: settings, learned parameters, weights.
 
@@ -157,8 +154,7 @@ class Diff:
         say(*difference_lines(find_model(self.before, versions), find_model(self.after, versions)))
 
 
-@app.command("import", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "import")
 class Import(Changing):
     """Add a model to a registry, as a version that never changes.
 
@@ -206,8 +202,7 @@ class Import(Changing):
         self.announce(*changes)
 
 
-@app.command("promote", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "promote")
 class Promote(Changing):
     """Make a version the champion: detectors with --model champion change to it.
 
@@ -238,8 +233,7 @@ class Promote(Changing):
         self.announce(change(registry, aliases, read_lineage(registry, version).gate))
 
 
-@app.command("rollback", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "rollback")
 class Rollback(Changing):
     """Make the previous champion the champion again.
 
@@ -263,8 +257,7 @@ class Rollback(Changing):
         self.announce(change(registry, aliases))
 
 
-@app.command("history", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "history")
 class History:
     """List all changes of the champion: when, what, by which program, and why.
 
@@ -302,8 +295,7 @@ class History:
             say(announcement_line(one))
 
 
-@app.command("export", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "export")
 class Export:
     """Copy a model to a folder, or register it in MLflow.
 

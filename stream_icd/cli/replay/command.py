@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import (
     BootstrapServers,
     Horizon,
@@ -83,8 +83,7 @@ class ReplayOptions(TempoOptions):
     bootstrap_servers: BootstrapServers = None
 
 
-@app.command("topic", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "topic")
 class ReplayTopic(ReplayOptions, PartOptions):
     """Run detection again on snapshots that the topic still holds.
 
@@ -122,8 +121,7 @@ class ReplayTopic(ReplayOptions, PartOptions):
         )
 
 
-@app.command("history", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "history")
 class ReplayHistory(ReplayOptions, PastOptions):
     """Run detection again on archived snapshots.
 

@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,7 +15,7 @@ import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.command import Declared
+from stream_icd.programs.declared import command
 from stream_icd.programs.options import BootstrapServers, NamesFile, OnlyGraph, chosen_settings
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("subscribe", cls=Declared)
-@dataclass(frozen=True, kw_only=True)
+@command(app, "subscribe")
 class Subscribe:
     """Receive communities: one line per snapshot, until Ctrl-C or SIGTERM.
 

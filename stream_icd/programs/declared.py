@@ -1,11 +1,14 @@
-"""Commands that are declared as data: the fields of a dataclass are the options.
+"""Commands that are declared as data: the fields of a class are the options.
 
-A field is annotated as a parameter of a typer command would be. `app.command(cls=Declared)(Mine)`
-makes the command; its docstring is the help.
+A field is annotated as a parameter of a typer command would be. `@command(app, "mine")` above the
+class makes the command; its docstring is the help.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
+import typer
 from typer.core import TyperCommand
 
 from stream_icd.programs.options import Sending, SendOptions
@@ -28,6 +31,21 @@ class Declared(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         return super().invoke(ctx).run()
+
+
+Options = TypeVar("Options")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def command(app: typer.Typer, name: str) -> Callable[[type[Options]], type[Options]]:
+    """Make a class a frozen dataclass, and a command of the app that calls its method `run`."""
+
+    def declared(options: type[Options]) -> type[Options]:
+        made = dataclass(frozen=True, kw_only=True)(options)
+        app.command(name, cls=Declared)(made)
+        return made
+
+    return declared
 
 
 class Producer(Sending):
