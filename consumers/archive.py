@@ -7,6 +7,7 @@ import typer
 
 from stream_icd.programs.declared import command
 from stream_icd.programs.options import WorkerOptions
+from stream_icd.programs.past import ArchiveUri
 
 app = typer.Typer()
 
@@ -33,9 +34,7 @@ class Archive(WorkerOptions):
       stream-icd consume archive s3://bucket/history --kind snapshots
     """
 
-    uri: Annotated[
-        str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ]
+    uri: ArchiveUri
     kind: Annotated[
         list[Kinds] | None,
         typer.Option(help="Only this kind; may be repeated. Default: all kinds."),

@@ -8,6 +8,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.printable import say
 from stream_icd.programs.declared import command
 from stream_icd.programs.options import BootstrapServers, MetricsHost, MetricsPort, RegistryUri
+from stream_icd.programs.past import ArchiveUri
 
 if TYPE_CHECKING:
     from stream_icd.retraining.settings import Retraining
@@ -34,9 +35,7 @@ class Retrain:
       stream-icd consume retrain s3://bucket/history --registry s3://bucket/models
     """
 
-    archive: Annotated[
-        str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ]
+    archive: ArchiveUri
     registry: RegistryUri = None
     once: Annotated[bool, typer.Option("--once", help="Make one round and end, for cron.")] = False
     now: Annotated[
