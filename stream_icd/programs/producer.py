@@ -144,8 +144,10 @@ def run_producer(
     source, limit = open_source(run), options.limit
     total = source.total if limit is None else min(limit, source.total or limit)
     sent_before, changed = run.sent_before, Changed(run.sent_before)
+    labels = LABELS if topic == SNAPSHOTS else None
+    partition_of = partitioning(settings, options.partition_by, topic)
     with (
-        Publisher(run.settings) as publisher,
+        Publisher(settings) as publisher,
         progress_bar() as progress,
         traces_of("produce") as tracing,
     ):
@@ -159,12 +161,7 @@ def run_producer(
             source,
             publisher,
             pace,
-            Destination(
-                topic,
-                LABELS if topic == SNAPSHOTS else None,
-                partitioning(run.settings, options.partition_by, topic),
-                _traced(ClaimCheck(run.settings), tracing),
-            ),
+            Destination(topic, labels, partition_of, _traced(ClaimCheck(settings), tracing)),
             limit=limit,
             already=sent_before,
             stop=stop,
