@@ -38,9 +38,8 @@ from stream_icd.store.store import open_store
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.training.icd.epochs import Epoch, best_epoch
+from stream_icd.training.icd.epochs import Epoch, best_epoch, draw_training
 from stream_icd.training.icd.train_encoder import Training, train, validate
-from stream_icd.training.icd.training_plot import draw_training
 from stream_icd.training.train_model import split_in_order
 
 GENERATORS: dict[str, Callable[[np.random.Generator], PlantedGraph]] = {

@@ -13,8 +13,7 @@ from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
 from stream_icd.training.bp.fitted import Fit, Tried
 from stream_icd.training.comparison import Comparison
-from stream_icd.training.icd.epochs import best_epoch
-from stream_icd.training.icd.training_plot import draw_training
+from stream_icd.training.icd.epochs import best_epoch, draw_training
 from stream_icd.training.train_model import TrainedModel
 from stream_icd.training.yardstick import DEFAULT
 

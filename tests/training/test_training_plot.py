@@ -9,8 +9,7 @@ import matplotlib.image
 import pytest
 
 from stream_icd.errors import MissingExtra
-from stream_icd.training.icd.epochs import Epoch, History
-from stream_icd.training.icd.training_plot import draw_training
+from stream_icd.training.icd.epochs import Epoch, History, draw_training
 
 LOSSES = {"discriminator": 1.4, "adversarial": 0.7, "reconstruction": 5.0, "regularisation": -3.0}
 
