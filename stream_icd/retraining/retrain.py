@@ -184,15 +184,9 @@ class _Round:
         if decided.outcome == "promoted":
             aliases = current(self.registry) or self.aliases
             state = _noticed(state, aliases, self.past)
-        self._remember(
-            replace(
-                state,
-                attempted_at=self.now,
-                attempted=self.past.marks(),
-                scored=(),
-                begun=None,
-            )
-        )
+        marks = self.past.marks()
+        state = replace(state, attempted_at=self.now, attempted=marks, scored=(), begun=None)
+        self._remember(state)
         return decided
 
     def _asked_triggers(self, state: State, *, asked: bool) -> tuple[State, Due]:
@@ -233,15 +227,10 @@ class _Round:
 
     def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[Scored]:
         """Score windows; those that cannot be read, or all if they take too long, have no score."""
-        place = self._place(self.aliases.champion)
-        job = ScoreJob(
-            self.settings.archive,
-            self._lessons(windows),
-            place,
-            self.settings.seed,
-            self.settings.method,
-        )
+        place, lessons = self._place(self.aliases.champion), self._lessons(windows)
+        archive, seed, method = self.settings.archive, self.settings.seed, self.settings.method
         try:
+            job = ScoreJob(archive, lessons, place, seed, method)
             found: list[Scored] = self.run(job, self.settings.budget)
         except OverBudget:
             found = []
@@ -252,19 +241,17 @@ class _Round:
         settings = self.settings
         lessons, data = self._lessons(chosen.learn), _data_range(chosen.learn)
         self.on_step("learn")
-        made: Made = self.run(
-            LearnJob(
-                settings.archive,
-                lessons,
-                settings.name,
-                _said_range(data),
-                settings.seed,
-                settings.threads,
-                settings.encoder,
-                self._checkpoints().uri,
-            ),
-            settings.budget,
+        job = LearnJob(
+            settings.archive,
+            lessons,
+            settings.name,
+            _said_range(data),
+            settings.seed,
+            settings.threads,
+            settings.encoder,
+            self._checkpoints().uri,
         )
+        made: Made = self.run(job, settings.budget)
         version = made.model.version
         if version == self.aliases.champion:
             return self.said("kept", f"{why}: the same model was learned again", version)
@@ -309,15 +296,10 @@ class _Round:
     ) -> list[Paired]:
         if not windows:
             return []
-        job = CompareJob(
-            self.settings.archive,
-            self._lessons(windows),
-            self._place(champion),
-            challenger,
-            self.settings.seed,
-            self.settings.method,
-        )
-        found: list[Paired] = self.run(job, self.settings.budget)
+        settings, before = self.settings, self._place(champion)
+        archive, lessons = settings.archive, self._lessons(windows)
+        job = CompareJob(archive, lessons, before, challenger, settings.seed, settings.method)
+        found: list[Paired] = self.run(job, settings.budget)
         return found
 
     def _unseen(self, state: State) -> list[int]:
@@ -410,14 +392,6 @@ def _said_range(data: DataRange) -> str:
 def _gate(
     champion: str, challenger: str, windows: Sequence[ArchivedWindow], verdict: Verdict
 ) -> Gate:
-    proved = _data_range(windows)
-    return Gate(
-        champion,
-        challenger,
-        proved.start,
-        proved.end,
-        proved.windows,
-        verdict.promote,
-        verdict.reason,
-        verdict.figures,
-    )
+    proved, passed, reason = _data_range(windows), verdict.promote, verdict.reason
+    span = proved.start, proved.end, proved.windows
+    return Gate(champion, challenger, *span, passed, reason, verdict.figures)
