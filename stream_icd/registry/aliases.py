@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -141,10 +141,8 @@ def promote(
     if seen.champion == version:
         return _unchanged(registry, seen)
     number, back_to = seen.generation + 1, seen.generation
-    return _set(
-        registry,
-        Aliases(number, version, seen.champion, "promoted", reason, by, at, back_to, _id()),
-    )
+    wanted = Aliases(number, version, seen.champion, "promoted", reason, by, at, back_to, _id())
+    return _set(registry, wanted)
 
 
 def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Aliases) -> Aliases:
@@ -166,20 +164,9 @@ def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Alia
         )
     target = _read(registry, seen.back_to)
     open_version(registry, target.champion)
-    return _set(
-        registry,
-        Aliases(
-            seen.generation + 1,
-            target.champion,
-            target.previous,
-            "rolled back",
-            reason,
-            by,
-            at,
-            target.back_to,
-            _id(),
-        ),
-    )
+    number = seen.generation + 1
+    back = replace(target, generation=number, change="rolled back", id=_id())
+    return _set(registry, replace(back, reason=reason, by=by, at=at))
 
 
 def _set(registry: Store, wanted: Aliases) -> Aliases:
