@@ -18,7 +18,7 @@ stream; the page says which did not end.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -26,12 +26,20 @@ from pathlib import Path
 from typing import get_args
 
 from rich.progress import track as progress_bar
+from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from benchmarks.shared.commit import current_commit
 from benchmarks.shared.kept import Figures, Kept
 from benchmarks.shared.limited import within
-from benchmarks.shared.methods.stream_methods import Find, Follow, at_once, decayed, remembering
+from benchmarks.shared.methods.stream_methods import (
+    Find,
+    Follow,
+    Labels,
+    at_once,
+    decayed,
+    remembering,
+)
 from benchmarks.shared.pages.real_streams_page import (
     LIFECYCLE,
     UNFINISHED,
@@ -66,6 +74,9 @@ RESULTS = HERE / "results" / "real_streams.jsonl"
 MOST_MINUTES = 20
 """Of processor time, that a peer gets for a stream."""
 
+N_DETECTIONS = 8
+"""How often a method follows a real stream, each time with other random numbers."""
+
 DECAYS = (0.3, 0.5, 0.8, 0.9, 0.95)
 ICD_DECAYS = (0.5, 0.8, 0.95)
 
@@ -78,18 +89,38 @@ class Method:
         follow: None if only its kept figures are left, since its code has been replaced.
         n_seeds: streams of a kind that it follows, at most: the slowest follow one.
         needs: module of another package: a peer, whose time is limited.
+        by_seed: the same with other random numbers; None: once is enough for a real stream.
     """
 
     follow: Follow | None
     n_seeds: int | None = None
     needs: str = ""
+    by_seed: Callable[[int], Follow] | None = None
 
 
-def find_by(model: Model, method: Detector, *, k_given: bool = False) -> Find:
+def find_by(model: Model, method: Detector, *, k_given: bool = False, seed: int = 0) -> Find:
     """Detection of one graph, on one thread."""
-    return lambda adjacency, k: (
-        detect(adjacency, model, k if k_given else None, method=method, threads=1).communities
-    )
+
+    def find(adjacency: csr_array, n_classes: int) -> Labels:
+        k = n_classes if k_given else None
+        return detect(adjacency, model, k, method=method, seed=seed, threads=1).communities
+
+    return find
+
+
+def by_memory(model: Model, seed: int) -> Follow:
+    """Detection with memory, with these random numbers."""
+    return remembering(partial(detect_remembering, seed=seed), model)
+
+
+def by_sum(model: Model, decay: float, seed: int) -> Follow:
+    """Detection on the decayed sum, with these random numbers."""
+    return decayed(find_by(model, "bp", seed=seed), decay)
+
+
+def by_seed(follow: Callable[[int], Follow]) -> Method:
+    """A method with random numbers of its own."""
+    return Method(follow(0), by_seed=follow)
 
 
 def methods() -> dict[str, Method]:
@@ -98,13 +129,12 @@ def methods() -> dict[str, Method]:
 
 
 def _methods(model: Model) -> Iterator[tuple[str, Method]]:
-    by_bp = find_by(model, "bp")
-    yield "alone", Method(decayed(by_bp, 0))
+    yield "alone", by_seed(partial(by_sum, model, 0.0))
     yield "alone, before", Method(None)
     yield "memory, before", Method(None)
     for decay in DECAYS:
-        yield f"decayed sum, λ {decay}", Method(decayed(by_bp, decay))
-    yield "ours", Method(remembering(detect_remembering, model))
+        yield f"decayed sum, λ {decay}", by_seed(partial(by_sum, model, decay))
+    yield "ours", by_seed(partial(by_memory, model))
     given = remembering(detect_remembering, model, k_given=True)
     yield "ours, K given", Method(given, n_seeds=1)
     for k_given in (False, True):
@@ -179,13 +209,26 @@ def unknown_cells(
     """What is to be measured, stream by stream."""
     for stream in streams:
         for purpose in get_args(Purpose):
-            for at, seed in enumerate(stream.seeds(purpose, n_seeds)):
-                for name, method in wanted.items():
-                    if can_run(method) and at < (method.n_seeds or n_seeds):
-                        limited = bool(method.needs)
-                        cell = Cell(stream, purpose, seed, name, method.follow, limited)
-                        if cell.key not in known:
-                            yield cell
+            cells = [
+                Cell(stream, purpose, seed, name, follow, bool(method.needs))
+                for name, method in wanted.items()
+                for seed, follow in runs_of(method, stream, purpose, n_seeds)
+            ]
+            cells.sort(key=lambda cell: cell.seed)
+            yield from (cell for cell in cells if cell.key not in known)
+
+
+def runs_of(
+    method: Method, stream: KnownStream, purpose: Purpose, n_seeds: int
+) -> Iterator[tuple[int, Follow]]:
+    """Each seed of a stream, or of the method on a real one, and how the method follows it."""
+    seeds = stream.seeds(purpose, min(method.n_seeds or n_seeds, n_seeds))
+    if not can_run(method) or method.follow is None or not seeds:
+        return
+    if method.by_seed is not None and not stream.drawn:
+        yield from ((seeds[0] + at, method.by_seed(at)) for at in range(N_DETECTIONS))
+    else:
+        yield from ((seed, method.follow) for seed in seeds)
 
 
 def can_run(method: Method) -> bool:
@@ -205,7 +248,7 @@ def measure(cells: list[Cell], figures: Kept) -> None:
     """Measure these cells; the windows of a stream are loaded once for all its methods."""
     commit, loaded = current_commit(), dict[tuple[str, int], list[KnownWindow]]()
     for cell in progress_bar(cells, "streams"):
-        place = cell.stream.name, cell.seed
+        place = cell.stream.name, cell.seed if cell.stream.drawn else 0
         if place not in loaded:
             loaded = {place: cell.stream.load(cell.seed)}
         windows = loaded[place]

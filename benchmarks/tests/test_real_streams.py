@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from benchmarks import real_streams
 from benchmarks.real_streams import Method
 from benchmarks.shared.kept import Figures, Kept
 from benchmarks.shared.limited import within
-from benchmarks.shared.methods.stream_methods import decayed, decayed_sums
+from benchmarks.shared.methods.stream_methods import Follow, decayed, decayed_sums
 from benchmarks.shared.pages.real_streams_page import key_of, real_streams_page
 from benchmarks.shared.pages.rule_table import compare_rules, cost_table
 from benchmarks.shared.streams.known_streams import KnownStream, hour, planted_windows, snapshot_in
@@ -105,6 +106,22 @@ def test_the_program_goes_on_where_it_was_ended(
     page = (tmp_path / "real_streams.md").read_text()
     assert "### tiny, reported" in page
     assert (tmp_path / "real_streams.png").stat().st_size
+
+
+def test_a_real_stream_is_followed_with_other_random_numbers() -> None:
+    real, asked = replace(TINY, drawn=False, purposes=("report",)), []
+
+    def follow(seed: int) -> Follow:
+        asked.append(seed)
+        return lambda windows: [Found(np.zeros(3, np.int32), None, 1.0) for _ in windows]
+
+    wanted = {"ours": real_streams.by_seed(follow), "other": Method(follow(0))}
+    cells = list(real_streams.unknown_cells([real], wanted, 3, {}))
+    assert [(cell.name, cell.seed) for cell in cells if cell.name == "other"] == [("other", 9000)]
+    seeds = [cell.seed - 9000 for cell in cells if cell.name == "ours"]
+    assert seeds == sorted(set(asked)) == list(range(real_streams.N_DETECTIONS))
+    drawn = list(real_streams.unknown_cells([TINY], wanted, 2, {}))
+    assert [cell.seed for cell in drawn if cell.name == "ours"] == [0, 1, 9000, 9001]
 
 
 def test_a_method_is_measured_again_when_asked(

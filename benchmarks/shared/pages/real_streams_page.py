@@ -230,7 +230,7 @@ countries and Greene's switch file in view. Simulated streams have seeds below 1
 and from 9,000 on for reporting.
 
 AMI (mutual information adjusted for chance) in percent, mean from the second quarter of the windows
-on:
+on. *Alone*, *decayed sum* and *ours* follow real streams eight times, with other random numbers:
 
 | stream | | alone | memory, before | decayed sum (best λ) | **ours** | horizon | smoothed Louvain \
 | multilayer Leiden |
@@ -283,7 +283,7 @@ window."""
 TABLE = """
 ### {name}, {purpose}
 
-| method | streams | AMI | last three | NMI | churn | K found | horizon | CPU ms |
+| method | runs | AMI | last three | NMI | churn | K found | horizon | CPU ms |
 |---|---|---|---|---|---|---|---|---|"""
 
 COMMITS = """## Measured at
