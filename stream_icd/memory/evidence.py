@@ -95,11 +95,23 @@ def kept(total: csr_array, window: csr_array) -> csr_array:
     most = 2 * MOST_EDGES * total.shape[0]
     if len(weights) > most:
         least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
-    heavy = (weights >= least) & (weights > 0)  # rounding may make one 0
-    if heavy.all():
-        return csr_array((weights, total.indices, total.indptr), shape=total.shape)
-    indptr = np.append(0, np.cumsum(heavy))[total.indptr].astype(total.indptr.dtype)
-    return csr_array((weights[heavy], total.indices[heavy], indptr), shape=total.shape)
+    indptr, indices = total.indptr, total.indices
+    lightest = weights.min(initial=np.inf)
+    if lightest < least or not lightest:  # rounding may make one 0
+        indptr, indices, weights = _heavy(indptr, indices, weights, least)
+    return csr_array((weights, indices, indptr), shape=total.shape)
+
+
+@compiled()
+def _heavy(indptr: Rows, indices: Rows, weights: Floats, least: float) -> tuple[Rows, Rows, Floats]:
+    """The entries of a matrix that weigh enough."""
+    starts, columns, heavy, n_kept = np.zeros_like(indptr), indices.copy(), weights.copy(), 0
+    for row in range(len(indptr) - 1):
+        for entry in range(indptr[row], indptr[row + 1]):
+            columns[n_kept], heavy[n_kept] = indices[entry], weights[entry]
+            n_kept += weights[entry] >= least and weights[entry] > 0
+        starts[row + 1] = n_kept
+    return starts, columns[:n_kept].copy(), heavy[:n_kept].copy()
 
 
 def rounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
