@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery
 from stream_icd.kafka.group.assignments import Assignment, Assignments
 from stream_icd.kafka.group.groups import Skipped, skip_what_is_gone
 from stream_icd.kafka.port.topic import TopicSpec
-from stream_icd.kafka.record import Record
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, wait_until
 from testbed.handlers import Calls
@@ -142,6 +142,24 @@ def test_what_was_begun_after_a_batch_that_is_lost_waits_for_it(
         wait_until(lambda: echo.committed == 12)
     assert values(broker.settings(), target) == list(range(12))
     assert len(echo.handled) == 12 + 4 + 4  # the lost batch, and the one begun after it
+
+
+def test_what_waits_for_a_batch_that_fails_is_not_worked_on(
+    broker: Broker, pipe: tuple[str, str, str]
+) -> None:
+    settings, handled = broker.settings(), list[int]()
+    publish(settings, pipe[0], 12)
+
+    def fail(records: Sequence[Record]) -> list[OutgoingRecord]:
+        time.sleep(0.5)  # the next batch comes meanwhile
+        handled.append(len(records))
+        raise BadSnapshot("no such column")
+
+    with pytest.raises(BadSnapshot, match="no such column"):
+        run_consumer(
+            settings, pipe[0], pipe[2], Calls(fail, ahead=True), threading.Event(), max_records=4
+        )
+    assert handled == [4]
 
 
 def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: tuple[str, str, str]) -> None:

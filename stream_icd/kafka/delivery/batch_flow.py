@@ -84,15 +84,19 @@ class BatchFlow:
             self._member.close()
             self._delivery.close()
 
-    def _begin(self, timeout_s: float | None = None) -> _Begun | None:
-        """Poll as `Membership.fetch`, and start processing the records, if there are any."""
+    def _begin(self, timeout_s: float | None = None, before: _Begun | None = None) -> _Begun | None:
+        """Poll as `Membership.fetch`, and start processing the records, if there are any.
+
+        Args:
+            before: the batch in processing; if it fails, these records are not processed.
+        """
         assignment = self._take_over()
         polled = self._member.fetch(1 if self._come_alone() else None, timeout_s)
         if not polled:
             return None
         batch = Batch.of(polled, assignment)
         self._member.in_hand = {**batch.first, **self._member.in_hand}
-        work = self._work_on(batch, assignment)
+        work = self._work_on(batch, assignment, before)
         return _Begun(batch, self._worker.submit(work), self._clock.now())
 
     def _take_over(self) -> Assignment:
@@ -111,7 +115,7 @@ class BatchFlow:
         return bool(self._attempts.suspicious(suspicious))
 
     def _work_on(
-        self, batch: Batch, assignment: Assignment
+        self, batch: Batch, assignment: Assignment, before: _Begun | None
     ) -> Callable[[], tuple[OutgoingRecord, ...]]:
         """The work for a batch: call the handler, or give up the batch's only record.
 
@@ -124,6 +128,8 @@ class BatchFlow:
         self._announced |= assignment
 
         def work() -> tuple[OutgoingRecord, ...]:
+            if before is not None and before.work.exception() is not None:
+                return ()
             if new:
                 self._handler.assigned(new)
             if ended is None:
@@ -134,11 +140,16 @@ class BatchFlow:
         return work
 
     def _finish(self, begun: _Begun) -> _Begun | None:
-        """Wait for a batch and deliver it; return the next one if it was begun meanwhile."""
-        batch, outgoing = begun.batch, self._result(begun)
+        """Wait for a batch and deliver it; return the next one if it was begun meanwhile.
+
+        The next one waits while this one is processed, so that the handler is never without work.
+        If none was there, it is looked for once more before this one is delivered.
+        """
+        batch, following = begun.batch, self._begin_ahead(begun, BUSY_POLL_S)
+        outgoing = self._result(begun)
         handled = self._clock.now()
-        ahead = outgoing is not None and self._handler.ahead and not self._come_alone()
-        following = self._begin_ahead() if ahead else None
+        if outgoing is not None and following is None:
+            following = self._begin_ahead(begun, 0.0)
         if outgoing is not None and self._delivery.deliver(batch, outgoing):
             published = self._clock.now() - handled
             self._attempts.done(batch.first)
@@ -169,9 +180,12 @@ class BatchFlow:
             log.warning("processing the records of the batch one by one: %s", error)
             return None
 
-    def _begin_ahead(self) -> _Begun | None:
+    def _begin_ahead(self, before: _Begun, timeout_s: float) -> _Begun | None:
+        in_doubt = self._attempts.suspicious(self._member.assignments.ours())
+        if in_doubt or not self._handler.ahead:
+            return None
         try:
-            return self._begin(BUSY_POLL_S)
+            return self._begin(timeout_s, before)
         except RecordUndecodable:
             return None  # the error is raised again after the batch before is delivered
 

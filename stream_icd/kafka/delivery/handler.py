@@ -32,8 +32,9 @@ class Handler(ABC):
 
     Attributes:
         ahead: `handle` may begin the next batch while the results of one are published, since its
-            work does not depend on the batch before. The next batch is dropped if the one before
-            cannot be committed, or if the consumer is to stop.
+            work does not depend on the batch before. The next batch is polled while one is handled.
+            It is dropped if the one before fails or cannot be committed, or if the consumer is to
+            stop.
         gives_up: `give_up` gets a record that ended three workers in a row. If False, such a record
             is retried forever.
     """
