@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Literal
 
 import numpy as np
@@ -104,12 +105,20 @@ class Detector:
         )
         self._log = folder / "detector.log"
         self._child = start_child(command, self._log, stdout=subprocess.PIPE)
+        self._lines = SimpleQueue[str]()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        """Read what it prints at once: it waits when 64 KiB have not been read."""
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            self._lines.put(line)
+        self._lines.put("")
 
     def batches(self, count: int) -> Iterator[Timed]:
         """Yield batches until they have `count` records."""
-        assert self._child.stdout is not None
         while count > 0:
-            line = self._child.stdout.readline()
+            line = self._lines.get()
             if not line:
                 raise SystemExit(f"the detector ended: {tail(self._log)}")
             yield (batch := json.loads(line))
