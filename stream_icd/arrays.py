@@ -1,9 +1,14 @@
-"""The kinds of arrays that signatures name; how many values differ."""
+"""The kinds of arrays that signatures name; how many values differ; symmetric matrices."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 """Real numbers."""
@@ -26,3 +31,20 @@ def n_distinct(values: NDArray[np.integer]) -> int:
     """
     ordered = np.sort(values, axis=None)
     return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + (len(ordered) > 0)
+
+
+def symmetric(
+    row: NDArray[np.integer], column: NDArray[np.integer], weights: Floats, n_nodes: int
+) -> csr_array:
+    """Return the symmetric matrix of entries above its diagonal, `(n_nodes, n_nodes)`, rows sorted.
+
+    The entries are sorted by row and column. So each row is sorted, if those to earlier nodes are
+    given first.
+
+    >>> symmetric(np.array([0, 1]), np.array([2, 2]), np.array([5.0, 7.0]), 3).toarray().tolist()
+    [[0.0, 0.0, 5.0], [0.0, 0.0, 7.0], [5.0, 7.0, 0.0]]
+    """
+    from scipy.sparse import coo_array
+
+    ends = np.concatenate([column, row]), np.concatenate([row, column])
+    return coo_array((np.concatenate([weights, weights]), ends), (n_nodes, n_nodes)).tocsr()

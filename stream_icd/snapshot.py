@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from stream_icd.arrays import symmetric
 from stream_icd.coordinates import Coordinates, coordinates_of_rows
 from stream_icd.errors import BadSnapshot
 from stream_icd.graph_name import check_graph_name
@@ -122,14 +123,9 @@ class Snapshot:
 
     def adjacency(self) -> csr_array:
         """The symmetric adjacency matrix A, `(n_nodes, n_nodes)` float64, zero diagonal."""
-        from scipy.sparse import coo_array
-
         row, column = self.edges.astype(_index_type(2 * self.n_edges))
         weights = np.ones(self.n_edges) if self.weights is None else self.weights
-        # The edges are sorted, and so is each row, if those to earlier nodes are given first.
-        ends = np.concatenate([column, row]), np.concatenate([row, column])
-        shape = self.n_nodes, self.n_nodes
-        return coo_array((np.concatenate([weights, weights]), ends), shape).tocsr()
+        return symmetric(row, column, weights, self.n_nodes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Snapshot):

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Floats
+from stream_icd.arrays import Floats, symmetric
 from stream_icd.bp.dynamic.posterior import NOBODY, Posterior
 from stream_icd.bp.multilevel.level_graph import Labels
 from stream_icd.bp.planted_partition.sweep import N_KEPT
@@ -270,8 +270,9 @@ def _evidence(table: pa.Table, name: str) -> csr_array:
     columns = _columns(starts, steps)
     if len(columns) and columns.max() >= n_nodes:
         raise BadMemory(f"{name}: an edge names a node that is not one of the {n_nodes} nodes")
-    both = _both_ways(starts, columns, weights.astype(np.float64))
-    return csr_array(both, (n_nodes, n_nodes))
+    rows = np.repeat(np.arange(n_nodes, dtype=np.int32), counts)
+    # All of an evidence's indices have 32 bits: it has at most 64 edges a node.
+    return symmetric(rows, columns.astype(np.int32), weights.astype(np.float64), n_nodes)
 
 
 @compiled()
@@ -284,30 +285,6 @@ def _columns(starts: Rows, gaps: NDArray[np.int64]) -> Rows:
             column += gaps[entry]
             columns[entry] = column
     return columns
-
-
-@compiled()
-def _both_ways(starts: Rows, columns: Rows, weights: Floats) -> tuple[Floats, Rows, Rows]:
-    """The symmetric matrix of entries above the diagonal: weights, columns, and where rows begin.
-
-    All of its indices have 32 bits: an evidence has at most 64 edges a node.
-    """
-    indptr = np.zeros(len(starts), np.int32)
-    for row in range(len(starts) - 1):
-        indptr[row + 1] += starts[row + 1] - starts[row]
-    for column in columns:
-        indptr[column + 1] += 1
-    indptr = np.cumsum(indptr).astype(np.int32)
-    free, indices = indptr[:-1].copy(), np.empty(2 * len(columns), np.int32)
-    both = np.empty(len(indices))
-    for row in range(len(starts) - 1):  # a row's entries of earlier rows come first
-        for entry in range(starts[row], starts[row + 1]):
-            column, weight = columns[entry], weights[entry]
-            indices[free[row]], both[free[row]] = column, weight
-            indices[free[column]], both[free[column]] = row, weight
-            free[row] += 1
-            free[column] += 1
-    return both, indices, indptr
 
 
 def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
