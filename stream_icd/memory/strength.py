@@ -13,13 +13,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import Ids, Labels
 from stream_icd.bp.dynamic.posterior import NOBODY
+from stream_icd.bp.multilevel.level_graph import finest_level
+from stream_icd.bp.planted_partition.likelihood import groups_of
 from stream_icd.graphs.compiled import compiled
 from stream_icd.node_ids import places
 from stream_icd.quality.alternatives import Described, Sums
 
-Ids = NDArray[np.int64]
-Labels = NDArray[np.int32]
 Rows = NDArray[np.int32] | NDArray[np.int64]
 
 FEWEST = 3
@@ -57,8 +58,7 @@ def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_
     groups, new = _groups(adjacency, here, ids_before, ids), np.flatnonzero(ids >= next_id)
     if not (adjacency.nnz and (len(groups.now) or len(new))):  # as in most windows
         return Moved(np.empty((0, 2), np.int64), np.empty(0))
-    sums = _sums(here, len(ids), adjacency.indptr, adjacency.indices, adjacency.data)
-    window = Described(sums, adjacency.nnz / 2)
+    window = _described(adjacency, labels, len(ids))
     stayed = window.lost_without_move(*_moves(adjacency, here, groups))
     new = new[window.sums[0][new] > 0]
     united = window.lost_in_union(*_neighbours(adjacency, here, new))
@@ -147,13 +147,7 @@ def _edges_of(rows: Ids, indptr: Rows, indices: Rows, weights: Sums) -> tuple[Id
     return sources, targets, found
 
 
-@compiled()
-def _sums(here: Ids, k: int, indptr: Rows, indices: Rows, weights: Sums) -> Sums:
-    """Return `Described.sums`."""
-    sums = np.zeros((3, k))
-    for node, community in enumerate(here):
-        sums[0, community] += indptr[node + 1] > indptr[node]
-        for entry in range(indptr[node], indptr[node + 1]):
-            sums[1, community] += weights[entry]
-            sums[2, community] += weights[entry] * (here[indices[entry]] == community)
-    return sums
+def _described(adjacency: csr_array, labels: Labels, k: int) -> Described:
+    groups = groups_of(finest_level(adjacency), labels, k)
+    linked = np.bincount(labels[np.diff(adjacency.indptr) > 0], minlength=k)
+    return Described(np.stack([linked, groups.volumes, 2 * groups.within]), adjacency.nnz / 2)
