@@ -348,10 +348,8 @@ def _found(
     the past, and takes these if they save `STRONG_BITS` more. With the evidence of a single window,
     beliefs about the past say more than its bits.
     """
-    total, level = (
-        added(one.evidence, 1.0 if step.lacking else one.decay, before.window),
-        before.level,
-    )
+    total = added(one.evidence, 1.0 if step.lacking else one.decay, before.window)
+    level = before.level
     if total is not before.window:
         level = finest_level(comparable(total, step.parameters.weight_exponent))
     known, better = _known(step, total, level, one.known, before.rows, n_communities), False

@@ -181,6 +181,7 @@ class BatchFlow:
             return None
 
     def _begin_ahead(self, before: _Begun, timeout_s: float) -> _Begun | None:
+        # `_come_alone` would clear the doubt about what is in processing, if it is read to its end.
         in_doubt = self._attempts.suspicious(self._member.assignments.ours())
         if in_doubt or not self._handler.ahead:
             return None
