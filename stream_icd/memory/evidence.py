@@ -95,16 +95,13 @@ def kept(total: csr_array, window: csr_array) -> csr_array:
     most = 2 * MOST_EDGES * total.shape[0]
     if len(weights) > most:
         least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
-    indptr, indices = total.indptr, total.indices
-    lightest = weights.min(initial=np.inf)
-    if lightest < least or not lightest:  # rounding may make one 0
-        indptr, indices, weights = _heavy(indptr, indices, weights, least)
+    indptr, indices, weights = _heavy(total.indptr, total.indices, weights, least)
     return csr_array((weights, indices, indptr), shape=total.shape)
 
 
 @compiled()
 def _heavy(indptr: Rows, indices: Rows, weights: Floats, least: float) -> tuple[Rows, Rows, Floats]:
-    """The entries of a matrix that weigh enough."""
+    """The entries of a matrix that weigh enough; rounding may have made one 0."""
     starts, columns, heavy, n_kept = np.zeros_like(indptr), indices.copy(), weights.copy(), 0
     for row in range(len(indptr) - 1):
         for entry in range(indptr[row], indptr[row + 1]):
