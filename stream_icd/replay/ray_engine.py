@@ -45,9 +45,8 @@ class RayActors:
     ) -> Iterator[tuple[Job, Outcome]]:
         with _connected(self.address, self.workers) as ray:
             detector, model = ray.remote(_Detector), ray.put(self.redetection)
-            actor = detector.options(
-                num_cpus=1, max_restarts=-1, max_task_retries=GIVEN_UP_AFTER - 2
-            )
+            # Ray's own retries may all be used up by one death: those of windows are counted here.
+            actor = detector.options(num_cpus=1, max_restarts=-1, max_task_retries=0)
             actors = cycle([actor.remote(model) for _ in range(self.workers)])
             # Needs no free core: the other actors use all cores.
             alone = partial(detector.options(num_cpus=0).remote, model)
@@ -66,19 +65,19 @@ class RayActors:
                 outcome = ray.get(begun.outcome)
                 begun.before = None  # it is needed no longer
                 return outcome
-        # When an actor dies, all its windows fail, whichever caused it: the last attempt is in an
-        # actor that has no other window.
-        actor = alone()
-        try:
-            outcome, memory = ray.get(actor.detect.remote(begun.job, begun.memory_before))
-        except died as error:
-            raise Overloaded(
-                f"{self.redetection.name(begun.job)}: {GIVEN_UP_AFTER} actors died while they "
-                "worked on it, as they do when memory runs out: give more memory, or fewer than "
-                f"{self.workers} workers. Completed work is kept"
-            ) from error
-        begun.before, begun.memory = None, memory
-        return outcome
+        # When an actor dies, all its windows fail, whichever caused it: the other attempts are in
+        # actors that have no other window.
+        for _ in range(GIVEN_UP_AFTER - 1):
+            actor = alone()
+            with suppress(*died):
+                outcome, memory = ray.get(actor.detect.remote(begun.job, begun.memory_before))
+                begun.before, begun.memory = None, memory
+                return outcome
+        raise Overloaded(
+            f"{self.redetection.name(begun.job)}: {GIVEN_UP_AFTER} actors died while they "
+            "worked on it, as they do when memory runs out: give more memory, or fewer than "
+            f"{self.workers} workers. Completed work is kept"
+        )
 
 
 @dataclass(slots=True, eq=False)
