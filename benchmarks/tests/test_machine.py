@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import all as renewing
 from benchmarks import steady
-from benchmarks.shared.machine import BY_CPU, Machine
+from benchmarks.shared.machine import BY_CPU, Machine, _own_seconds
 
 
 def test_a_page_that_is_written_says_commit_and_load(
@@ -52,6 +52,17 @@ def test_what_this_process_starts_is_not_others(monkeypatch: pytest.MonkeyPatch)
     spins = "import time\nwhile time.process_time() < 0.3: pass"
     subprocess.run([sys.executable, "-c", spins], check=True)
     assert machine.others < 0.05
+
+
+def test_what_outlives_its_parent_is_not_others(tmp_path: Path) -> None:
+    Machine(BY_CPU)
+    before, ended = _own_seconds(), tmp_path / "ended"
+    spins = f"import time\nwhile time.process_time() < 0.5: pass\nopen({str(ended)!r}, 'w')"
+    leaves = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {spins!r}])"
+    subprocess.run([sys.executable, "-c", leaves], check=True)
+    while not ended.exists():
+        time.sleep(0.01)
+    assert _own_seconds() - before > 0.5
 
 
 @pytest.mark.parametrize(("statuses", "expected"), [((0, 0), 0), ((1, 0), 1)])
