@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_icd.kafka.port.broker import Broker, Capabilities
+from stream_icd.kafka.port import Broker, Capabilities
 from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
 
 

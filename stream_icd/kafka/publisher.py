@@ -16,8 +16,7 @@ from stream_icd.errors import (
     StreamIcdError,
 )
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.broker import Producer
-from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, is_dead_letter_topic
+from stream_icd.kafka.port import DEAD_LETTER_ROOM, Producer, is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic

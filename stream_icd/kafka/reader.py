@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
+import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -19,16 +23,21 @@ from stream_icd.errors import (
 from stream_icd.kafka.clock import BUSY_S, Pace, Stop
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.group.hanging import HeldRecords
-from stream_icd.kafka.port.broker import Polled, Reader
-from stream_icd.kafka.port.topic import Offsets, TopicPartition
+from stream_icd.kafka.port import Offsets, Polled, Reader, TopicPartition
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
+from stream_icd.printable import printable
 
 Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]
 Until = Literal["forever", "end", "settled"]
 
 ANSWER_TIMEOUT_S = 5.0
+RETRY_S = 1.0
+
+# The standard library's: without a configuration it writes warnings to standard error, where they
+# do not mix with results.
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -89,7 +98,8 @@ def open_reader(
         since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else float("-inf")
         stops_at = {} if until == "forever" else ends
         held = HeldRecords(settings) if known.exact_end_offsets else None
-        yield _limited(_records(reader, settings, since_ms, stops_at, stop, held), limit)
+        records = _records(reader, settings, since_ms, stops_at, stop, held)
+        yield records if limit is None else itertools.islice(records, max(0, limit))
     finally:
         reader.close()
 
@@ -99,14 +109,8 @@ def _positions(
 ) -> Offsets:
     if isinstance(start, str):
         return {"beginning": begins, "latest": ends}[start]
-    if isinstance(start, datetime):
-        return _at_time(reader, start, begins, ends, exact_times)
-    return _at_offsets(start, begins, ends)
-
-
-def _at_time(
-    reader: Reader, start: datetime, begins: Offsets, ends: Offsets, exact_times: bool
-) -> Offsets:
+    if not isinstance(start, datetime):
+        return _at_offsets(start, begins, ends)
     if start.tzinfo is None:
         raise BadSettings(f"the start {start.isoformat()} has no time zone: add one, such as Z")
     if not exact_times:
@@ -208,10 +212,56 @@ def what_is_left(reader: Reader) -> str:
     )
 
 
-def _limited(records: Iterator[Record], limit: int | None) -> Iterator[Record]:
-    if limit is not None and limit <= 0:
-        return
-    for taken, record in enumerate(records, start=1):
-        yield record
-        if taken == limit:
-            return
+@dataclass(slots=True)
+class Following:
+    """Reads a topic for ever: waits for a broker that restarts, and for a topic that is missing.
+
+    Attributes:
+        on_record: called with each record, in the order of its partition.
+        stop: ends `run`.
+        start: as for `open_reader`.
+        trouble: why nothing is read at the moment; empty while all is well.
+        caught_up: set when the records that the topic held at first were read.
+    """
+
+    settings: KafkaSettings
+    topic: str
+    on_record: Callable[[Record], None]
+    stop: threading.Event
+    start: Start = "beginning"
+    trouble: str = ""
+    caught_up: threading.Event = field(default_factory=threading.Event)
+    _next: dict[int, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Read until `stop`, in a thread of its own."""
+        while not self.stop.is_set():
+            try:
+                self._read("end")
+                self.caught_up.set()
+                self._read("forever")
+            except OffsetGone as error:  # retention, or a broker that lost its data
+                self._complain(error)
+                self._next, self.start = {}, "beginning"
+            except StreamIcdError as error:
+                self._complain(error)
+            except Exception as error:
+                self._complain(error)
+                log.exception("topic %s is no longer read", self.topic)
+                self.caught_up.set()
+                raise
+            self.caught_up.set()  # nothing waits for a topic that cannot be read
+            self.stop.wait(RETRY_S)
+
+    def _read(self, until: Until) -> None:
+        start = dict(self._next) or self.start
+        with open_reader(self.settings, self.topic, start, until, stop=self.stop) as records:
+            self.trouble = ""
+            for record in records:
+                self.on_record(record)
+                self._next[record.partition] = record.offset + 1
+
+    def _complain(self, error: Exception) -> None:
+        if self.trouble != str(error) and not self.stop.is_set():
+            log.warning("waiting for topic %s: %s", self.topic, printable(str(error)))
+        self.trouble = str(error)

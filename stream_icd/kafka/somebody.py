@@ -20,7 +20,7 @@ def check_that_somebody_listens(settings: KafkaSettings) -> None:
     """
     if settings.bootstrap_servers.startswith(MEMORY_SCHEME):
         return
-    if not any(_listens(server) for server in settings.servers):
+    if not any(map(listens, settings.servers)):
         raise nobody_listens(settings)
 
 
@@ -32,7 +32,8 @@ def nobody_listens(settings: KafkaSettings) -> BrokerUnavailable:
     )
 
 
-def _listens(server: str) -> bool:
+def listens(server: str) -> bool:
+    """Whether a program listens at `server`, host:port, or the address is silent."""
     host, _, port = server.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), ANSWERS_WITHIN_S).close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stream_icd.errors import TopicMissing
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.topic import DAY_MS, MINUTE_MS, ExistingTopic, TopicSpec
+from stream_icd.kafka.port import DAY_MS, MINUTE_MS, ExistingTopic, TopicSpec
 from stream_icd.kafka.settings import MEBIBYTE, KafkaSettings
 
 SNAPSHOTS = "icd.snapshots.v1"

@@ -13,7 +13,7 @@ import pytest
 from stream_icd.errors import BadSettings, MissingExtra
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.embedded import embedded_broker
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, wait_until

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from stream_icd.errors import BadSettings, TopicMissing
-from stream_icd.kafka.port.topic import TopicSpec, dead_letter_topic
+from stream_icd.kafka.port import TopicSpec, dead_letter_topic
 from stream_icd.kafka.topics import DEFAULT_TOPICS, SNAPSHOTS, create_topics, describe_topic
 from testbed.brokers import Broker
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,8 +25,17 @@ from stream_icd.kafka.client.producer import ClientProducer, ClientTransactional
 from stream_icd.kafka.client.reader import ClientReader
 from stream_icd.kafka.client.translate import translate, translated
 from stream_icd.kafka.clock import Stop
-from stream_icd.kafka.port.broker import KAFKA, TANSU, UNKNOWN, Capabilities
-from stream_icd.kafka.port.topic import ExistingTopic, Offsets, TopicPartition, TopicSpec
+from stream_icd.kafka.port import (
+    KAFKA,
+    TANSU,
+    UNKNOWN,
+    Capabilities,
+    ExistingTopic,
+    Offsets,
+    Partitions,
+    TopicPartition,
+    TopicSpec,
+)
 from stream_icd.kafka.settings import KafkaSettings
 
 _EXISTS = client.TopicAlreadyExistsError.errno
@@ -63,7 +72,14 @@ class ClientAdmin:
             return ExistingTopic(topic, len(described["partitions"]), self._message_limit(topic))
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
-        wanted = {spec.name: _request(spec) for spec in specs}
+        wanted = {
+            spec.name: {
+                "num_partitions": spec.partitions,
+                "replication_factor": spec.replication,
+                "configs": spec.configs(),
+            }
+            for spec in specs
+        }
         with translated("create topics"):
             described = self._admin.describe_topics(list(wanted))
             there = {topic["name"] for topic in described if not _failed(topic)}
@@ -86,13 +102,13 @@ class ClientAdmin:
         with translated(f"delete topic {topic}"):
             self._admin.delete_topics([topic])
 
-    def begins(self, partitions: Collection[TopicPartition]) -> Offsets:
+    def begins(self, partitions: Partitions) -> Offsets:
         return self._offsets(partitions, OffsetSpec.EARLIEST)
 
-    def ends(self, partitions: Collection[TopicPartition]) -> Offsets:
+    def ends(self, partitions: Partitions) -> Offsets:
         return self._offsets(partitions, OffsetSpec.LATEST)
 
-    def _offsets(self, partitions: Collection[TopicPartition], spec: Any) -> Offsets:
+    def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
         with translated("look up offsets"):
             found = self._admin.list_partition_offsets(dict.fromkeys(all_theirs(partitions), spec))
         return {partition: int(found[partition].offset) for partition in partitions}
@@ -131,14 +147,6 @@ class ClientAdmin:
 
 def _failed(answer: dict[str, Any]) -> bool:
     return bool(answer["error_code"] != 0)
-
-
-def _request(spec: TopicSpec) -> dict[str, Any]:
-    return {
-        "num_partitions": spec.partitions,
-        "replication_factor": spec.replication,
-        "configs": spec.configs(),
-    }
 
 
 class ClientBroker:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -15,52 +14,43 @@ from kafka import errors as client
 from kafka.serializer import Serializer
 from pydantic import SecretStr
 
-from stream_icd.kafka.client.workarounds.fetched_records import raise_what_cannot_be_decoded
-from stream_icd.kafka.client.workarounds.membership import (
+from stream_icd.kafka.client.workarounds.consumers import (
     forget_old_answers,
     lose_partitions_with_membership,
 )
+from stream_icd.kafka.client.workarounds.fetched_records import raise_what_cannot_be_decoded
 from stream_icd.kafka.client.workarounds.network import Network, not_connected
 from stream_icd.kafka.client.workarounds.producers import begin_with_no_offsets
-from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, TopicPartition
+from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
 
 def client_options(settings: KafkaSettings) -> dict[str, Any]:
     """The options common to all kinds of clients (producer, consumer, admin)."""
-    return {
+    options: dict[str, Any] = {
         "bootstrap_servers": settings.servers,
         "client_id": settings.client_id,
         "bootstrap_timeout_ms": milliseconds(settings.connect_timeout_s),
         "request_timeout_ms": milliseconds(settings.request_timeout_s),
         "reconnect_backoff_max_ms": 1000,
         "security_protocol": settings.security_protocol,
-        **_tls_options(settings),
-        **_sasl_options(settings),
     }
-
-
-def _tls_options(settings: KafkaSettings) -> dict[str, Any]:
-    if "SSL" not in settings.security_protocol:
-        return {}
-    return {
-        "ssl_cafile": _text(settings.ssl_cafile),
-        "ssl_certfile": _text(settings.ssl_certfile),
-        "ssl_keyfile": _text(settings.ssl_keyfile),
-        # Without a password, an encrypted key would prompt for it at the terminal, and wait.
-        "ssl_password": _hidden(settings.ssl_password) or _Hidden(""),
-        "ssl_check_hostname": settings.ssl_check_hostname,
-    }
-
-
-def _sasl_options(settings: KafkaSettings) -> dict[str, Any]:
-    if not settings.security_protocol.startswith("SASL"):
-        return {}
-    return {
-        "sasl_mechanism": settings.sasl_mechanism,
-        "sasl_plain_username": settings.sasl_username,
-        "sasl_plain_password": _hidden(settings.sasl_password),
-    }
+    if "SSL" in settings.security_protocol:
+        options |= {
+            "ssl_cafile": settings.ssl_cafile,
+            "ssl_certfile": settings.ssl_certfile,
+            "ssl_keyfile": settings.ssl_keyfile,
+            # Without a password, an encrypted key would prompt for it at the terminal, and wait.
+            "ssl_password": _hidden(settings.ssl_password),
+            "ssl_check_hostname": settings.ssl_check_hostname,
+        }
+    if settings.security_protocol.startswith("SASL"):
+        options |= {
+            "sasl_mechanism": settings.sasl_mechanism,
+            "sasl_plain_username": settings.sasl_username,
+            "sasl_plain_password": _hidden(settings.sasl_password),
+        }
+    return options
 
 
 class _Hidden(str):
@@ -72,16 +62,12 @@ class _Hidden(str):
         return "'**********'"
 
 
+def _hidden(secret: SecretStr | None) -> str:
+    return _Hidden("" if secret is None else secret.get_secret_value())
+
+
 def milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def _hidden(secret: SecretStr | None) -> str | None:
-    return None if secret is None else _Hidden(secret.get_secret_value())
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def theirs(partition: TopicPartition) -> Any:

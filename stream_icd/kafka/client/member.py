@@ -15,11 +15,15 @@ from stream_icd.errors import BrokerUnavailable, StreamIcdError
 from stream_icd.kafka.client.connections import milliseconds, positions, theirs
 from stream_icd.kafka.client.reader import ClientReader
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
-from stream_icd.kafka.client.workarounds.idle import poll_past_heartbeats, set_heartbeat_interval
-from stream_icd.kafka.client.workarounds.membership import is_joining, keep_joining, last_heard
+from stream_icd.kafka.client.workarounds.consumers import (
+    is_joining,
+    keep_joining,
+    last_heard,
+    poll_past_heartbeats,
+    set_heartbeat_interval,
+)
 from stream_icd.kafka.clock import BUSY_S, IDLE_S, Stop
-from stream_icd.kafka.port.broker import GroupMetadata, GroupMovedOn, Listener, Polled
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.port import GroupMetadata, GroupMovedOn, Listener, Polled, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
 LAST_JOIN_S = 3.0
@@ -64,7 +68,7 @@ class ClientMember(ClientReader):
         until = time.monotonic() + LAST_JOIN_S
         with contextlib.suppress(client.KafkaError, StreamIcdError):
             while is_joining(self._consumer) and time.monotonic() < until:
-                self._poller.poll(milliseconds(BUSY_S))
+                self._poll_client(BUSY_S)
         super().close()
 
     def pause(self, partition: TopicPartition) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from kafka import errors as client
@@ -11,14 +10,17 @@ from kafka.structs import ConsumerGroupMetadata
 
 from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge
 from stream_icd.kafka.client.connections import NULL, positions
-from stream_icd.kafka.client.translate import GROUP_MOVED_ON, lacks_right, translate, translated
+from stream_icd.kafka.client.translate import (
+    GROUP_MOVED_ON,
+    TOO_LARGE,
+    lacks_right,
+    translate,
+    translated,
+)
 from stream_icd.kafka.client.workarounds.fetched_records import HeaderName
 from stream_icd.kafka.client.workarounds.producers import close_producer
-from stream_icd.kafka.port.broker import Fenced, GroupMetadata, GroupMovedOn, Settled
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.port import Fenced, GroupMetadata, GroupMovedOn, Settled, TopicPartition
 from stream_icd.kafka.record import OutgoingRecord
-
-_TOO_LARGE = (client.MessageSizeTooLargeError, client.RecordListTooLargeError)
 
 
 class ClientProducer:
@@ -64,9 +66,8 @@ class ClientTransactionalProducer(ClientProducer):
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
         generation = ConsumerGroupMetadata(group.group, group.generation, group.member_id)
-        self._in_transaction(
-            partial(self._producer.send_offsets_to_transaction, positions(offsets), generation)
-        )
+        send = self._producer.send_offsets_to_transaction
+        self._in_transaction(send, positions(offsets), generation)
 
     def commit(self) -> None:
         self._in_transaction(self._producer.commit_transaction)
@@ -74,22 +75,19 @@ class ClientTransactionalProducer(ClientProducer):
     def abort(self) -> None:
         self._in_transaction(self._producer.abort_transaction)
 
-    def _in_transaction(self, call: Callable[[], object]) -> None:
+    def _in_transaction(self, call: Callable[..., object], *arguments: object) -> None:
         try:
-            call()
+            call(*arguments)
         except GROUP_MOVED_ON as error:
             raise GroupMovedOn(str(error)) from error
         except client.KafkaError as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: Exception) -> Exception:
-        if lacks_right(error):
-            return translate(error, f"publish in a transaction as {self._name}")
-        kind = Fenced if is_fenced(error) else DeliveryFailed
-        return kind(f"the transaction did not succeed: {error}")
+            if lacks_right(error):
+                raise translate(error, f"publish in a transaction as {self._name}") from error
+            kind = Fenced if _is_fenced(error) else DeliveryFailed
+            raise kind(f"the transaction did not succeed: {error}") from error
 
 
-def is_fenced(error: Exception) -> bool:
+def _is_fenced(error: Exception) -> bool:
     fenced = (client.ProducerFencedError, client.InvalidProducerEpochError)
     in_words = client.ProducerFencedError.__name__  # if the client itself refuses
     return isinstance(error, fenced) or in_words in str(error)
@@ -97,11 +95,11 @@ def is_fenced(error: Exception) -> bool:
 
 def _refusal(error: Exception, topic: str) -> Exception:
     """The error that says why the broker refused a record."""
-    if isinstance(error, _TOO_LARGE):
+    if isinstance(error, TOO_LARGE):
         refused: Exception = MessageTooLarge(str(error))
     elif lacks_right(error):
         refused = translate(error, f"publish to {topic}")
     else:
-        refused = Fenced(str(error)) if is_fenced(error) else BrokerError(str(error))
+        refused = Fenced(str(error)) if _is_fenced(error) else BrokerError(str(error))
     refused.__cause__ = error
     return refused

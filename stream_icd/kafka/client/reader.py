@@ -1,38 +1,59 @@
-"""Read partitions with kafka-python's consumer."""
+"""Read partitions with kafka-python's consumer, and detect why it never returns records."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import concurrent.futures
+import logging
+from functools import partial
 from typing import Any
 
 from kafka import errors as client
 
-from stream_icd.errors import OffsetGone
+from stream_icd.errors import ClientStuck, MessageTooLarge, OffsetGone
 from stream_icd.kafka.client.connections import all_theirs, milliseconds, theirs
-from stream_icd.kafka.client.poll import Poller
 from stream_icd.kafka.client.translate import translated
 from stream_icd.kafka.client.workarounds import fetched_records as workaround
-from stream_icd.kafka.client.workarounds.idle import let_broker_wait
+from stream_icd.kafka.client.workarounds.consumers import let_broker_wait
+from stream_icd.kafka.client.workarounds.network import last_failure
 from stream_icd.kafka.clock import IDLE_S, Stop
-from stream_icd.kafka.port.broker import Polled, Undecodable
-from stream_icd.kafka.port.topic import Offsets, TopicPartition
+from stream_icd.kafka.group.worker import Worker
+from stream_icd.kafka.port import Offsets, Partitions, Polled, TopicPartition, Undecodable
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+
+log = logging.getLogger(__name__)
 
 # How long a fetch waits for new records. The client has one request to a broker at a time, so the
 # next fetch from a partition with a backlog waits until the fetch from the empty ones returns: with
 # the usual 500 ms, a detector is idle for a fifth of the time.
 FETCH_WAIT_MS = 100
+LOOK_EVERY_S = 1.0
+CLOSE_TIMEOUT_S = 2.0
 
 
 class ClientReader:
-    """Implements the port's Reader; closes the client's consumer."""
+    """Implements the port's Reader; closes the client's consumer.
+
+    The client polls in a thread of its own, which dies with the process: neither a poll nor the end
+    blocks forever if the client never returns. A poll normally returns within a fraction of a
+    second. The client (3.0.12) also resolves broker names in it, which may take minutes if no name
+    server answers. A poll that takes longer than `max_poll_interval_s`, when the group removes the
+    member, is taken as never returning.
+
+    Args:
+        stop: once it is set, wait at most `shutdown_timeout_s` for a client that does not return.
+    """
 
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop | None) -> None:
         self._consumer = consumer
-        self._poller = Poller(consumer, stop, settings)
+        self._stop = stop
+        self._stuck_after_s = settings.max_poll_interval_s
+        self._shutdown_s = settings.shutdown_timeout_s
+        self._worker = Worker("poll")
+        self._is_stuck = False
+        self._is_closed = False
 
-    def assign(self, partitions: Collection[TopicPartition]) -> None:
+    def assign(self, partitions: Partitions) -> None:
         with translated("read"):
             self._consumer.assign(all_theirs(partitions))
 
@@ -60,41 +81,99 @@ class ClientReader:
             return None
         return None if end is None else int(end)
 
-    def begins(
-        self, partitions: Collection[TopicPartition], timeout_s: float | None = None
-    ) -> Offsets:
+    def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
         return self._asked(self._consumer.beginning_offsets, partitions, timeout_s)
 
-    def ends(
-        self, partitions: Collection[TopicPartition], timeout_s: float | None = None
-    ) -> Offsets:
+    def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
         return self._asked(self._consumer.end_offsets, partitions, timeout_s)
 
-    def at_time(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> Offsets:
+    def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
         asked = dict.fromkeys(all_theirs(partitions), timestamp_ms)
         with translated("read"):
             found = self._consumer.offsets_for_times(asked)
         return {p: int(found[p].offset) for p in partitions if found.get(p)}
 
     def close(self) -> None:
-        self._poller.close()
+        """Close the client after its current poll; abandon it if it does not return."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        closing = self._worker.submit(
+            partial(self._consumer.close, timeout_ms=CLOSE_TIMEOUT_S * 1000)
+        )
+        self._worker.close()
+        patience_s = 0.0 if self._is_stuck else self._shutdown_s
+        if not concurrent.futures.wait([closing], patience_s).done:
+            log.warning("the Kafka client does not close; ending without closing it")
+            return
+        try:
+            closing.result()
+        except client.KafkaError as error:  # it is closed, and earlier work is valid
+            log.warning("closing the Kafka client: %s", error)
 
     def _polled(self, timeout_s: float, max_records: int | None) -> Polled:
         wait_ms = FETCH_WAIT_MS if timeout_s < IDLE_S else milliseconds(timeout_s)
         let_broker_wait(self._consumer, wait_ms)
         try:
-            polled = self._poller.poll(milliseconds(timeout_s), max_records)
+            polled = self._poll_client(timeout_s, max_records)
         except client.OffsetOutOfRangeError as error:
             raise OffsetGone(str(error)) from error
         except workaround.Undecodable as error:
             raise Undecodable(str(error), TopicPartition(*error.partition), error.end) from error
         return {TopicPartition(*p): [_ours(r) for r in found] for p, found in polled.items()}
 
-    def _asked(
-        self, ask: Any, partitions: Collection[TopicPartition], timeout_s: float | None
-    ) -> Offsets:
+    def _poll_client(self, timeout_s: float, max_records: int | None = None) -> dict[Any, Any]:
+        """Poll in the client's thread. Its errors are raised unchanged.
+
+        Raises:
+            MessageTooLarge: the next record is larger than any response that the client accepts.
+            ClientStuck: the client does not return.
+        """
+        options = {"timeout_ms": milliseconds(timeout_s), "max_records": max_records}
+        polling = self._worker.submit(partial(self._consumer.poll, **options))
+        waited_s = 0.0  # counted, not measured, so that a suspended machine does not count
+        while not concurrent.futures.wait([polling], LOOK_EVERY_S).done:
+            waited_s += LOOK_EVERY_S
+            patience_s = self._stuck_after_s
+            if self._stop is not None and self._stop.is_set():
+                patience_s = min(patience_s, self._shutdown_s)
+            if waited_s >= patience_s:
+                self._is_stuck = True
+                raise self._stuck(waited_s)
+        polled: dict[Any, Any] = polling.result()
+        if not polled:
+            self._check_room()
+        return polled
+
+    def _stuck(self, waited_s: float) -> ClientStuck:
+        places = ", ".join(
+            f"{p.topic}[{p.partition}] at offset {offset}"
+            for p, offset in workaround.reads_next(self._consumer).items()
+        )
+        return ClientStuck(
+            f"the Kafka client has not returned for {waited_s:.0f} s while reading {places}. "
+            "Start again. If it stops at the same offset again, skip that record"
+        )
+
+    def _check_room(self) -> None:
+        """Raise an error if a poll was empty because the next record is too large.
+
+        The client (3.0.12) only logs this, and requests the record again forever.
+        """
+        failure = last_failure(self._consumer)
+        if isinstance(failure, client.InvalidReceiveError) and not self._consumer.paused():
+            raise MessageTooLarge(
+                f"the next record of {', '.join(map(str, sorted(self.assigned())))} is too large: "
+                "a response may have at most "
+                f"{self._consumer.config['receive_message_max_bytes']} bytes ({failure.args[0]}). "
+                "Set STREAM_ICD_MAX_MESSAGE_BYTES to that length here, and a claim store where "
+                "large snapshots are sent (docs/big_snapshots.md)"
+            )
+
+    def _asked(self, ask: Any, partitions: Partitions, timeout_s: float | None) -> Offsets:
+        within = {} if timeout_s is None else {"timeout_ms": milliseconds(timeout_s)}
         with translated("read"):
-            found = ask(all_theirs(partitions), **_within(timeout_s))
+            found = ask(all_theirs(partitions), **within)
         return {partition: int(found[partition]) for partition in partitions}
 
     @staticmethod
@@ -104,10 +183,6 @@ class ClientReader:
             change(theirs(partition), *rest)
         except (KeyError, ValueError, client.IllegalStateError):
             return
-
-
-def _within(timeout_s: float | None) -> dict[str, int]:
-    return {} if timeout_s is None else {"timeout_ms": milliseconds(timeout_s)}
 
 
 def _ours(record: Any) -> Record:

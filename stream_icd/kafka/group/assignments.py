@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Collection
 from dataclasses import dataclass
 
-from stream_icd.kafka.port.broker import Member, Polled
-from stream_icd.kafka.port.topic import Offsets, TopicPartition
+from stream_icd.kafka.port import Member, Offsets, Partitions, Polled, TopicPartition
 from stream_icd.kafka.record import Record
 
 log = logging.getLogger(__name__)
@@ -31,7 +29,7 @@ class Assignments:
         self._lock = threading.Lock()
         self._ours: Assignment = {}
 
-    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+    def assigned(self, partitions: Partitions) -> None:
         """Add newly assigned partitions, paused until `begin`."""
         with self._lock:
             for partition in partitions:
@@ -39,7 +37,7 @@ class Assignments:
                 self._member.pause(partition)
         log.info("assigned: %s", ", ".join(map(str, sorted(partitions))))
 
-    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+    def revoked(self, partitions: Partitions) -> None:
         """Remove revoked partitions; records read from them are no longer valid."""
         with self._lock:
             for partition in partitions:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.connect import connect, recognise
-from stream_icd.kafka.port.broker import Admin
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.port import Admin, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 

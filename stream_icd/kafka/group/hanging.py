@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from stream_icd.errors import BrokerError, OffsetHeld, StreamIcdError
 from stream_icd.kafka.clock import IDLE_S
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.broker import Reader
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.port import Partitions, Reader, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
 # A broker checks every 10 s for expired transactions; one that lasts this much longer hangs.
@@ -38,7 +37,7 @@ class HeldOffsets:
         for partition in partitions:
             self._since.pop(partition, None)
 
-    def unknown(self, partitions: Collection[TopicPartition]) -> None:
+    def unknown(self, partitions: Partitions) -> None:
         """Note that exactly these positions are unknown; return until the timeout has passed.
 
         Raises:

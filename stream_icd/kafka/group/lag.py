@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from stream_icd.errors import StreamIcdError
-from stream_icd.kafka.clock import IDLE_S
-from stream_icd.kafka.port.broker import Reader
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.group.hanging import ASK_TIMEOUT_S
+from stream_icd.kafka.port import Partitions, Reader, TopicPartition
 
 LOOK_EVERY_S = 1.0
 ASK_AFTER_S = 5.0
-# A broker answers after the fetch in progress, which may wait for records.
-ASK_TIMEOUT_S = 2 * IDLE_S
-
-
-def is_read(reader: Reader, partition: TopicPartition) -> bool:
-    """Whether everything up to the end seen by the last fetch is read; False before any fetch."""
-    end, at = reader.fetched_end(partition), reader.position(partition)
-    return end is not None and at is not None and at >= end
 
 
 class Lag:
@@ -41,7 +32,7 @@ class Lag:
         self._fetched = self._clock()
 
     def look(
-        self, ours: Collection[TopicPartition], in_hand: Mapping[TopicPartition, int]
+        self, ours: Partitions, in_hand: Mapping[TopicPartition, int]
     ) -> dict[int, int] | None:
         """The lag of each of our partitions, if known; None: too early to check again.
 
@@ -59,7 +50,7 @@ class Lag:
         lags = {p.partition: self._of(p, in_hand.get(p)) for p in ours}
         return {partition: lag for partition, lag in lags.items() if lag is not None}
 
-    def _ask(self, ours: Collection[TopicPartition]) -> None:
+    def _ask(self, ours: Partitions) -> None:
         self._asked = self._clock()
         try:
             self._ends = self._reader.ends(ours, ASK_TIMEOUT_S)

@@ -7,6 +7,7 @@ never trigger a rebalance. Slow operations run in a background thread through th
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -24,12 +25,13 @@ from stream_icd.errors import (
 from stream_icd.kafka.clock import BUSY_S, Clock, Pace, Stop
 from stream_icd.kafka.delivery.handler import Watcher
 from stream_icd.kafka.group.assignments import Assignments, Batch
-from stream_icd.kafka.group.lag import Lag, is_read
+from stream_icd.kafka.group.hanging import HeldOffsets
+from stream_icd.kafka.group.lag import Lag
 from stream_icd.kafka.group.worker import Worker
-from stream_icd.kafka.port.broker import GroupMetadata, Member, Polled, Undecodable
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.port import GroupMetadata, Member, Polled, TopicPartition, Undecodable
 from stream_icd.kafka.reader import what_is_left
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import describe_topic
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -39,6 +41,7 @@ BUSY_POLL_EVERY_S = 0.1
 BUSY_POLL_S = 0.01
 COMMIT_TIMEOUT_S = 2.0
 BACKOFF_S = 1.0
+CHECK_EVERY_S = 30.0
 
 
 class GiveBack(Exception):
@@ -51,6 +54,7 @@ class Membership:
     Attributes:
         assignments: the partitions that are assigned to us now.
         in_hand: the offset of the first record in hand, by partition; lag is counted from there.
+        held: notes which positions are known.
     """
 
     def __init__(
@@ -76,6 +80,8 @@ class Membership:
         self._stop_by = float("inf")
         self.assignments = Assignments(member)
         self.in_hand: Mapping[TopicPartition, int] = {}
+        self.held = HeldOffsets(settings, group, clock.now)
+        self._checked = clock.now()
 
     def join(self) -> None:
         """Join the group; later polls bring the assigned partitions."""
@@ -162,16 +168,37 @@ class Membership:
 
         Raises:
             BrokerUnavailable: the offset is not available now.
+            OffsetHeld: a transaction holds it for longer than transactions last.
         """
-        return self._member.committed(partition, COMMIT_TIMEOUT_S)
-
-    def without_position(self) -> list[TopicPartition]:
-        """Those of our partitions whose next offset is not known yet."""
-        return [p for p in self.assignments.ours() if self._member.position(p) is None]
+        try:
+            found = self._member.committed(partition, COMMIT_TIMEOUT_S)
+        except BrokerUnavailable:
+            self.wait_for(partial(self.held.unknown, [partition]))
+            raise
+        self.held.known([partition])
+        return found
 
     def is_read(self, partition: TopicPartition) -> bool:
-        """Whether everything up to the end seen by the last fetch is read."""
-        return is_read(self._member, partition)
+        """Whether everything up to the end seen by the last fetch is read; False before any."""
+        end, at = self._member.fetched_end(partition), self._member.position(partition)
+        return end is not None and at is not None and at >= end
+
+    def check(self) -> None:
+        """Check the topic and our positions, if the last time was half a minute ago."""
+        if self._clock.now() - self._checked > CHECK_EVERY_S:
+            self.check_topic()
+            ours = self.assignments.ours()
+            without_position = [p for p in ours if self._member.position(p) is None]
+            if without_position:
+                self.wait_for(partial(self.held.unknown, without_position))
+            else:
+                self.held.known(ours)
+
+    def check_topic(self) -> None:
+        """Raise TopicMissing if the broker answers and the topic does not exist."""
+        with contextlib.suppress(BrokerUnavailable):
+            self.wait_for(partial(describe_topic, self._settings, self._topic))
+        self._checked = self._clock.now()
 
     def _poll_while_busy(self) -> None:
         """Poll to stay in the group, without taking records."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stream_icd.kafka.in_process.log import Transaction
-from stream_icd.kafka.port.broker import GroupMetadata, GroupMovedOn
-from stream_icd.kafka.port.topic import Offsets, TopicPartition
+from stream_icd.kafka.port import GroupMetadata, GroupMovedOn, Offsets, Partitions, TopicPartition
 
 Owned = frozenset[TopicPartition]
 
@@ -103,7 +102,7 @@ class Group:
         return any(partition in offsets for offsets in self.pending.values())
 
 
-def shared(owned: Mapping[str, Owned], there: Collection[TopicPartition]) -> dict[str, Owned]:
+def shared(owned: Mapping[str, Owned], there: Partitions) -> dict[str, Owned]:
     """Assign partitions to members: evenly (counts differ by at most one), with few moves.
 
     >>> a, b, c = (TopicPartition("t", number) for number in range(3))

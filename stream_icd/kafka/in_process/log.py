@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.port import TopicPartition
 from stream_icd.kafka.record import OutgoingRecord, Record
 
 

@@ -1,7 +1,14 @@
-"""Membership of a group: details that the client hides, and faults in joins and positions.
+"""Consumers: what the client hides or fixes, and faults in joins and positions.
 
 Seen in kafka-python 3.0.12:
 
+- Two intervals are fixed when a consumer is made, though the best values depend on what it does.
+  Each answer costs more than a millisecond of CPU time, and an idle consumer got twelve a second.
+  The broker's wait for new records must be short while records come: the client has one fetch to a
+  broker at a time, so what is waited for empty partitions is missing for others. The interval
+  between heartbeats must be short while the group works: a heartbeat tells a member that others
+  join or leave, and they wait for it.
+- A poll begins anew whenever a heartbeat is due, though another thread sends it.
 - The client does not publish when the broker last answered a heartbeat.
 - A member that the broker has removed keeps its partitions and positions if it learns of this from
   the response to a join, because a join is prepared only once. The assignor also claims them as
@@ -19,10 +26,26 @@ Seen in kafka-python 3.0.12:
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import inf
 from typing import Any
 
 from kafka import TopicPartition
 from kafka.structs import MemberState
+
+
+def let_broker_wait(consumer: Any, milliseconds: int) -> None:
+    """Make the next fetches of a consumer wait that long for new records, at most."""
+    consumer._fetcher.config["fetch_max_wait_ms"] = milliseconds
+
+
+def poll_past_heartbeats(consumer: Any) -> None:
+    """Let the polls of a member wait as long as they may; it commits no offsets by itself."""
+    consumer._coordinator.time_to_next_poll = lambda: inf
+
+
+def set_heartbeat_interval(consumer: Any, milliseconds: int) -> None:
+    """Change the interval between the heartbeats of a member."""
+    consumer._coordinator.heartbeat.config["heartbeat_interval_ms"] = milliseconds
 
 
 def last_heard(consumer: Any) -> float:
