@@ -24,8 +24,7 @@ from stream_icd.kafka.connect import connect, joining_quickly
 from stream_icd.kafka.delivery.attempts import Attempts, blames_record
 from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, open_sink, resolve
 from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
-from stream_icd.kafka.group.assignments import Assignment, Batch
-from stream_icd.kafka.group.membership import BUSY_POLL_S, GiveBack, Membership
+from stream_icd.kafka.group.membership import BUSY_POLL_S, Assignment, Batch, GiveBack, Membership
 from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings

@@ -151,15 +151,16 @@ class GroupMetadata:
 
 
 class Reader(Protocol):
-    """Sees only committed records, if the broker can tell. Never jumps to another offset."""
+    """Sees only committed records, if the broker can tell. Never jumps to another offset.
 
-    def assign(self, partitions: Partitions) -> None:
-        """Read exactly these partitions."""
+    `seek` does nothing if the partition was revoked; `position` and `fetched_end` make no request.
+    """
+
+    def assign(self, partitions: Partitions) -> None: ...
 
     def assigned(self) -> frozenset[TopicPartition]: ...
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read from `offset` next; does nothing if the partition was revoked."""
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
         """Return the available records; if there are none, wait up to `timeout_s` for some.
@@ -173,10 +174,10 @@ class Reader(Protocol):
         """
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record to read, if known; makes no request."""
+        """The offset of the next record to read, if known."""
 
     def fetched_end(self, partition: TopicPartition) -> int | None:
-        """The end at the last poll, including open transactions; None before. Makes no request."""
+        """The partition's end at the last poll, including open transactions; None before."""
 
     def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
         """The first offset that is still available, by partition."""
@@ -201,16 +202,14 @@ class Listener(Protocol):
 
 class Member(Reader, Protocol):
     """Stays in its group as long as it polls. A partition without a committed offset is read from
-    its beginning."""
+    its beginning. `pause` and `resume` do nothing if the partition was revoked."""
 
     def subscribe(self, topic: str, listener: Listener) -> None:
         """Subscribe to a topic; later polls join the group."""
 
-    def pause(self, partition: TopicPartition) -> None:
-        """Stop returning its records; does nothing if the partition was revoked."""
+    def pause(self, partition: TopicPartition) -> None: ...
 
-    def resume(self, partition: TopicPartition) -> None:
-        """Return its records again; does nothing if the partition was revoked."""
+    def resume(self, partition: TopicPartition) -> None: ...
 
     def group(self) -> GroupMetadata:
         """The current view of the group; makes no request."""
@@ -219,20 +218,11 @@ class Member(Reader, Protocol):
         """Seconds since the broker last answered a heartbeat, or let us join."""
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """Commit the group's positions.
-
-        Raises:
-            GroupMovedOn: the group has a new generation, or is about to have one.
-            BrokerUnavailable: no broker answers now.
-            BrokerError: the broker refuses.
-        """
+        """Commit the group's positions. Raises GroupMovedOn, BrokerUnavailable or BrokerError."""
 
     def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
-        """The group's position, once no open transaction may change it; None if there is none.
-
-        Raises:
-            BrokerUnavailable: the position is not available now.
-        """
+        """The group's position, None if there is none; BrokerUnavailable while an open transaction
+        may change it."""
 
 
 Settled = Callable[[Exception | None], None]
@@ -265,11 +255,7 @@ class TransactionalProducer(Producer, Protocol):
     """
 
     def begin_transactions(self) -> None:
-        """Take over the name, and end the transaction left open under it. Call this first.
-
-        Raises:
-            NotAllowed, BrokerUnavailable, BrokerError: as their texts say.
-        """
+        """Take over the name, and end the transaction left open under it. Call this first."""
 
     def begin(self) -> None:
         """Begin a transaction: records sent from now on become visible when it is committed."""
@@ -320,14 +306,13 @@ class Admin(Protocol):
     and BrokerError if the broker refuses for any other reason.
     """
 
-    def known_capabilities(self) -> Capabilities:
-        """The known capabilities of this kind of broker; writes nothing."""
+    def known_capabilities(self) -> Capabilities: ...
 
     def topic_names(self) -> list[str]:
         """All topics that we may see, sorted by name."""
 
     def describe_topic(self, topic: str) -> ExistingTopic | None:
-        """The broker's description of a topic; None if the topic does not exist."""
+        """None if the topic does not exist."""
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
         """Create missing topics, wait until all are usable, and return the names of the new ones.
@@ -335,14 +320,12 @@ class Admin(Protocol):
         Without the permission to create topics, this fails only if one is missing.
         """
 
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic and its records."""
+    def delete_topic(self, topic: str) -> None: ...
 
-    def begins(self, partitions: Partitions) -> Offsets:
-        """The first offset that is still available, by partition."""
+    def begins(self, partitions: Partitions) -> Offsets: ...
 
     def ends(self, partitions: Partitions) -> Offsets:
-        """The offset after the last record, by partition."""
+        """The offset after the last record, by partition, including open transactions."""
 
     def group_offsets(self, group: str) -> Offsets:
         """A group's committed offsets; does not wait for transactions that may change them."""
@@ -351,11 +334,7 @@ class Admin(Protocol):
         """Change the committed offsets of a group; BrokerError if it has running members."""
 
     def members(self, group: str) -> dict[str, str]:
-        """The name of each member of a group, by the member id from the broker.
-
-        Raises:
-            ValueError: the broker's answer cannot be read.
-        """
+        """The name of each member of a group, by its id; ValueError if it cannot be read."""
 
 
 class Broker(Protocol):
@@ -366,14 +345,12 @@ class Broker(Protocol):
         BadSettings: a broker answered, but refuses our login or cannot be trusted.
     """
 
-    def admin(self) -> AbstractContextManager[Admin]:
-        """Access to topics and groups, for the length of the block."""
+    def admin(self) -> AbstractContextManager[Admin]: ...
 
-    def producer(self) -> Producer:
-        """A producer that publishes record by record."""
+    def producer(self) -> Producer: ...
 
     def transactional_producer(self, name: str) -> TransactionalProducer:
-        """A producer that uses transactions; no two at the same time may share a name."""
+        """No two at the same time may share a name."""
 
     def reader(self, stop: Stop | None = None) -> Reader:
         """A reader without a group.

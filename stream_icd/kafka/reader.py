@@ -57,22 +57,17 @@ def open_reader(
     Args:
         start: "beginning", "latest" (only new records), an aware datetime (only records with that
             timestamp or a later one), or `{partition: offset}`, the offset of the *next* record
-            (other partitions: from the beginning). The position is fixed when the block is
-            entered, not when the first record is read.
+            (other partitions: from the beginning). The position is fixed on entering the block.
         until: "forever"; "end": the records in the topic when the block is entered; or "settled":
             also the records of transactions that are open then, once they have ended.
-        limit: the maximum number of records.
         stop: checked five times a second, and every two seconds where nothing came for a while.
-        only: read these partitions only. Default: all.
+        only: read these partitions only.
 
     Raises:
         TopicMissing: there is no such topic.
         OffsetGone: retention removed the position, at the start or while reading; the reader
             never skips a gap by itself.
-        MessageTooLarge: the next record is larger than the largest accepted fetch response (100 MB
-            and `max_message_bytes`).
-        RecordUndecodable: the next records cannot be decoded.
-        ClientStuck: the client has not returned for `max_poll_interval_s`.
+        MessageTooLarge, RecordUndecodable, ClientStuck: as `run_consumer`.
         BrokerUnavailable: no broker answers within `connect_timeout_s`. With "forever", the reader
             waits for an unavailable broker instead.
         BadSettings: `start` is a naive datetime, or names a partition that does not exist.
@@ -126,7 +121,7 @@ def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Off
     for p, offset in positions.items():
         if not begins[p] <= offset <= ends[p]:
             raise OffsetGone(
-                f"{p.topic}[{p.partition}] holds the offsets from {begins[p]} up to, not "
+                f"{p} holds the offsets from {begins[p]} up to, not "
                 f"including, {ends[p]}; it does not hold {offset}"
             )
     return positions

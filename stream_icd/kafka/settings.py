@@ -17,11 +17,9 @@ MEMORY_SCHEME = "memory://"
 class KafkaSettings(Settings):
     """Where the broker is, how to authenticate, and how long to wait for what.
 
-    Every field can be an argument, an environment variable (`STREAM_ICD_` and the field's name
-    in capitals), or a line in the `[kafka]` table of a TOML file (`config_file`, or the
-    environment's `STREAM_ICD_CONFIG_FILE`); the first that is given wins, in this order.
-    Secrets are shown neither by `repr` nor in errors, and may lie in a file of their own
-    (`sasl_password_file`, `ssl_password_file`), as container platforms hand them out.
+    `Settings` says where values may be given; their table in the TOML file is `[kafka]`. Secrets
+    are shown neither by `repr` nor in errors, and may lie in a file of their own, as container
+    platforms hand them out.
 
     Raises:
         BadSettings: a value, a combination of values or the TOML file is wrong.

@@ -109,13 +109,11 @@ def quiet_while_connecting() -> Iterator[None]:
                 _CLIENT.setLevel(level)
 
 
-# The client's default limit for one response. It requests half of that, but a broker may still
-# send a larger record.
+# The client's default limit for one response; it requests half, but one record may be larger.
 ANSWER_BYTES = 100_000_000
 # Records of a partition are sent in batches, so eight results of a transaction take one round trip,
 # not eight. If a broker refuses a batch as too large, the client splits it.
 BATCH_BYTES = 256 * 1024
-
 # The client (3.0.12) sleeps this long before it repeats a request of a transaction. A broker
 # refuses the first one while it ends the transaction before: Kafka's own client waits 20 ms then.
 RETRY_MS = 20
@@ -125,8 +123,6 @@ NULL = object()
 
 
 class _Nulls(Serializer):  # type: ignore[misc]
-    """Serializes bytes unchanged, and `NULL` as null."""
-
     def serialize(self, topic: str, headers: Any, data: Any) -> Any:  # noqa: ARG002
         return None if data is NULL else data
 

@@ -12,12 +12,12 @@ from kafka import errors as client
 from stream_icd.errors import ClientStuck, MessageTooLarge, OffsetGone
 from stream_icd.kafka.client.connections import all_theirs, milliseconds, theirs
 from stream_icd.kafka.client.translate import translated
-from stream_icd.kafka.client.workarounds import fetched_records as workaround
 from stream_icd.kafka.client.workarounds.consumers import let_broker_wait
+from stream_icd.kafka.client.workarounds.fetched_records import reads_next
 from stream_icd.kafka.client.workarounds.network import last_failure
 from stream_icd.kafka.clock import IDLE_S, Stop
 from stream_icd.kafka.group.worker import Worker
-from stream_icd.kafka.port import Offsets, Partitions, Polled, TopicPartition, Undecodable
+from stream_icd.kafka.port import Offsets, Partitions, Polled, TopicPartition
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 
@@ -118,8 +118,6 @@ class ClientReader:
             polled = self._poll_client(timeout_s, max_records)
         except client.OffsetOutOfRangeError as error:
             raise OffsetGone(str(error)) from error
-        except workaround.Undecodable as error:
-            raise Undecodable(str(error), TopicPartition(*error.partition), error.end) from error
         return {TopicPartition(*p): [_ours(r) for r in found] for p, found in polled.items()}
 
     def _poll_client(self, timeout_s: float, max_records: int | None = None) -> dict[Any, Any]:
@@ -148,7 +146,7 @@ class ClientReader:
     def _stuck(self, waited_s: float) -> ClientStuck:
         places = ", ".join(
             f"{p.topic}[{p.partition}] at offset {offset}"
-            for p, offset in workaround.reads_next(self._consumer).items()
+            for p, offset in reads_next(self._consumer).items()
         )
         return ClientStuck(
             f"the Kafka client has not returned for {waited_s:.0f} s while reading {places}. "

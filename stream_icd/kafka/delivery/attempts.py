@@ -14,12 +14,12 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from stream_icd.errors import Action, BrokerError, CrashedWorker, StreamIcdError
 from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
-from stream_icd.kafka.group.assignments import Assignment
 from stream_icd.kafka.group.groups import members_of
+from stream_icd.kafka.group.membership import Assignment
 from stream_icd.kafka.group.worker_notes import read_notes, write_notes
 from stream_icd.kafka.port import Partitions, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
@@ -62,34 +62,32 @@ Notes = dict[TopicPartition, Attempt]
 def blames_record(error: BaseException) -> bool:
     """Whether the record may have caused the error; requests to retry or to stop do not count.
 
-    Lack of memory counts: if it has another cause, it passes before the third attempt, at which the
-    record is alone in hand.
+    Lack of memory counts: if it has another cause, it passes before the third attempt.
     """
     if isinstance(error, StreamIcdError):
         return error.action is Action.DEAD_LETTER
     return isinstance(error, Exception)
 
 
+@dataclass(slots=True)
 class Attempts:
     """The notes on a worker's partitions: which records it must process alone.
 
-    Args:
-        in_hand: how many records of a partition a worker may have in hand; 0: nothing is counted.
+    `in_hand` is how many records of a partition a worker may have in hand; 0: nothing is counted.
     """
 
-    def __init__(self, settings: KafkaSettings, topic: str, group: str, in_hand: int) -> None:
-        self._settings = settings
-        self._topic = topic
-        self._group = group
-        self._in_hand = in_hand
-        self._since: Assignment = {}
-        self._notes: Notes = defaultdict(Attempt)
-        self._written: set[TopicPartition] = set()
+    settings: KafkaSettings
+    topic: str
+    group: str
+    in_hand: int
+    _since: Assignment = field(default_factory=dict)
+    _notes: Notes = field(default_factory=lambda: defaultdict(Attempt))
+    _written: set[TopicPartition] = field(default_factory=set)
 
     def unknown(self, assignment: Assignment) -> Assignment:
         """The newly assigned partitions whose notes have not been read yet."""
         new = {p: since for p, since in assignment.items() if self._since.get(p) != since}
-        return new if self._in_hand else {}
+        return new if self.in_hand else {}
 
     def take_over(self, assignment: Assignment) -> None:
         """Read how the previous worker left each of these partitions."""
@@ -99,7 +97,7 @@ class Attempts:
         for partition, note in notes.items():
             died = note.worker and note.worker not in members
             self._notes[partition] = (
-                note.ended(DIED, self._in_hand) if died else replace(note, worker="")
+                note.ended(DIED, self.in_hand) if died else replace(note, worker="")
             )
         self._written -= assignment.keys()
         self._since |= assignment
@@ -116,7 +114,7 @@ class Attempts:
         """The notes to `write` before the records from `first` on are processed; usually none."""
         notes = {p: self._facing(p, offset, worker) for p, offset in first.items()}
         news = {p: note for p, note in notes.items() if note.left or p not in self._written}
-        return news if self._in_hand else {}
+        return news if self.in_hand else {}
 
     def write(self, news: Notes) -> None:
         """Write the notes on what is processed from now on."""
@@ -145,7 +143,7 @@ class Attempts:
         """
         how = str(error) if isinstance(error, CrashedWorker) else f"{type(error).__name__}: {error}"
         for partition in partitions:
-            self._notes[partition] = self._notes[partition].ended(how, self._in_hand)
+            self._notes[partition] = self._notes[partition].ended(how, self.in_hand)
 
     def done(self, partitions: Iterable[TopicPartition]) -> None:
         """Note that the results of the records in hand are published and committed."""
@@ -163,25 +161,22 @@ class Attempts:
     def _write(self, notes: Notes) -> None:
         if notes:
             by_partition = {p.partition: asdict(note) for p, note in notes.items()}
-            write_notes(self._settings, self._topic, self._group, by_partition)
+            write_notes(self.settings, self.topic, self.group, by_partition)
 
     def _read(self) -> Notes:
         """The latest note of each partition."""
-        notes = read_notes(self._settings, self._topic, self._group)
+        notes = read_notes(self.settings, self.topic, self.group)
         found: Notes = {}
         for partition, note in notes.items():
             if isinstance(partition, int):
                 with contextlib.suppress(TypeError):  # it is another kind of note
-                    found[TopicPartition(self._topic, partition)] = Attempt(**note)
+                    found[TopicPartition(self.topic, partition)] = Attempt(**note)
         return found
 
     def _members(self) -> Collection[str]:
-        """The members of the group; empty where the broker does not report them.
-
-        The client (3.0.12) cannot read the embedded broker's answer. There, a worker that lost its
-        partition in a rebalance counts as crashed.
-        """
+        """The members of the group; empty if the client (3.0.12) cannot read the embedded broker's
+        answer: there, a worker that lost its partition in a rebalance counts as crashed."""
         try:
-            return members_of(self._settings, self._group).keys()
+            return members_of(self.settings, self.group).keys()
         except (BrokerError, ValueError):
             return ()

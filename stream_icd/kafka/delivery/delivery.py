@@ -23,9 +23,8 @@ from stream_icd.errors import (
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.delivery.handler import Handler
-from stream_icd.kafka.group.assignments import Batch
 from stream_icd.kafka.group.groups import members_of
-from stream_icd.kafka.group.membership import Membership
+from stream_icd.kafka.group.membership import Batch, Membership
 from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.port import Fenced, GroupMetadata, GroupMovedOn, Offsets
 from stream_icd.kafka.publisher import Publisher
@@ -97,10 +96,7 @@ class AtLeastOnce:
         self._publisher.check(record)
 
     def publish(
-        self,
-        records: Sequence[OutgoingRecord],
-        offsets: Offsets,  # noqa: ARG002
-        group: GroupMetadata | None,  # noqa: ARG002
+        self, records: Sequence[OutgoingRecord], _offsets: Offsets, _group: GroupMetadata | None
     ) -> None:
         """Return when the broker has acknowledged all of `records`; commit no offsets.
 
@@ -159,11 +155,11 @@ class ExactlyOnce:
         try:
             self._publish(records, offsets, group)
         except GroupMovedOn:
-            self._abort()
+            self._in_time("abort", self._producer.abort)
             raise
         except (MessageTooLarge, TopicMissing, NotAllowed):
             with contextlib.suppress(BrokerError):  # the earlier error is the one to report
-                self._abort()  # readers wait for an open transaction
+                self._in_time("abort", self._producer.abort)  # readers wait for an open transaction
             raise
         except DeliveryFailed as error:
             if _is_fenced(error) and self._clock.now() - began < CERTAIN * self._timeout_s:
@@ -186,9 +182,6 @@ class ExactlyOnce:
         if offsets and group is not None:
             self._in_time("send_offsets", partial(self._producer.send_offsets, offsets, group))
         self._in_time("commit", self._producer.commit)
-
-    def _abort(self) -> None:
-        self._in_time("abort", self._producer.abort)
 
     def _in_time(self, name: str, call: Callable[[], None]) -> None:
         """Call the client in another thread, because it waits for the broker without a timeout."""
@@ -233,7 +226,6 @@ class BatchDelivery:
     _sink: Sink | None = None
 
     def open(self) -> None:
-        """Prepare to publish."""
         self._sink = self.open_sink()
 
     def close(self) -> None:
@@ -314,14 +306,10 @@ class BatchDelivery:
         return bool(kept) and all(self.member.committed(p) == batch.next[p] for p in kept)
 
     def _see_who_has_our_name(self, failure: DeliveryFailed) -> None:
-        """If the failure is a fence, check that no other worker caused it.
+        """Raise NameTaken if another worker has the name that was set for this one.
 
-        The broker also fences a worker whose transaction took too long; that worker may continue.
-        A worker that hung until another one was started in its place also took too long, but it
-        may not continue.
-
-        Raises:
-            NameTaken: another worker has the name that was set for this one.
+        The broker also fences a worker whose transaction took too long; that worker may continue,
+        unless it hung until another one was started in its place.
         """
         name = self.settings.instance_id
         if name is None or not (isinstance(failure, NameTaken) or _is_fenced(failure)):
@@ -335,6 +323,5 @@ class BatchDelivery:
 
     def _has_namesake(self) -> bool:
         members = members_of(self.settings, self.group)
-        own = self.member.id
-        ours = self.settings.member_name
+        own, ours = self.member.id, self.settings.member_name
         return any(name == ours and member != own for member, name in members.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from stream_icd.errors import StreamIcdError
@@ -22,7 +21,7 @@ class Lag:
     end.
     """
 
-    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reader: Reader, clock: Callable[[], float]) -> None:
         self._reader = reader
         self._clock = clock
         self._looked = self._fetched = self._asked = clock()

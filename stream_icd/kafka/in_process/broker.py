@@ -79,7 +79,7 @@ class MemoryTransactionalProducer(MemoryProducer):
             assert ours.open is not None, "no transaction was begun"
             committing = self._state.group(group.group)
             committing.check(group)
-            committing.hold(ours.open, offsets)
+            committing.pending.setdefault(ours.open, {}).update(offsets)
 
     def commit(self) -> None:
         with self._transactions() as ours:
@@ -97,7 +97,7 @@ class MemoryTransactionalProducer(MemoryProducer):
 
     @contextmanager
     def _transactions(self) -> Iterator[Transactions]:
-        """Hold the state for the length of the block, and give the transactions of our name."""
+        """Hold the state for the length of the block; gives the transactions of our name."""
         with self._state.changed:
             try:
                 self._state.look()

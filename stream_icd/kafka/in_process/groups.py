@@ -16,11 +16,10 @@ class Membership:
     """One member, from its group's view.
 
     Attributes:
-        name: the member's own name.
+        patience_s: the maximum time between two polls.
+        polled: the time of its last poll.
         generation: the last generation that it took part in; -1 before the first.
         owned: the partitions that it has not given back.
-        polled: the time of its last poll.
-        patience_s: the maximum time between two polls.
     """
 
     id: str
@@ -37,7 +36,8 @@ class Group:
     """Members share their topic's partitions evenly; each keeps as many of its own as possible.
 
     A partition goes to another member only after its previous member gave it back or was removed.
-    Each change begins a new generation, and requests from an older generation are refused.
+    Each change begins a new generation, and requests from an older one are refused. `pending` are
+    positions that become committed if their transaction commits.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Group:
     def join(
         self, name: str, topic: str, patience_s: float, now: float, there: Sequence[TopicPartition]
     ) -> Membership:
-        """Add a member, and share the partitions in `there` among all members."""
+        """Add a member, and share the partitions that are `there` among all members."""
         self._joined += 1
         member = Membership(f"{name}-{self._joined}", name, topic, patience_s, now)
         self.members[member.id] = member
@@ -59,7 +59,6 @@ class Group:
         return member
 
     def leave(self, member: Membership, there: Sequence[TopicPartition]) -> None:
-        """Remove a member, and share its partitions among the others."""
         if self.members.pop(member.id, None) is not None:
             self._wanted.pop(member.id, None)
             self.share(member.topic, there)
@@ -68,7 +67,7 @@ class Group:
         return [one for one in self.members.values() if now - one.polled > one.patience_s]
 
     def share(self, topic: str, there: Sequence[TopicPartition]) -> None:
-        """Begin a generation in which the topic's members share the partitions in `there`."""
+        """Begin a generation in which the topic's members share the partitions."""
         self.generation += 1
         who = [one for one in self.members.values() if one.topic == topic]
         self._wanted |= shared({one.id: one.owned for one in who}, there)
@@ -86,10 +85,6 @@ class Group:
                 f"group {self.name} is in generation {self.generation}, and not in "
                 f"{group.generation} of member {group.member_id!r}"
             )
-
-    def hold(self, transaction: Transaction, offsets: Mapping[TopicPartition, int]) -> None:
-        """Keep positions that become committed if the transaction commits."""
-        self.pending.setdefault(transaction, {}).update(offsets)
 
     def settle(self, transaction: Transaction) -> None:
         """Apply or drop the positions of a transaction that has ended."""

@@ -119,7 +119,7 @@ class MemoryMember(MemoryReader):
             self._group = state.group(group)
         self._name = name
         self._patience_s = patience_s
-        self._topic: str | None = None
+        self._topic = ""
         self._listener: Listener | None = None
         self._member: Membership | None = None
 
@@ -169,44 +169,33 @@ class MemoryMember(MemoryReader):
                 self._state.changed.notify_all()
 
     def _take_part(self) -> None:
-        if self._topic is None or self._listener is None:
+        if self._listener is None:
             raise BrokerError("nothing is subscribed to")
         now, there = self._state.clock.now(), self._state.partitions(self._topic)
         if self._member is None or self._member.id not in self._group.members:
-            self._lose(self.assigned())  # a removed member has no partitions
+            self._lose(self.assigned(), self._listener)  # a removed member has no partitions
             self._member = self._group.join(self._name, self._topic, self._patience_s, now, there)
         self._member.polled = now
         back, free = self._group.change(self._member)
-        self._lose(back)
-        self._gain(free)
+        self._lose(back, self._listener)
+        if free:
+            self._partitions += sorted(free)
+            self._listener.assigned(sorted(free))
+        self._member.owned = frozenset(self._partitions)
         if self._member.generation != self._group.generation or back or free:
             self._member.generation = self._group.generation
             self._state.changed.notify_all()
-        for partition in self._partitions:
-            self._find_position(partition)
+        for partition in self._partitions:  # start at the position, once nothing may change it
+            if partition not in self._positions and not self._group.is_held(partition):
+                begin = self._state.log(partition).begin
+                self._positions[partition] = self._group.committed.get(partition, begin)
 
-    def _lose(self, partitions: Partitions) -> None:
-        if not partitions or self._listener is None:
+    def _lose(self, partitions: Partitions, listener: Listener) -> None:
+        if not partitions:
             return
-        self._listener.revoked(sorted(partitions))
+        listener.revoked(sorted(partitions))
         for partition in partitions:
             self._positions.pop(partition, None)
             self._ends.pop(partition, None)
             self._paused.discard(partition)
-        self._own([one for one in self._partitions if one not in partitions])
-
-    def _gain(self, partitions: Partitions) -> None:
-        if partitions and self._listener is not None:
-            self._own([*self._partitions, *sorted(partitions)])
-            self._listener.assigned(sorted(partitions))
-
-    def _own(self, partitions: list[TopicPartition]) -> None:
-        self._partitions = partitions
-        if self._member is not None:
-            self._member.owned = frozenset(partitions)
-
-    def _find_position(self, partition: TopicPartition) -> None:
-        """Start at the committed offset, once no open transaction may change it."""
-        if partition not in self._positions and not self._group.is_held(partition):
-            begin = self._state.log(partition).begin
-            self._positions[partition] = self._group.committed.get(partition, begin)
+        self._partitions = [one for one in self._partitions if one not in partitions]

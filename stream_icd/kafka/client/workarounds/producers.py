@@ -1,4 +1,4 @@
-"""Publish with a producer: faults in its transactions, and in its end.
+"""Producers: faults in their transactions, and in their end.
 
 Seen in kafka-python 3.0.12:
 
