@@ -16,7 +16,7 @@ class Stop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The machine's clock by default; `now` is seconds since some moment, and never goes back."""
+    """The machine's clock by default; its `now` never goes back."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -40,7 +40,6 @@ class Pace:
 
     @property
     def wait_s(self) -> float:
-        """How long the next poll may wait."""
         return IDLE_S if self._clock() - self._since > IDLE_AFTER_S else BUSY_S
 
     def saw_work(self) -> None:

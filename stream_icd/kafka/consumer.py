@@ -82,12 +82,10 @@ def run_consumer(
         member = Membership(settings, topic, group, consumer, stop, watchers, clock)
         loop = _Loop(
             member,
-            BatchDelivery(settings, group, member, handler, sink),
+            BatchDelivery(member, handler, sink),
             Attempts(settings, topic, group, in_hand if handler.gives_up else 0),
             handler,
-            watchers,
             Worker(f"{group}-worker"),
-            clock,
         )
         with contextlib.suppress(GiveBack):
             loop.run(stop)
@@ -116,9 +114,7 @@ class _Loop:
     delivery: BatchDelivery
     attempts: Attempts
     handler: Handler
-    watchers: Sequence[Watcher]
     worker: Worker
-    clock: Clock
     announced: Assignment = field(default_factory=dict)
 
     def run(self, stop: Stop) -> None:
@@ -142,8 +138,7 @@ class _Loop:
     def _begin(self, timeout_s: float | None = None, before: _Begun | None = None) -> _Begun | None:
         """Poll as `Membership.fetch`, and start processing the records, if there are any.
 
-        Args:
-            before: the batch in processing; if it fails, these records are not processed.
+        If the batch `before`, which is in processing, fails, these records are not processed.
         """
         assignment = self._take_over()
         polled = self.member.fetch(1 if self._come_alone() else None, timeout_s)
@@ -152,7 +147,7 @@ class _Loop:
         batch = Batch.of(polled, assignment)
         self.member.in_hand = {**batch.first, **self.member.in_hand}
         work = self._work_on(batch, assignment, before)
-        return _Begun(batch, self.worker.submit(work), self.clock.now())
+        return _Begun(batch, self.worker.submit(work), self.member.clock.now())
 
     def _take_over(self) -> Assignment:
         """Read how new partitions were left, resume all our partitions, and return them."""
@@ -202,15 +197,15 @@ class _Loop:
         """
         batch, following = begun.batch, self._begin_ahead(begun, BUSY_POLL_S)
         outgoing = self._result(begun)
-        handled = self.clock.now()
+        handled = self.member.clock.now()
         if outgoing is not None and following is None:
             following = self._begin_ahead(begun, 0.0)
         if outgoing is not None and self.delivery.deliver(batch, outgoing):
-            published = self.clock.now() - handled
+            published = self.member.clock.now() - handled
             self.attempts.done(batch.first)
             finished = BatchDone(batch.records, outgoing, handled - begun.since, published)
             self.handler.done(finished)
-            for watcher in self.watchers:
+            for watcher in self.member.watchers:
                 watcher.done(finished)
         else:
             log.warning("%d records of the current batch were not committed", len(batch.records))

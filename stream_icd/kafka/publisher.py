@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import Self
 
 from stream_icd.errors import (
@@ -58,14 +57,9 @@ class Publisher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if error is None:
+            if kind is None:
                 self.flush()
         finally:
             self.close()
@@ -74,8 +68,8 @@ class Publisher:
         """Queue `record`, and return; wait only while `max_in_flight_bytes` are in flight.
 
         Raises:
-            RecordTooLarge: it is above `max_message_bytes`, or above its topic's limit;
-                nothing was sent. Or the broker refused an *earlier* record for its size.
+            RecordTooLarge: it is above `max_message_bytes`, or above its topic's limit: nothing was
+                sent. Or the broker refused an *earlier* record for its size.
             TopicMissing: its topic does not exist; nothing was sent.
             DeliveryFailed: an *earlier* record was not accepted, or there was no room for this
                 one within `delivery_timeout_s`.
@@ -152,10 +146,7 @@ class Publisher:
             self._changed.notify_all()
 
     def _raise_earlier_refusal(self) -> None:
-        """Raise the reason why the client accepts no more records, if there is one.
-
-        In a transaction, the client learns of a refused record slightly before us.
-        """
+        """In a transaction, the client learns of a refused record slightly before us."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._refusals or not self._in_flight, self._settings.delivery_timeout_s

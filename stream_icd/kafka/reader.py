@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Literal
 
 from stream_icd.errors import (
@@ -90,7 +91,7 @@ def open_reader(
             ends = _high_watermarks(reader, ends, settings)
         for partition, offset in _positions(reader, start, begins, ends, known.exact_times).items():
             reader.seek(partition, offset)
-        since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else float("-inf")
+        since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else -inf
         stops_at = {} if until == "forever" else ends
         held = HeldRecords(settings) if known.exact_end_offsets else None
         records = _records(reader, settings, since_ms, stops_at, stop, held)
@@ -121,8 +122,8 @@ def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Off
     for p, offset in positions.items():
         if not begins[p] <= offset <= ends[p]:
             raise OffsetGone(
-                f"{p} holds the offsets from {begins[p]} up to, not "
-                f"including, {ends[p]}; it does not hold {offset}"
+                f"{p} holds the offsets from {begins[p]} up to, not including, {ends[p]}; it does "
+                f"not hold {offset}"
             )
     return positions
 
@@ -175,15 +176,12 @@ def _records(
             for record in records:
                 if stop and stop.is_set():
                     return
-                if record.timestamp_ms >= since_ms and record.offset < ends.get(
-                    partition, record.offset + 1
-                ):
+                if record.timestamp_ms >= since_ms and record.offset < ends.get(partition, inf):
                     yield record
 
 
 def _reached(reader: Reader, ends: Offsets) -> bool:
-    at = {partition: reader.position(partition) for partition in ends}
-    return bool(ends) and all((at[p] or 0) >= end for p, end in ends.items())
+    return bool(ends) and all((reader.position(p) or 0) >= end for p, end in ends.items())
 
 
 def _poll(reader: Reader, timeout_s: float) -> Polled:
@@ -202,9 +200,8 @@ def what_is_left(reader: Reader) -> str:
         begins = reader.begins(reader.assigned(), ANSWER_TIMEOUT_S)
     except StreamIcdError:  # report the removed offset, not the broker's silence
         return f"{removed}; what is left, the broker does not say now"
-    return f"{removed}; what is left: " + ", ".join(
-        f"{partition} from {offset}" for partition, offset in begins.items()
-    )
+    left = ", ".join(f"{partition} from {offset}" for partition, offset in begins.items())
+    return f"{removed}; what is left: {left}"
 
 
 @dataclass(slots=True)

@@ -17,9 +17,11 @@ MEMORY_SCHEME = "memory://"
 class KafkaSettings(Settings):
     """Where the broker is, how to authenticate, and how long to wait for what.
 
-    `Settings` says where values may be given; their table in the TOML file is `[kafka]`. Secrets
-    are shown neither by `repr` nor in errors, and may lie in a file of their own, as container
-    platforms hand them out.
+    Every field can be an argument, an environment variable (`STREAM_ICD_` and the field's name in
+    capitals), or a line in the `[kafka]` table of a TOML file (`config_file`, or the environment's
+    `STREAM_ICD_CONFIG_FILE`); the first that is given wins, in this order. Secrets are shown
+    neither by `repr` nor in errors, and may lie in a file of their own (`sasl_password_file`,
+    `ssl_password_file`).
 
     Raises:
         BadSettings: a value, a combination of values or the TOML file is wrong.
@@ -144,7 +146,6 @@ class KafkaSettings(Settings):
 
     @property
     def servers(self) -> list[str]:
-        """Host and port of each bootstrap server."""
         return [server.strip() for server in self.bootstrap_servers.split(",")]
 
     @property
@@ -154,7 +155,6 @@ class KafkaSettings(Settings):
 
 
 def _secret_of(path: Path, name: str) -> str:
-    """The contents of a file, without the newline at the end."""
     try:
         secret = path.read_text(encoding="utf-8").rstrip("\r\n")
     except OSError as error:

@@ -25,7 +25,6 @@ def check_that_somebody_listens(settings: KafkaSettings) -> None:
 
 
 def nobody_listens(settings: KafkaSettings) -> BrokerUnavailable:
-    """The error to raise where nobody listens."""
     return BrokerUnavailable(
         f"no broker listens at {settings.bootstrap_servers}: start one (for a trial: stream-icd "
         "broker), or give its address (--bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS)"

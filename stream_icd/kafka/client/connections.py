@@ -11,7 +11,7 @@ from typing import Any
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as client
-from kafka.serializer import Serializer
+from kafka.serializer import SerializeWrapper
 from pydantic import SecretStr
 
 from stream_icd.kafka.client.workarounds.consumers import (
@@ -122,11 +122,6 @@ NULL = object()
 """Stands for a null value; the client refuses to send a record with both key and value None."""
 
 
-class _Nulls(Serializer):  # type: ignore[misc]
-    def serialize(self, topic: str, headers: Any, data: Any) -> Any:  # noqa: ARG002
-        return None if data is NULL else data
-
-
 @contextmanager
 def open_admin(settings: KafkaSettings) -> Iterator[Any]:
     """The client that creates and describes topics.
@@ -155,7 +150,7 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         "batch_size": BATCH_BYTES,
         # The Publisher checks each record against max_message_bytes; a request also has framing.
         "max_request_size": settings.max_message_bytes + DEAD_LETTER_ROOM,
-        "value_serializer": _Nulls(),
+        "value_serializer": SerializeWrapper(lambda value: None if value is NULL else value),
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
     }
@@ -181,8 +176,9 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
     }
     consumer = _opened(KafkaConsumer, settings, defaults | options)
     raise_what_cannot_be_decoded(consumer)
-    lose_partitions_with_membership(consumer)
-    forget_old_answers(consumer)
+    if "group_id" in options:
+        lose_partitions_with_membership(consumer)
+        forget_old_answers(consumer)
     return consumer
 
 

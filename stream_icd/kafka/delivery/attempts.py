@@ -117,7 +117,6 @@ class Attempts:
         return news if self.in_hand else {}
 
     def write(self, news: Notes) -> None:
-        """Write the notes on what is processed from now on."""
         self._write(news)
         self._notes |= news
         self._written |= news.keys()
@@ -164,7 +163,6 @@ class Attempts:
             write_notes(self.settings, self.topic, self.group, by_partition)
 
     def _read(self) -> Notes:
-        """The latest note of each partition."""
         notes = read_notes(self.settings, self.topic, self.group)
         found: Notes = {}
         for partition, note in notes.items():

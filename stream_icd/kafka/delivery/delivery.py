@@ -218,8 +218,6 @@ class BatchDelivery:
         open_sink: opens a sink; ends the transaction that an earlier worker of our name left open.
     """
 
-    settings: KafkaSettings
-    group: str
     member: Membership
     handler: Handler
     open_sink: Callable[[], Sink]
@@ -311,17 +309,17 @@ class BatchDelivery:
         The broker also fences a worker whose transaction took too long; that worker may continue,
         unless it hung until another one was started in its place.
         """
-        name = self.settings.instance_id
+        name = self.member.settings.instance_id
         if name is None or not (isinstance(failure, NameTaken) or _is_fenced(failure)):
             return
         if isinstance(failure, NameTaken) or self.member.wait_for(self._has_namesake):
             raise NameTaken(
-                f"another worker of group {self.group} has started with the same name "
+                f"another worker of group {self.member.group} has started with the same name "
                 f"(STREAM_ICD_INSTANCE_ID={name}) and has replaced this one. To run both, give "
                 "each its own name"
             ) from failure
 
     def _has_namesake(self) -> bool:
-        members = members_of(self.settings, self.group)
-        own, ours = self.member.id, self.settings.member_name
+        members = members_of(self.member.settings, self.member.group)
+        own, ours = self.member.id, self.member.settings.member_name
         return any(name == ours and member != own for member, name in members.items())

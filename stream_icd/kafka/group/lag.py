@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 
 from stream_icd.errors import StreamIcdError
@@ -17,8 +18,7 @@ class Lag:
 
     Each fetch from a partition reports the partition's end. Nothing is fetched while work is in
     hand, and Kafka does not report again on an empty partition that was revoked and reassigned
-    (KIP-227). So the broker is also asked periodically; the embedded broker may report too low an
-    end.
+    (KIP-227). So the broker is also asked periodically; the embedded one may report too low an end.
     """
 
     def __init__(self, reader: Reader, clock: Callable[[], float]) -> None:
@@ -35,8 +35,7 @@ class Lag:
     ) -> dict[int, int] | None:
         """The lag of each of our partitions, if known; None: too early to check again.
 
-        Args:
-            in_hand: the offset of the first record in hand, by partition.
+        `in_hand` is the offset of the first record in hand, by partition.
         """
         now = self._clock()
         if now - self._looked < LOOK_EVERY_S:
@@ -45,16 +44,11 @@ class Lag:
         known = all(self._reader.fetched_end(p) is not None for p in ours)
         known_at = max(self._fetched, self._asked) if known else self._asked
         if ours and now - known_at > ASK_AFTER_S:
-            self._ask(ours)
+            self._asked = now
+            with contextlib.suppress(StreamIcdError):  # code that waits for the broker logs it
+                self._ends = self._reader.ends(ours, ASK_TIMEOUT_S)
         lags = {p.partition: self._of(p, in_hand.get(p)) for p in ours}
         return {partition: lag for partition, lag in lags.items() if lag is not None}
-
-    def _ask(self, ours: Partitions) -> None:
-        self._asked = self._clock()
-        try:
-            self._ends = self._reader.ends(ours, ASK_TIMEOUT_S)
-        except StreamIcdError:
-            return  # the next check is soon, and code that waits for the broker logs it
 
     def _of(self, partition: TopicPartition, first: int | None) -> int | None:
         known = (self._reader.fetched_end(partition), self._ends.get(partition))

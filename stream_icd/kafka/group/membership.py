@@ -132,7 +132,6 @@ class Batch:
 
     @staticmethod
     def of(polled: Polled, assignment: Assignment) -> Batch:
-        """The batch of the records that a poll returned under this assignment."""
         return Batch(
             records=tuple(record for records in polled.values() for record in records),
             assignment={p: assignment[p] for p in polled},
@@ -179,7 +178,6 @@ class Membership:
         self._checked = self.clock.now()
 
     def join(self) -> None:
-        """Join the group; later polls bring the assigned partitions."""
         self.member.subscribe(self.topic, self.assignments)
 
     def close(self) -> None:
@@ -228,7 +226,7 @@ class Membership:
 
     def finished(self, future: Future[Result]) -> Result:
         """The result of the future; keeps polling until it is done. Raises `GiveBack`."""
-        while not concurrent.futures.wait([future], timeout=self._pause_s()).done:
+        while not concurrent.futures.wait([future], self._pause_s()).done:
             self._poll_while_busy()
         return future.result()
 
@@ -238,11 +236,9 @@ class Membership:
         Call this before you read the assignments: if the generation ends in between, the broker
         refuses it. Without a member id, the broker would not fence at all (KIP-447).
         """
-        while True:
-            known = self.member.group()
-            if known.is_settled:
-                return known
+        while not (known := self.member.group()).is_settled:
             self._poll_while_busy()
+        return known
 
     def commit(self, batch: Batch) -> bool:
         """Commit the offsets after a batch; False if the broker is unavailable: try again."""

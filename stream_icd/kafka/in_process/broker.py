@@ -186,20 +186,17 @@ class MemoryBroker:
 
 @contextmanager
 def memory_broker(
-    name: str | None = None,
-    *,
-    clock: Clock = Clock(),
-    wall_clock: Callable[[], float] = time.time,
+    name: str | None = None, *, clock: Clock = Clock(), wall_clock: Callable[[], float] = time.time
 ) -> Iterator[MemoryBroker]:
     """Run a broker within this process for the length of the block.
 
     It has Apache Kafka's order, offsets, rebalancing groups and transactions, but no retention or
     compaction. It is deterministic: the same calls in the same order give the same results. Other
-    processes cannot reach it. Its data is in memory and is lost when it stops.
+    processes cannot reach it, and its data is lost when it stops.
 
     Args:
         name: the name by which settings find it; None: a new unique name.
-        clock: the clock for the timeouts of transactions and memberships.
+        clock: for the timeouts of transactions and memberships.
         wall_clock: seconds since 1970, for the timestamps of records that have none.
 
     Raises:
@@ -221,8 +218,7 @@ def memory_broker(
     finally:
         with _lock:
             del _running[state.name]
-        with state.changed:
-            state.stop()
+        state.stop()
 
 
 class MemoryConnection:
@@ -255,7 +251,5 @@ class MemoryConnection:
         return MemoryReader(self._state)
 
     def member(self, group: str, max_records: int, stop: Stop) -> MemoryMember:  # noqa: ARG002
-        settings = self._settings
-        return MemoryMember(
-            self._state, group, settings.member_name, max_records, settings.max_poll_interval_s
-        )
+        name, patience_s = self._settings.member_name, self._settings.max_poll_interval_s
+        return MemoryMember(self._state, group, name, max_records, patience_s)

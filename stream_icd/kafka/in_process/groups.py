@@ -63,9 +63,6 @@ class Group:
             self._wanted.pop(member.id, None)
             self.share(member.topic, there)
 
-    def silent(self, now: float) -> list[Membership]:
-        return [one for one in self.members.values() if now - one.polled > one.patience_s]
-
     def share(self, topic: str, there: Sequence[TopicPartition]) -> None:
         """Begin a generation in which the topic's members share the partitions."""
         self.generation += 1

@@ -46,7 +46,6 @@ class Log:
         self._entries.append((written, transaction or _ALONE))
 
     def mark_end(self) -> None:
-        """Write the marker of a transaction that has just ended."""
         self._entries.append((None, _ALONE))
 
     def stable_end(self) -> int:

@@ -75,8 +75,9 @@ class State:
         self._stopped = False
 
     def stop(self) -> None:
-        self._stopped = True
-        self.changed.notify_all()
+        with self.changed:
+            self._stopped = True
+            self.changed.notify_all()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -95,9 +96,10 @@ class State:
                 name.epoch += 1  # fence a producer that took too long
                 self.end(name, committed=False)
         for group in self.groups.values():
-            for member in group.silent(now):
-                group.leave(member, self.partitions(member.topic))
-                self.changed.notify_all()
+            for member in list(group.members.values()):
+                if now - member.polled > member.patience_s:
+                    group.leave(member, self.partitions(member.topic))
+                    self.changed.notify_all()
 
     def create(self, spec: TopicSpec) -> bool:
         """Create a topic; False if it exists already."""
@@ -175,7 +177,6 @@ class State:
         return known
 
     def end(self, name: Transactions, *, committed: bool) -> None:
-        """End the open transaction of a name, if there is one."""
         if name.open is not None:
             name.open.committed = committed
             for log in name.wrote_to.values():

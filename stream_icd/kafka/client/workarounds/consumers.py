@@ -32,6 +32,8 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.structs import MemberState
 
+Partitions = Collection[TopicPartition]
+
 
 def let_broker_wait(consumer: Any, milliseconds: int) -> None:
     """Make the next fetches of a consumer wait that long for new records, at most."""
@@ -44,7 +46,6 @@ def poll_past_heartbeats(consumer: Any) -> None:
 
 
 def set_heartbeat_interval(consumer: Any, milliseconds: int) -> None:
-    """Change the interval between the heartbeats of a member."""
     consumer._coordinator.heartbeat.config["heartbeat_interval_ms"] = milliseconds
 
 
@@ -57,8 +58,6 @@ def last_heard(consumer: Any) -> float:
 def lose_partitions_with_membership(consumer: Any) -> None:
     """Make a removed member give up all partitions before it joins again."""
     coordinator = consumer._coordinator
-    if coordinator is None:  # the consumer has no group
-        return
     reset = coordinator.reset_generation
 
     def reset_generation(*args: str, **member_id: str) -> None:
@@ -71,7 +70,6 @@ def lose_partitions_with_membership(consumer: Any) -> None:
 
 
 def is_joining(consumer: Any) -> bool:
-    """Whether a join has begun and is not finished."""
     return bool(consumer.group_metadata().state == MemberState.REBALANCING)
 
 
@@ -82,21 +80,17 @@ def keep_joining(consumer: Any) -> None:
 
 
 def forget_old_answers(consumer: Any) -> None:
-    """Make a consumer ignore the response to a request that timed out.
+    """Make a member ignore the response to a request that timed out.
 
     Exception: to find a start position, it accepts a response from the same group generation. No
     other member commits there meanwhile, and a poll may be shorter than the round trip.
     """
     coordinator = consumer._coordinator
-    if coordinator is None:  # the consumer has no group
-        return
     ask = coordinator.fetch_committed_offsets_async
     requests = coordinator._offset_fetch_futures
     asked_in = _generation(consumer)
 
-    async def ask_in_generation(
-        partitions: Collection[TopicPartition], timeout_ms: float | None = None
-    ) -> Any:
+    async def ask_in_generation(partitions: Partitions, timeout_ms: float | None = None) -> Any:
         nonlocal asked_in
         generation = _generation(consumer)
         if generation != asked_in:
@@ -104,16 +98,14 @@ def forget_old_answers(consumer: Any) -> None:
         asked_in = generation
         return await ask(partitions, timeout_ms=timeout_ms)
 
-    async def ask_now(partitions: Collection[TopicPartition], timeout_ms: float | None) -> Any:
+    async def ask_now(partitions: Partitions, timeout_ms: float | None) -> Any:
         requests.pop(frozenset(partitions), None)
         try:
             return await ask(partitions, timeout_ms=timeout_ms)
         finally:
             requests.pop(frozenset(partitions), None)
 
-    def ask_now_and_wait(
-        partitions: Collection[TopicPartition], timeout_ms: float | None = None
-    ) -> Any:
+    def ask_now_and_wait(partitions: Partitions, timeout_ms: float | None = None) -> Any:
         return coordinator._net.run(ask_now, partitions, timeout_ms)
 
     coordinator.fetch_committed_offsets_async = ask_in_generation  # for start positions

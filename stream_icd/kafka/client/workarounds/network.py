@@ -78,8 +78,6 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
 
 
 class Network(KafkaNetClient):  # type: ignore[misc]
-    """The network layer of a client."""
-
     def __init__(self, **config: Any) -> None:
         for name in ("kafka.net.connection", "kafka.protocol.parser"):
             logging.getLogger(name).addFilter(_hide_logins)
