@@ -53,8 +53,7 @@ def run_consumer(
     raises, the error is raised here. `watchers` get the events of the loop.
 
     A partition without a committed offset is read from its beginning. After `stop` is set, the
-    batch in hand is finished, or given back if it takes longer than `shutdown_timeout_s`; then
-    the member leaves the group.
+    batch in hand is finished, or given back if it takes longer than `shutdown_timeout_s`.
 
     Raises:
         TopicMissing: there is no such topic (any more).

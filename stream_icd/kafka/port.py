@@ -110,10 +110,7 @@ Polled = dict[TopicPartition, list[Record]]
 
 
 class GroupMovedOn(Exception):
-    """The group gave our partitions to another member, or is about to: the call had no effect.
-
-    Try again in the group's new generation.
-    """
+    """The group gave our partitions to another member, or is about to: the call had no effect."""
 
 
 class Fenced(DeliveryFailed):
@@ -235,10 +232,8 @@ class Producer(Protocol):
     def send(self, record: OutgoingRecord, settled: Settled) -> None:
         """Queue a record; `settled` is called later, in any thread.
 
-        It gets None, MessageTooLarge, NotAllowed, Fenced, or another BrokerError.
-
-        Raises:
-            BrokerUnavailable, BrokerError: the record was not queued; `settled` is not called.
+        It gets None, MessageTooLarge, NotAllowed, Fenced, or another BrokerError. If this raises,
+        the record was not queued, and `settled` is not called.
         """
 
     def close(self, timeout_s: float) -> None:

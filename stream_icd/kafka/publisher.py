@@ -75,12 +75,11 @@ class Publisher:
                 one within `delivery_timeout_s`.
         """
         self.check(record)
-        size = record.size
-        self._take_room(size)
+        self._take_room(record.size)
         try:
             self._producer.send(record, lambda error: self._hear(record, error))
         except BaseException as error:
-            self._settle(size)
+            self._give_room(record.size)
             if isinstance(error, BrokerError):
                 self._raise_earlier_refusal()
             raise
@@ -130,20 +129,19 @@ class Publisher:
             self._in_flight += 1
             self._in_flight_bytes += size
 
-    def _hear(self, record: OutgoingRecord, error: Exception | None) -> None:
-        if error is None:
-            self._settle(record.size, acknowledged=1)
-        else:
-            self._settle(record.size, _refusal(record, error))
-
-    def _settle(self, size: int, refusal: Exception | None = None, acknowledged: int = 0) -> None:
+    def _give_room(self, size: int) -> None:
         with self._changed:
             self._in_flight -= 1
             self._in_flight_bytes -= size
-            self.acknowledged += acknowledged
-            if refusal is not None:
-                self._refusals.append(refusal)
             self._changed.notify_all()
+
+    def _hear(self, record: OutgoingRecord, error: Exception | None) -> None:
+        with self._changed:
+            if error is None:
+                self.acknowledged += 1
+            else:
+                self._refusals.append(_refusal(record, error))
+            self._give_room(record.size)
 
     def _raise_earlier_refusal(self) -> None:
         """In a transaction, the client learns of a refused record slightly before us."""

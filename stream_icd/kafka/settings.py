@@ -75,14 +75,13 @@ class KafkaSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _with_secrets_of_files(cls, given: dict[str, object]) -> dict[str, object]:
-        read = {}
         for name in ("ssl_password", "sasl_password"):
             file = given.get(f"{name}_file")
-            if file is not None and given.get(name) is not None:
-                raise ValueError(f"both {name} and {name}_file are set: leave out one")
             if file is not None:
-                read[name] = _secret_of(Path(str(file)), f"{name}_file")
-        return given | read
+                if given.get(name) is not None:
+                    raise ValueError(f"both {name} and {name}_file are set: leave out one")
+                given = given | {name: _secret_of(Path(str(file)), f"{name}_file")}
+        return given
 
     @field_validator("bootstrap_servers")
     @classmethod

@@ -11,12 +11,10 @@ ANSWERS_WITHIN_S = 1.0
 
 
 def check_that_somebody_listens(settings: KafkaSettings) -> None:
-    """Check that a program listens at one of the addresses; whether it is Kafka is not asked.
+    """Raise BrokerUnavailable if nobody listens at any address, or their names are unknown.
 
-    An address that is silent counts as one where somebody listens: the client asks again.
-
-    Raises:
-        BrokerUnavailable: nobody listens at any of the addresses, or their names are unknown.
+    Whether it is Kafka is not asked. A silent address counts as one where somebody listens: the
+    client asks again.
     """
     if settings.bootstrap_servers.startswith(MEMORY_SCHEME):
         return

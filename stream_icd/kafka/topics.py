@@ -41,9 +41,7 @@ def create_topics(
 ) -> list[str]:
     """Create the topics that do not exist yet, wait until all are usable, and name the new ones.
 
-    Raises:
-        BrokerUnavailable: no broker answers.
-        BrokerError: the broker refused a topic; the message says which and why.
+    If the broker refuses a topic, the BrokerError says which and why.
     """
     wanted = list(specs)
     if not wanted:

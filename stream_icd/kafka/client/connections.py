@@ -124,12 +124,7 @@ NULL = object()
 
 @contextmanager
 def open_admin(settings: KafkaSettings) -> Iterator[Any]:
-    """The client that creates and describes topics.
-
-    Raises:
-        BrokerUnavailable: no broker answered within `settings.connect_timeout_s`.
-        BadSettings: a broker answered, but refuses our login or cannot be trusted.
-    """
+    """The client that administrates topics and groups."""
     admin = _opened(KafkaAdminClient, settings, client_options(settings))
     try:
         yield admin

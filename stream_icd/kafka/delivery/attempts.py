@@ -138,7 +138,7 @@ class Attempts:
     def ended(self, partitions: Iterable[TopicPartition], error: BaseException) -> None:
         """Note that the records in hand ended a worker, or a process of it, by this error.
 
-        What is noted is written before these records are processed again, or by `end`.
+        It is written before these records are processed again, or by `end`.
         """
         how = str(error) if isinstance(error, CrashedWorker) else f"{type(error).__name__}: {error}"
         for partition in partitions:

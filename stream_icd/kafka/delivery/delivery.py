@@ -234,12 +234,7 @@ class BatchDelivery:
         """Publish and commit; False if the batch, or a part of it, must be read again.
 
         This happens if another member has the rest of the batch, or if the results must change
-        because a topic does not accept them.
-
-        Raises:
-            DeliveryFailed: it could not be published in 5 attempts.
-            RecordTooLarge: a result is larger than its topic accepts, and `Handler.learn` raises.
-            NameTaken, OffsetHeld, TopicMissing, NotAllowed: as `run_consumer`.
+        because a topic does not accept them. `run_consumer` says what is raised.
         """
         failures = 0
         while True:

@@ -41,10 +41,9 @@ class HeldOffsets:
             self._since.pop(partition, None)
 
     def unknown(self, partitions: Partitions) -> None:
-        """Note that exactly these positions are unknown; return until the timeout has passed.
+        """Note that exactly these positions are unknown.
 
-        Raises:
-            OffsetHeld: the broker answers, but has withheld a position for longer than the timeout.
+        OffsetHeld: the broker answers, but has withheld one for longer than the timeout.
         """
         if not self._broker_answers():
             self._since = {}  # a transaction's timeout restarts when its coordinator is back

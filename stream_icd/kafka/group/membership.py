@@ -191,9 +191,7 @@ class Membership:
     def fetch(self, max_records: int | None, timeout_s: float | None = None) -> Polled:
         """Poll records of our partitions for up to `timeout_s`; None: longer if none came lately.
 
-        Raises:
-            GiveBack: the client is stuck, and a stop was requested.
-            OffsetGone, RecordUndecodable, MessageTooLarge, ClientStuck: as `run_consumer`.
+        `run_consumer` says what is raised; `GiveBack` if the client is stuck and is to stop.
         """
         if not self.member.group().is_settled:
             self._pace.saw_work()
@@ -251,12 +249,8 @@ class Membership:
         return True
 
     def committed(self, partition: TopicPartition) -> int | None:
-        """The group's committed offset, once no open transaction holds it.
-
-        Raises:
-            BrokerUnavailable: the offset is not available now.
-            OffsetHeld: a transaction holds it for longer than transactions last.
-        """
+        """The group's committed offset; BrokerUnavailable while a transaction holds it, OffsetHeld
+        if it does so for longer than transactions last."""
         try:
             found = self.member.committed(partition, COMMIT_TIMEOUT_S)
         except BrokerUnavailable:

@@ -51,7 +51,6 @@ def keep_to_filter(settings: KafkaSettings, topic: str, group: str, graph: str |
 
     Raises:
         BadSettings: the group reads another graph; records that it skipped are lost for this one.
-        TopicMissing, BrokerUnavailable: the note cannot be read.
     """
     noted = read_notes(settings, topic, group).get("graph")
     if noted is None:

@@ -174,11 +174,7 @@ class MemoryBroker:
         return f"{MEMORY_SCHEME}{self._state.name}"
 
     def remove_before(self, topic: str, partition: int, offset: int) -> None:
-        """Remove the records before `offset`, as retention does over time.
-
-        Raises:
-            TopicMissing, BrokerError: the topic or partition does not exist.
-        """
+        """Remove the records before `offset`, as retention does over time."""
         with self._state.changed:
             self._state.log(TopicPartition(topic, partition)).remove_before(offset)
             self._state.changed.notify_all()

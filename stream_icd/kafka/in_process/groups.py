@@ -17,16 +17,17 @@ class Membership:
 
     Attributes:
         patience_s: the maximum time between two polls.
+        id: "" before it has joined.
         polled: the time of its last poll.
         generation: the last generation that it took part in; -1 before the first.
         owned: the partitions that it has not given back.
     """
 
-    id: str
     name: str
-    topic: str
     patience_s: float
-    polled: float
+    topic: str = ""
+    id: str = ""
+    polled: float = 0.0
     generation: int = -1
     owned: Owned = frozenset()
 
@@ -48,15 +49,12 @@ class Group:
     _wanted: dict[str, Owned] = field(default_factory=dict)
     _joined: int = 0
 
-    def join(
-        self, name: str, topic: str, patience_s: float, now: float, there: Sequence[TopicPartition]
-    ) -> Membership:
+    def join(self, member: Membership, there: Sequence[TopicPartition]) -> None:
         """Add a member, and share the partitions that are `there` among all members."""
         self._joined += 1
-        member = Membership(f"{name}-{self._joined}", name, topic, patience_s, now)
+        member.id, member.generation = f"{member.name}-{self._joined}", -1
         self.members[member.id] = member
-        self.share(topic, there)
-        return member
+        self.share(member.topic, there)
 
     def leave(self, member: Membership, there: Sequence[TopicPartition]) -> None:
         if self.members.pop(member.id, None) is not None:

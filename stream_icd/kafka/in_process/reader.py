@@ -117,14 +117,11 @@ class MemoryMember(MemoryReader):
         super().__init__(state, max_records)
         with state.changed:
             self._group = state.group(group)
-        self._name = name
-        self._patience_s = patience_s
-        self._topic = ""
+        self._member = Membership(name, patience_s)
         self._listener: Listener | None = None
-        self._member: Membership | None = None
 
     def subscribe(self, topic: str, listener: Listener) -> None:
-        self._topic, self._listener = topic, listener
+        self._member.topic, self._listener = topic, listener
 
     def pause(self, partition: TopicPartition) -> None:
         with self._state.changed:
@@ -136,13 +133,9 @@ class MemoryMember(MemoryReader):
 
     def group(self) -> GroupMetadata:
         with self._state.changed:
-            member = self._member
-            if member is None:
-                return GroupMetadata(self._group.name, -1, "", stable=False)
-            stable = (
-                member.id in self._group.members and member.generation == self._group.generation
-            )
-            return GroupMetadata(self._group.name, member.generation, member.id, stable)
+            group, member = self._group, self._member
+            stable = member.id in group.members and member.generation == group.generation
+            return GroupMetadata(group.name, member.generation, member.id, stable)
 
     def silence_s(self) -> float:
         return 0.0
@@ -163,19 +156,17 @@ class MemoryMember(MemoryReader):
 
     def close(self) -> None:
         with self._state.changed:
-            if self._member is not None:
-                there = self._state.partitions(self._member.topic)
-                self._group.leave(self._member, there)
-                self._state.changed.notify_all()
+            self._group.leave(self._member, self._state.partitions(self._member.topic))
+            self._state.changed.notify_all()
 
     def _take_part(self) -> None:
         if self._listener is None:
             raise BrokerError("nothing is subscribed to")
-        now, there = self._state.clock.now(), self._state.partitions(self._topic)
-        if self._member is None or self._member.id not in self._group.members:
+        self._member.polled = self._state.clock.now()
+        if self._member.id not in self._group.members:
             self._lose(self.assigned(), self._listener)  # a removed member has no partitions
-            self._member = self._group.join(self._name, self._topic, self._patience_s, now, there)
-        self._member.polled = now
+            self._member.owned = frozenset()
+            self._group.join(self._member, self._state.partitions(self._member.topic))
         back, free = self._group.change(self._member)
         self._lose(back, self._listener)
         if free:

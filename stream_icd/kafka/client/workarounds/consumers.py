@@ -19,8 +19,7 @@ Seen in kafka-python 3.0.12:
 - A request for committed offsets that timed out stays in a table with its response until the same
   partitions are requested again, however much later. A member that got a partition back then
   started at the old offset, and records that others had committed meanwhile were processed twice.
-  No issue was found upstream. Kafka's own client uses such a response only within the group
-  generation of the request.
+  Kafka's own client uses such a response only within the group generation of the request.
 """
 
 from __future__ import annotations
