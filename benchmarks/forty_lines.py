@@ -37,7 +37,7 @@ from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import MEASURED
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.wire.message import Message

@@ -24,8 +24,8 @@ def start_child(
 ) -> subprocess.Popen[bytes]:
     """Start `command`; write its standard error (and output, unless `stdout` is given) to `log`.
 
-    Ctrl-C does not reach the child: the caller must stop it. On Linux it also dies with the thread
-    that started it, even on `kill -9`.
+    Ctrl-C does not reach the child. On Linux it dies with the thread that started it, even on
+    `kill -9`.
     """
     with log.open("wb") as errors:
         return subprocess.Popen(
@@ -50,15 +50,12 @@ def stop_children(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float
     for process in processes:
         process.terminate()
     deadline = time.monotonic() + timeout_s
-    return [_end(process, deadline - time.monotonic()) for process in processes]
-
-
-def _end(process: subprocess.Popen[bytes], timeout_s: float) -> int:
-    try:
-        return process.wait(max(0.0, timeout_s))
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return [process.wait() for process in processes]
 
 
 def tail(log: Path) -> str:

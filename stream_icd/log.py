@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import ClassVar, Literal, TextIO
+from typing import Annotated, ClassVar, Literal, TextIO
 
 import structlog
-from pydantic import field_validator
+from pydantic import BeforeValidator
 from structlog.typing import EventDict, Processor
 
 from stream_icd.printable import printable
@@ -19,20 +19,16 @@ class LogSettings(Settings):
 
     table: ClassVar[str] = "log"
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-
-    @field_validator("log_level", mode="before")
-    @classmethod
-    def _in_small_letters(cls, value: object) -> object:
-        return value.lower() if isinstance(value, str) else value
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        BeforeValidator(lambda level: str(level).lower()),
+    ] = "info"
 
 
 def configure_logging(stream: TextIO | None = None, *, json: bool | None = None) -> None:
-    """Send the log events of this program, and of the libraries in it, to one stream.
+    """Send the log events of this program, and of its libraries, to `stream` or standard error.
 
-    Args:
-        stream: standard error when None.
-        json: None chooses text on a terminal, else JSON lines.
+    They are JSON lines, or text on a terminal, unless `json` says which.
 
     Raises:
         BadSettings: the level is unknown.
@@ -46,39 +42,17 @@ def configure_logging(stream: TextIO | None = None, *, json: bool | None = None)
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    ours: list[Processor] = [
-        structlog.stdlib.filter_by_level,
-        *shared,
-        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-    ]
-    structlog.configure(processors=ours, logger_factory=structlog.stdlib.LoggerFactory())
-    handler = logging.StreamHandler(target)
-    handler.setFormatter(_formatter(shared, as_json=as_json))
-    logging.basicConfig(handlers=[handler], level=level, force=True)
-    # The Kafka client logs every connection at INFO, and every byte at DEBUG.
-    logging.getLogger("kafka").setLevel(logging.WARNING)
-
-
-def _printable_values(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Escape values for a terminal, so that no name can move the cursor or forge a line."""
-    return {
-        name: _printable_lines(value) if name == "exception" else _printable_value(value)
-        for name, value in event.items()
-    }
-
-
-def _printable_value(value: object) -> object:
-    return printable(value) if isinstance(value, str) else value
-
-
-def _printable_lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
-
-
-def _formatter(shared: list[Processor], *, as_json: bool) -> logging.Formatter:
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
     # Plain tracebacks: those of rich show local variables, which may hold a password.
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    return structlog.stdlib.ProcessorFormatter(
+    formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
@@ -86,3 +60,17 @@ def _formatter(shared: list[Processor], *, as_json: bool) -> logging.Formatter:
             *([structlog.processors.JSONRenderer()] if as_json else [_printable_values, plain]),
         ],
     )
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(formatter)
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    # The Kafka client logs every connection at INFO, and every byte at DEBUG.
+    logging.getLogger("kafka").setLevel(logging.WARNING)
+
+
+def _printable_values(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Escape values for a terminal, so that no name can move the cursor or forge a line."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            lines = value.split("\n") if name == "exception" else [value]
+            event[name] = "\n".join(map(printable, lines))
+    return event

@@ -22,11 +22,9 @@ ENV_PREFIX = "STREAM_ICD_"
 
 
 class Settings(BaseSettings):
-    """Typed, frozen settings; `table` names their table in the TOML file.
+    """Typed, frozen settings: arguments before the environment before a table of a TOML file.
 
-    Every field can be an argument, an environment variable (the prefix and the field's name in
-    capitals), or a line in that table of the file (argument `config_file`, or the environment's
-    `STREAM_ICD_CONFIG_FILE`). The first one given, in this order, takes precedence.
+    `table` names the table in the file, which `config_file` or `STREAM_ICD_CONFIG_FILE` names.
 
     Raises:
         BadSettings: a value, a combination of values or the TOML file is wrong.
@@ -58,7 +56,8 @@ class Settings(BaseSettings):
         """Arguments before environment before the TOML file."""
         path = init_settings().get("config_file") or os.environ.get(f"{ENV_PREFIX}CONFIG_FILE")
         table = _table(Path(path), cls.table) if path else {}
-        secrets = [name for name in table if _is_secret(cls, name)]
+        fields = [(name, cls.model_fields[name]) for name in table if name in cls.model_fields]
+        secrets = [name for name, field in fields if SecretStr in get_args(field.annotation)]
         if path and secrets:
             _refuse_readable_by_others(Path(path), secrets)
         return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=table)
@@ -76,16 +75,10 @@ def _table(path: Path, name: str) -> dict[str, Any]:
     return table
 
 
-def _is_secret(settings: type[BaseSettings], name: str) -> bool:
-    field = settings.model_fields.get(name)
-    return field is not None and SecretStr in get_args(field.annotation)
-
-
 def _refuse_readable_by_others(path: Path, secrets: Sequence[str]) -> None:
     """Refuse secrets in a file that other users can read, as ssh does for keys.
 
-    Group read permission is accepted if another user, such as root, owns the file: the owner uses
-    it to give this program access.
+    The group may read a file that another user owns, such as root: so it gives this program access.
     """
     status = path.stat()
     forbidden = 0o077 if status.st_uid == os.getuid() else 0o007

@@ -34,7 +34,7 @@ from stream_icd.cli.main import app
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import LimitExceeded
 from stream_icd.history.archive import Selection, windows
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

@@ -31,7 +31,7 @@ class Broker:
         stop = stop_on_signals()
         with embedded_broker(port=self.port) as running:
             created = create_topics(KafkaSettings(bootstrap_servers=running.bootstrap_servers))
-            say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created.created)}")
+            say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created)}")
             say("in another terminal:")
             say(f"  export STREAM_ICD_BOOTSTRAP_SERVERS={running.bootstrap_servers}")
             stop.wait()

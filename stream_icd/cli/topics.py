@@ -28,13 +28,14 @@ class Create:
     bootstrap_servers: BootstrapServers = None
 
     def run(self) -> None:
-        from stream_icd.kafka.topics import create_topics
+        from stream_icd.kafka.topics import DEFAULT_TOPICS, create_topics
 
-        result = create_topics(kafka_settings(self.bootstrap_servers))
-        for name in result.created:
+        created = create_topics(kafka_settings(self.bootstrap_servers))
+        for name in created:
             say(f"created   {name}")
-        for name in result.existing:
-            say(f"exists    {name}")
+        for spec in DEFAULT_TOPICS:
+            if spec.name not in created:
+                say(f"exists    {spec.name}")
 
 
 @command(app, "track-anew")

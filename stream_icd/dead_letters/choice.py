@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from stream_icd.dead_letters.box import BadRecord, DeadLetter, DeadLetterBox
 from stream_icd.errors import BadSettings
-from stream_icd.kafka.port.topic import dead_letter_topic, is_dead_letter_topic
+from stream_icd.kafka.port import dead_letter_topic, is_dead_letter_topic
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.suggest import did_you_mean
 

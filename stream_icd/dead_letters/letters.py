@@ -15,7 +15,7 @@ from stream_icd.errors import (
     TooManyDeadLetters,
     kinds_of,
 )
-from stream_icd.kafka.port.topic import dead_letter_topic
+from stream_icd.kafka.port import dead_letter_topic
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.printable import shortened
 from stream_icd.wire.claim import NAMES as CLAIM_HEADERS

@@ -16,12 +16,7 @@ class Stop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The machine's clock by default.
-
-    Attributes:
-        now: seconds since some moment; never goes back.
-        sleep: wait for so many seconds.
-    """
+    """The machine's clock by default; its `now` never goes back."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -35,9 +30,8 @@ IDLE_AFTER_S = 5.0
 class Pace:
     """A poll waits briefly after records came, and longer when none came for five seconds.
 
-    New records end the wait at once (at the embedded broker, within a second). Whoever asks to stop
-    waits for it, and so does a member whose partitions change. Each wait costs about a millisecond
-    of CPU time.
+    New records end the wait at once (at the embedded broker, within a second). A request to stop
+    waits for it, and so does a member whose partitions change.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -46,7 +40,6 @@ class Pace:
 
     @property
     def wait_s(self) -> float:
-        """How long the next poll may wait."""
         return IDLE_S if self._clock() - self._since > IDLE_AFTER_S else BUSY_S
 
     def saw_work(self) -> None:

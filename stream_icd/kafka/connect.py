@@ -1,16 +1,15 @@
-"""Choose the implementation of the port; only this module knows them all. What a broker can do."""
+"""Choose the implementation of the port; only this module knows them all."""
 
 from __future__ import annotations
 
-from stream_icd.kafka.port.broker import Broker, Capabilities
+from stream_icd.kafka.port import Broker, Capabilities
 from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
 
 
 def connect(settings: KafkaSettings) -> Broker:
     """The broker that the settings name; it connects when you open something on it.
 
-    `memory://NAME` is the in-memory broker of that name; anything else is reached by kafka-python,
-    which is loaded only then.
+    `memory://NAME` is the in-memory broker of that name; others are reached by kafka-python.
 
     Raises:
         BrokerUnavailable: no such in-memory broker runs.

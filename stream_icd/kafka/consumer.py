@@ -1,28 +1,38 @@
 """Consume a topic as a group member: poll, process, publish, commit.
 
-`Membership` polls and handles rebalances, `BatchFlow` moves batches from poll to delivery, and
-`BatchDelivery` publishes and commits. If another member gets a partition of a batch in processing,
-the batch is not committed, and the partitions that are still ours are read again.
+This file holds the loop. `Membership` polls and stays in the group, `BatchDelivery` publishes and
+commits. If another member gets a partition of a batch in processing, the batch is not committed,
+and the partitions that are still ours are read again.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
-from collections.abc import Sequence
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
 
+from structlog.contextvars import bound_contextvars
+
+from stream_icd.errors import CrashedWorker, RecordUndecodable
 from stream_icd.kafka.clock import Clock, Stop
 from stream_icd.kafka.connect import connect, joining_quickly
-from stream_icd.kafka.delivery.attempts import Attempts
-from stream_icd.kafka.delivery.batch_delivery import BatchDelivery
-from stream_icd.kafka.delivery.batch_flow import BatchFlow
-from stream_icd.kafka.delivery.delivery import Delivery, resolve
-from stream_icd.kafka.delivery.handler import Handler, Watcher
-from stream_icd.kafka.group.hanging import HeldOffsets
-from stream_icd.kafka.group.membership import GiveBack, Membership
-from stream_icd.kafka.group.periodic_checks import PeriodicChecks
+from stream_icd.kafka.delivery.attempts import Attempts, blames_record
+from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, open_sink, resolve
+from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
+from stream_icd.kafka.group.membership import BUSY_POLL_S, Assignment, Batch, GiveBack, Membership
 from stream_icd.kafka.group.worker import Worker
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
+
+log = logging.getLogger(__name__)
+
+NOTE_TIMEOUT_S = 5.0
 
 
 def run_consumer(
@@ -40,15 +50,10 @@ def run_consumer(
     """Consume `topic` in `group` until `stop`, and return the delivery guarantee that was used.
 
     `handler.handle` gets up to `max_records` records, in offset order within each partition. If it
-    raises, the error is raised here.
+    raises, the error is raised here. `watchers` get the events of the loop.
 
     A partition without a committed offset is read from its beginning. After `stop` is set, the
-    batch in hand is finished, or given back if it takes longer than `shutdown_timeout_s`; then
-    the member leaves the group.
-
-    Args:
-        watchers: get the events of the loop; do not affect it.
-        clock: the source of time for checks, waits and timeouts.
+    batch in hand is finished, or given back if it takes longer than `shutdown_timeout_s`.
 
     Raises:
         TopicMissing: there is no such topic (any more).
@@ -68,25 +73,179 @@ def run_consumer(
     describe_topic(settings, topic)
     kept = resolve(settings, delivery)
     settings = joining_quickly(settings)
+    instance = settings.instance_id or uuid.uuid4().hex
+    sink = partial(open_sink, settings, kept, group, instance, clock)
+    in_hand = max_records * (2 if handler.ahead else 1)
     consumer = connect(settings).member(group, max_records, stop)
     try:
         member = Membership(settings, topic, group, consumer, stop, watchers, clock)
-        in_hand = max_records * (2 if handler.ahead else 1)
-        checks = PeriodicChecks(
-            settings, topic, member, HeldOffsets(settings, group, clock.now), clock
-        )
-        flow = BatchFlow(
+        loop = _Loop(
             member,
-            BatchDelivery(settings, group, kept, member, checks, handler, clock),
+            BatchDelivery(member, handler, sink),
             Attempts(settings, topic, group, in_hand if handler.gives_up else 0),
-            checks,
             handler,
-            watchers,
             Worker(f"{group}-worker"),
-            clock,
         )
         with contextlib.suppress(GiveBack):
-            flow.run(stop)
+            loop.run(stop)
     finally:
         consumer.close()
     return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A batch in processing, and when that began."""
+
+    batch: Batch
+    work: Future[tuple[OutgoingRecord, ...]]
+    since: float
+
+
+@dataclass(slots=True)
+class _Loop:
+    """The loop of one member; `worker` calls the handler.
+
+    Records that may have ended a worker come one by one, until the one that does is given up.
+    """
+
+    member: Membership
+    delivery: BatchDelivery
+    attempts: Attempts
+    handler: Handler
+    worker: Worker
+    announced: Assignment = field(default_factory=dict)
+
+    def run(self, stop: Stop) -> None:
+        """Run until `stop`; then finish the batch in hand, or give it back (`GiveBack`)."""
+        try:
+            self.member.join()
+            self.delivery.open()
+            begun: _Begun | None = None
+            while not stop.is_set():
+                begun = begun or self._begin()
+                if begun is not None:
+                    with bound_contextvars(batch=begun.batch.places):
+                        begun = self._finish(begun)
+                self.member.check()
+        finally:
+            self._note_the_end()
+            self.worker.close()
+            self.member.close()
+            self.delivery.close()
+
+    def _begin(self, timeout_s: float | None = None, before: _Begun | None = None) -> _Begun | None:
+        """Poll as `Membership.fetch`, and start processing the records, if there are any.
+
+        If the batch `before`, which is in processing, fails, these records are not processed.
+        """
+        assignment = self._take_over()
+        polled = self.member.fetch(1 if self._come_alone() else None, timeout_s)
+        if not polled:
+            return None
+        batch = Batch.of(polled, assignment)
+        self.member.in_hand = {**batch.first, **self.member.in_hand}
+        work = self._work_on(batch, assignment, before)
+        return _Begun(batch, self.worker.submit(work), self.member.clock.now())
+
+    def _take_over(self) -> Assignment:
+        """Read how new partitions were left, resume all our partitions, and return them."""
+        assignment = self.member.assignments.begin()
+        while unknown := self.attempts.unknown(assignment):
+            self.member.insist(partial(self.attempts.take_over, unknown))
+            assignment = self.member.assignments.begin()
+        return assignment
+
+    def _come_alone(self) -> bool:
+        """Whether one of the next records may have ended a worker; if so, poll one at a time."""
+        suspicious = self.attempts.suspicious(self.member.assignments.ours())
+        for partition in filter(self.member.is_read, suspicious):
+            self.attempts.clear(partition)
+        return bool(self.attempts.suspicious(suspicious))
+
+    def _work_on(
+        self, batch: Batch, assignment: Assignment, before: _Begun | None
+    ) -> Callable[[], tuple[OutgoingRecord, ...]]:
+        """The work for a batch: call the handler, or give up the batch's only record.
+
+        Before this returns, a note says that the batch is being processed.
+        """
+        if news := self.attempts.news(batch.first, self.member.id):
+            self.member.insist(partial(self.attempts.write, news))
+        ended = self.attempts.given_up(batch.first)
+        new = sorted(p.partition for p, _ in assignment.items() - self.announced.items())
+        self.announced |= assignment
+
+        def work() -> tuple[OutgoingRecord, ...]:
+            if before is not None and before.work.exception() is not None:
+                return ()
+            if new:
+                self.handler.assigned(new)
+            if ended is None:
+                return tuple(self.handler.handle(batch.records))
+            (record,) = batch.records
+            return tuple(self.handler.give_up(record, ended.ends, ended.how))
+
+        return work
+
+    def _finish(self, begun: _Begun) -> _Begun | None:
+        """Wait for a batch and deliver it; return the next one if it was begun meanwhile.
+
+        The next one waits while this one is processed, so that the handler is never without work.
+        If none was there, it is looked for once more before this one is delivered.
+        """
+        batch, following = begun.batch, self._begin_ahead(begun, BUSY_POLL_S)
+        outgoing = self._result(begun)
+        handled = self.member.clock.now()
+        if outgoing is not None and following is None:
+            following = self._begin_ahead(begun, 0.0)
+        if outgoing is not None and self.delivery.deliver(batch, outgoing):
+            published = self.member.clock.now() - handled
+            self.attempts.done(batch.first)
+            finished = BatchDone(batch.records, outgoing, handled - begun.since, published)
+            self.handler.done(finished)
+            for watcher in self.member.watchers:
+                watcher.done(finished)
+        else:
+            log.warning("%d records of the current batch were not committed", len(batch.records))
+            if following is not None:  # it follows the batch that is read again
+                self._read_again(following.batch)
+            self._read_again(batch)
+            following = None
+        self.member.held.known(batch.first)
+        self.member.in_hand = {} if following is None else following.batch.first
+        return following
+
+    def _result(self, begun: _Begun) -> tuple[OutgoingRecord, ...] | None:
+        """What to publish for a batch; None if a process ended that worked on it."""
+        try:
+            return self.member.finished(begun.work)
+        except Exception as error:
+            if not (begun.work.done() and begun.work.exception() is error and blames_record(error)):
+                raise
+            self.attempts.ended(begun.batch.first, error)
+            if not (self.handler.gives_up and isinstance(error, CrashedWorker)):
+                raise
+            log.warning("processing the records of the batch one by one: %s", error)
+            return None
+
+    def _begin_ahead(self, before: _Begun, timeout_s: float) -> _Begun | None:
+        # `_come_alone` would clear the doubt about what is in processing, if it is read to its end.
+        in_doubt = self.attempts.suspicious(self.member.assignments.ours())
+        if in_doubt or not self.handler.ahead:
+            return None
+        try:
+            return self._begin(timeout_s, before)
+        except RecordUndecodable:
+            return None  # the error is raised again after the batch before is delivered
+
+    def _read_again(self, batch: Batch) -> None:
+        self.announced = {}
+        self.member.assignments.rewind(batch.assignment, batch.first)
+
+    def _note_the_end(self) -> None:
+        """Note that we work on nothing any more; the broker may be unavailable."""
+        ours = self.member.assignments.ours()
+        noting = self.member.begin(partial(self.attempts.end, ours))
+        if not concurrent.futures.wait([noting], NOTE_TIMEOUT_S).done or noting.exception():
+            log.warning("cannot note how this worker ended: %s", noting)

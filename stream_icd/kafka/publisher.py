@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from stream_icd.errors import (
@@ -13,11 +11,9 @@ from stream_icd.errors import (
     MessageTooLarge,
     NotAllowed,
     RecordTooLarge,
-    StreamIcdError,
 )
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.broker import Producer
-from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, is_dead_letter_topic
+from stream_icd.kafka.port import DEAD_LETTER_ROOM, Producer, is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
@@ -27,23 +23,6 @@ _BATCH_BYTES = 128
 _HEADER_BYTES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """A record that the broker did not accept, without its value."""
-
-    topic: str
-    key: bytes | None
-    size: int
-    error: Exception
-
-    def __str__(self) -> str:
-        return f"{self.size} bytes for {self.topic} with key {self.key!r:.200}: {self.error}"
-
-    @property
-    def is_too_large(self) -> bool:
-        return isinstance(self.error, MessageTooLarge)
-
-
 class Publisher:
     """Sends records in order, checks every acknowledgement, and limits the bytes in flight.
 
@@ -51,7 +30,7 @@ class Publisher:
     Safe to use from several threads. `sent` and `acknowledged` count records.
 
     After a publisher lost a record, every later call raises: open another one, and send again
-    what was not flushed. (The client's idempotent producer is also unusable after a refusal.)
+    what was not flushed.
 
     Args:
         producer: sends the records, and is closed with the publisher; None: open a new one.
@@ -70,7 +49,7 @@ class Publisher:
         self._limits: dict[str, int] = {}
         self._in_flight = 0
         self._in_flight_bytes = 0
-        self._refused: list[_Refused] = []
+        self._refusals: list[Exception] = []
         self.sent = 0
         self.acknowledged = 0
         self._producer = connect(settings).producer() if producer is None else producer
@@ -78,14 +57,9 @@ class Publisher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if error is None:
+            if kind is None:
                 self.flush()
         finally:
             self.close()
@@ -94,19 +68,18 @@ class Publisher:
         """Queue `record`, and return; wait only while `max_in_flight_bytes` are in flight.
 
         Raises:
-            RecordTooLarge: it is above `max_message_bytes`, or above its topic's limit;
-                nothing was sent. Or the broker refused an *earlier* record for its size.
+            RecordTooLarge: it is above `max_message_bytes`, or above its topic's limit: nothing was
+                sent. Or the broker refused an *earlier* record for its size.
             TopicMissing: its topic does not exist; nothing was sent.
             DeliveryFailed: an *earlier* record was not accepted, or there was no room for this
                 one within `delivery_timeout_s`.
         """
         self.check(record)
-        size = record.size
-        self._take_room(size)
+        self._take_room(record.size)
         try:
             self._producer.send(record, lambda error: self._hear(record, error))
         except BaseException as error:
-            self._settle(size)
+            self._give_room(record.size)
             if isinstance(error, BrokerError):
                 self._raise_earlier_refusal()
             raise
@@ -150,62 +123,65 @@ class Publisher:
                 lambda: not self._in_flight or self._in_flight_bytes + size <= limit,
                 self._settings.delivery_timeout_s + 1,
             )
-            if found:
-                self._in_flight += 1
-                self._in_flight_bytes += size
-        if not found:
-            raise DeliveryFailed(f"no room for {size} more bytes: {limit} are not acknowledged")
-        try:
+            if not found:
+                raise DeliveryFailed(f"no room for {size} more bytes: {limit} are not acknowledged")
             self._raise_refusal()
-        except StreamIcdError:
-            self._settle(size)
-            raise
+            self._in_flight += 1
+            self._in_flight_bytes += size
 
-    def _hear(self, record: OutgoingRecord, error: Exception | None) -> None:
-        if error is None:
-            self._settle(record.size, acknowledged=1)
-        else:
-            refused = _Refused(record.topic, record.key, size_as_sent(record), error)
-            self._settle(record.size, refused)
-
-    def _settle(self, size: int, refused: _Refused | None = None, acknowledged: int = 0) -> None:
+    def _give_room(self, size: int) -> None:
         with self._changed:
             self._in_flight -= 1
             self._in_flight_bytes -= size
-            self.acknowledged += acknowledged
-            if refused is not None:
-                self._refused.append(refused)
             self._changed.notify_all()
 
-    def _raise_earlier_refusal(self) -> None:
-        """Raise the reason why the client accepts no more records, if there is one.
+    def _hear(self, record: OutgoingRecord, error: Exception | None) -> None:
+        with self._changed:
+            if error is None:
+                self.acknowledged += 1
+            else:
+                self._refusals.append(_refusal(record, error))
+            self._give_room(record.size)
 
-        In a transaction, the client learns of a refused record slightly before us.
-        """
+    def _raise_earlier_refusal(self) -> None:
+        """In a transaction, the client learns of a refused record slightly before us."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._refused or not self._in_flight, self._settings.delivery_timeout_s
+                lambda: self._refusals or not self._in_flight, self._settings.delivery_timeout_s
             )
         self._raise_refusal()
 
     def _raise_refusal(self) -> None:
         with self._changed:
-            refused = list(self._refused)
-        too_large = [one for one in refused if one.is_too_large]
-        if too_large:  # in a transaction, the other records fail with it
-            largest = max(too_large, key=lambda one: one.size)
-            raise RecordTooLarge(
-                f"the broker refused {largest}; set STREAM_ICD_MAX_MESSAGE_BYTES below the limit "
-                "of its topic (max.message.bytes) and STREAM_ICD_CLAIMS_URI, and what is larger "
-                "goes to files there",
-                largest.topic,
-                largest.size,
-            ) from largest.error
-        if refused and isinstance(refused[0].error, NotAllowed):
-            raise refused[0].error
-        if refused:
-            others = f" (and {len(refused) - 1} more records)" if len(refused) > 1 else ""
-            raise DeliveryFailed(f"{refused[0]}{others}") from refused[0].error
+            refusals = list(self._refusals)
+        if not refusals:
+            return
+        oversized = [one for one in refusals if isinstance(one, RecordTooLarge)]
+        if oversized:  # in a transaction, the other records fail with it
+            raise max(oversized, key=lambda one: one.size)
+        first, *others = refusals
+        if others and isinstance(first, DeliveryFailed):
+            raise DeliveryFailed(f"{first} (and {len(others)} more records)") from first.__cause__
+        raise first
+
+
+def _refusal(record: OutgoingRecord, error: Exception) -> Exception:
+    """What the broker's refusal of a record means to the caller of a publisher."""
+    if isinstance(error, NotAllowed):
+        return error
+    size = size_as_sent(record)
+    what = f"{size} bytes for {record.topic} with key {record.key!r:.200}: {error}"
+    refusal: Exception = DeliveryFailed(what)
+    if isinstance(error, MessageTooLarge):
+        refusal = RecordTooLarge(
+            f"the broker refused {what}; set STREAM_ICD_MAX_MESSAGE_BYTES below the limit of its "
+            "topic (max.message.bytes) and STREAM_ICD_CLAIMS_URI, and what is larger goes to files "
+            "there",
+            record.topic,
+            size,
+        )
+    refusal.__cause__ = error
+    return refusal
 
 
 def record_limit(settings: KafkaSettings, topic: str) -> int:

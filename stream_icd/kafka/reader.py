@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
+import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Literal
 
 from stream_icd.errors import (
@@ -19,16 +24,21 @@ from stream_icd.errors import (
 from stream_icd.kafka.clock import BUSY_S, Pace, Stop
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.group.hanging import HeldRecords
-from stream_icd.kafka.port.broker import Polled, Reader
-from stream_icd.kafka.port.topic import Offsets, TopicPartition
+from stream_icd.kafka.port import Offsets, Polled, Reader, TopicPartition
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
+from stream_icd.printable import printable
 
 Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]
 Until = Literal["forever", "end", "settled"]
 
 ANSWER_TIMEOUT_S = 5.0
+RETRY_S = 1.0
+
+# The standard library's: without a configuration it writes warnings to standard error, where they
+# do not mix with results.
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -48,22 +58,17 @@ def open_reader(
     Args:
         start: "beginning", "latest" (only new records), an aware datetime (only records with that
             timestamp or a later one), or `{partition: offset}`, the offset of the *next* record
-            (other partitions: from the beginning). The position is fixed when the block is
-            entered, not when the first record is read.
+            (other partitions: from the beginning). The position is fixed on entering the block.
         until: "forever"; "end": the records in the topic when the block is entered; or "settled":
             also the records of transactions that are open then, once they have ended.
-        limit: the maximum number of records.
         stop: checked five times a second, and every two seconds where nothing came for a while.
-        only: read these partitions only. Default: all.
+        only: read these partitions only.
 
     Raises:
         TopicMissing: there is no such topic.
         OffsetGone: retention removed the position, at the start or while reading; the reader
             never skips a gap by itself.
-        MessageTooLarge: the next record is larger than the largest accepted fetch response (100 MB
-            and `max_message_bytes`).
-        RecordUndecodable: the next records cannot be decoded.
-        ClientStuck: the client has not returned for `max_poll_interval_s`.
+        MessageTooLarge, RecordUndecodable, ClientStuck: as `run_consumer`.
         BrokerUnavailable: no broker answers within `connect_timeout_s`. With "forever", the reader
             waits for an unavailable broker instead.
         BadSettings: `start` is a naive datetime, or names a partition that does not exist.
@@ -86,10 +91,11 @@ def open_reader(
             ends = _high_watermarks(reader, ends, settings)
         for partition, offset in _positions(reader, start, begins, ends, known.exact_times).items():
             reader.seek(partition, offset)
-        since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else float("-inf")
+        since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else -inf
         stops_at = {} if until == "forever" else ends
         held = HeldRecords(settings) if known.exact_end_offsets else None
-        yield _limited(_records(reader, settings, since_ms, stops_at, stop, held), limit)
+        records = _records(reader, settings, since_ms, stops_at, stop, held)
+        yield records if limit is None else itertools.islice(records, max(0, limit))
     finally:
         reader.close()
 
@@ -99,14 +105,8 @@ def _positions(
 ) -> Offsets:
     if isinstance(start, str):
         return {"beginning": begins, "latest": ends}[start]
-    if isinstance(start, datetime):
-        return _at_time(reader, start, begins, ends, exact_times)
-    return _at_offsets(start, begins, ends)
-
-
-def _at_time(
-    reader: Reader, start: datetime, begins: Offsets, ends: Offsets, exact_times: bool
-) -> Offsets:
+    if not isinstance(start, datetime):
+        return _at_offsets(start, begins, ends)
     if start.tzinfo is None:
         raise BadSettings(f"the start {start.isoformat()} has no time zone: add one, such as Z")
     if not exact_times:
@@ -122,8 +122,8 @@ def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Off
     for p, offset in positions.items():
         if not begins[p] <= offset <= ends[p]:
             raise OffsetGone(
-                f"{p.topic}[{p.partition}] holds the offsets from {begins[p]} up to, not "
-                f"including, {ends[p]}; it does not hold {offset}"
+                f"{p} holds the offsets from {begins[p]} up to, not including, {ends[p]}; it does "
+                f"not hold {offset}"
             )
     return positions
 
@@ -176,15 +176,12 @@ def _records(
             for record in records:
                 if stop and stop.is_set():
                     return
-                if record.timestamp_ms >= since_ms and record.offset < ends.get(
-                    partition, record.offset + 1
-                ):
+                if record.timestamp_ms >= since_ms and record.offset < ends.get(partition, inf):
                     yield record
 
 
 def _reached(reader: Reader, ends: Offsets) -> bool:
-    at = {partition: reader.position(partition) for partition in ends}
-    return bool(ends) and all((at[p] or 0) >= end for p, end in ends.items())
+    return bool(ends) and all((reader.position(p) or 0) >= end for p, end in ends.items())
 
 
 def _poll(reader: Reader, timeout_s: float) -> Polled:
@@ -203,15 +200,60 @@ def what_is_left(reader: Reader) -> str:
         begins = reader.begins(reader.assigned(), ANSWER_TIMEOUT_S)
     except StreamIcdError:  # report the removed offset, not the broker's silence
         return f"{removed}; what is left, the broker does not say now"
-    return f"{removed}; what is left: " + ", ".join(
-        f"{partition} from {offset}" for partition, offset in begins.items()
-    )
+    left = ", ".join(f"{partition} from {offset}" for partition, offset in begins.items())
+    return f"{removed}; what is left: {left}"
 
 
-def _limited(records: Iterator[Record], limit: int | None) -> Iterator[Record]:
-    if limit is not None and limit <= 0:
-        return
-    for taken, record in enumerate(records, start=1):
-        yield record
-        if taken == limit:
-            return
+@dataclass(slots=True)
+class Following:
+    """Reads a topic for ever: waits for a broker that restarts, and for a topic that is missing.
+
+    Attributes:
+        on_record: called with each record, in the order of its partition.
+        stop: ends `run`.
+        start: as for `open_reader`.
+        trouble: why nothing is read at the moment; empty while all is well.
+        caught_up: set when the records that the topic held at first were read.
+    """
+
+    settings: KafkaSettings
+    topic: str
+    on_record: Callable[[Record], None]
+    stop: threading.Event
+    start: Start = "beginning"
+    trouble: str = ""
+    caught_up: threading.Event = field(default_factory=threading.Event)
+    _next: dict[int, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Read until `stop`, in a thread of its own."""
+        while not self.stop.is_set():
+            try:
+                self._read("end")
+                self.caught_up.set()
+                self._read("forever")
+            except OffsetGone as error:  # retention, or a broker that lost its data
+                self._complain(error)
+                self._next, self.start = {}, "beginning"
+            except StreamIcdError as error:
+                self._complain(error)
+            except Exception as error:
+                self._complain(error)
+                log.exception("topic %s is no longer read", self.topic)
+                self.caught_up.set()
+                raise
+            self.caught_up.set()  # nothing waits for a topic that cannot be read
+            self.stop.wait(RETRY_S)
+
+    def _read(self, until: Until) -> None:
+        start = dict(self._next) or self.start
+        with open_reader(self.settings, self.topic, start, until, stop=self.stop) as records:
+            self.trouble = ""
+            for record in records:
+                self.on_record(record)
+                self._next[record.partition] = record.offset + 1
+
+    def _complain(self, error: Exception) -> None:
+        if self.trouble != str(error) and not self.stop.is_set():
+            log.warning("waiting for topic %s: %s", self.topic, printable(str(error)))
+        self.trouble = str(error)

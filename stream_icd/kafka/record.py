@@ -34,9 +34,8 @@ class Record:
 class OutgoingRecord:
     """One record to publish. Without a `partition`, equal keys go to the same partition.
 
-    If `timestamp_ms` is None, it is the time of publishing. Retention counts from the timestamp: a
-    broker that keeps records for a week removes one with a timestamp of 1998 at once. So put the
-    time that a snapshot is *about* into its headers.
+    If `timestamp_ms` is None, it is the time of publishing. Retention counts from the timestamp, so
+    put the time that a snapshot is *about* into its headers.
     """
 
     topic: str

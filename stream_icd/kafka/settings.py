@@ -17,11 +17,11 @@ MEMORY_SCHEME = "memory://"
 class KafkaSettings(Settings):
     """Where the broker is, how to authenticate, and how long to wait for what.
 
-    Every field can be an argument, an environment variable (`STREAM_ICD_` and the field's name
-    in capitals), or a line in the `[kafka]` table of a TOML file (`config_file`, or the
-    environment's `STREAM_ICD_CONFIG_FILE`); the first that is given wins, in this order.
-    Secrets are shown neither by `repr` nor in errors, and may lie in a file of their own
-    (`sasl_password_file`, `ssl_password_file`), as container platforms hand them out.
+    Every field can be an argument, an environment variable (`STREAM_ICD_` and the field's name in
+    capitals), or a line in the `[kafka]` table of a TOML file (`config_file`, or the environment's
+    `STREAM_ICD_CONFIG_FILE`); the first that is given wins, in this order. Secrets are shown
+    neither by `repr` nor in errors, and may lie in a file of their own (`sasl_password_file`,
+    `ssl_password_file`).
 
     Raises:
         BadSettings: a value, a combination of values or the TOML file is wrong.
@@ -75,14 +75,13 @@ class KafkaSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _with_secrets_of_files(cls, given: dict[str, object]) -> dict[str, object]:
-        read = {}
         for name in ("ssl_password", "sasl_password"):
             file = given.get(f"{name}_file")
-            if file is not None and given.get(name) is not None:
-                raise ValueError(f"both {name} and {name}_file are set: leave out one")
             if file is not None:
-                read[name] = _secret_of(Path(str(file)), f"{name}_file")
-        return given | read
+                if given.get(name) is not None:
+                    raise ValueError(f"both {name} and {name}_file are set: leave out one")
+                given = given | {name: _secret_of(Path(str(file)), f"{name}_file")}
+        return given
 
     @field_validator("bootstrap_servers")
     @classmethod
@@ -146,7 +145,6 @@ class KafkaSettings(Settings):
 
     @property
     def servers(self) -> list[str]:
-        """Host and port of each bootstrap server."""
         return [server.strip() for server in self.bootstrap_servers.split(",")]
 
     @property
@@ -156,7 +154,6 @@ class KafkaSettings(Settings):
 
 
 def _secret_of(path: Path, name: str) -> str:
-    """The contents of a file, without the newline at the end."""
     try:
         secret = path.read_text(encoding="utf-8").rstrip("\r\n")
     except OSError as error:

@@ -11,28 +11,26 @@ ANSWERS_WITHIN_S = 1.0
 
 
 def check_that_somebody_listens(settings: KafkaSettings) -> None:
-    """Check that a program listens at one of the addresses; whether it is Kafka is not asked.
+    """Raise BrokerUnavailable if nobody listens at any address, or their names are unknown.
 
-    An address that is silent counts as one where somebody listens: the client asks again.
-
-    Raises:
-        BrokerUnavailable: nobody listens at any of the addresses, or their names are unknown.
+    Whether it is Kafka is not asked. A silent address counts as one where somebody listens: the
+    client asks again.
     """
     if settings.bootstrap_servers.startswith(MEMORY_SCHEME):
         return
-    if not any(_listens(server) for server in settings.servers):
+    if not any(map(listens, settings.servers)):
         raise nobody_listens(settings)
 
 
 def nobody_listens(settings: KafkaSettings) -> BrokerUnavailable:
-    """The error to raise where nobody listens."""
     return BrokerUnavailable(
         f"no broker listens at {settings.bootstrap_servers}: start one (for a trial: stream-icd "
         "broker), or give its address (--bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS)"
     )
 
 
-def _listens(server: str) -> bool:
+def listens(server: str) -> bool:
+    """Whether a program listens at `server`, host:port, or the address is silent."""
     host, _, port = server.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), ANSWERS_WITHIN_S).close()

@@ -1,13 +1,12 @@
-"""Create, describe and list the topics of a stream."""
+"""The topics of a stream: create, describe and list them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from stream_icd.errors import TopicMissing
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.topic import DAY_MS, MINUTE_MS, ExistingTopic, TopicSpec
+from stream_icd.kafka.port import DAY_MS, MINUTE_MS, ExistingTopic, TopicSpec
 from stream_icd.kafka.settings import MEBIBYTE, KafkaSettings
 
 SNAPSHOTS = "icd.snapshots.v1"
@@ -37,35 +36,19 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedTopics:
-    """Which of the requested topics were created, and which existed already (left unchanged)."""
-
-    created: tuple[str, ...]
-    existing: tuple[str, ...]
-
-
 def create_topics(
     settings: KafkaSettings, specs: Iterable[TopicSpec] = DEFAULT_TOPICS
-) -> CreatedTopics:
-    """Create the topics that do not exist yet, and wait until they are usable.
+) -> list[str]:
+    """Create the topics that do not exist yet, wait until all are usable, and name the new ones.
 
-    Existing topics are left unchanged, so you can call this any number of times.
-
-    Raises:
-        BrokerUnavailable: no broker answers.
-        BrokerError: the broker refused a topic; the message says which and why.
+    If the broker refuses a topic, the BrokerError says which and why.
     """
     wanted = list(specs)
     if not wanted:
-        return CreatedTopics((), ())
+        return []
     with connect(settings).admin() as admin:
         created = admin.create_topics(wanted)
-    names = [spec.name for spec in wanted]
-    return CreatedTopics(
-        tuple(name for name in names if name in created),
-        tuple(name for name in names if name not in created),
-    )
+    return [spec.name for spec in wanted if spec.name in created]
 
 
 def describe_topic(settings: KafkaSettings, topic: str) -> ExistingTopic:

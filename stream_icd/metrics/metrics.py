@@ -15,7 +15,7 @@ from stream_icd.dead_letters.letters import possible, split_headers
 from stream_icd.errors import ModelError, kinds_of
 from stream_icd.execution.processes import InHand
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
-from stream_icd.kafka.port.topic import is_dead_letter_topic
+from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.metrics.health import Health
 from stream_icd.printable import shortened

@@ -25,7 +25,7 @@ from rich.progress import (
 from rich.text import Text
 
 from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings

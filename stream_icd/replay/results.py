@@ -12,7 +12,7 @@ from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.layout import Received
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings

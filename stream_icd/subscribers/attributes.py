@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from stream_icd.errors import BadInput
-from stream_icd.kafka.following import Following
-from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.reader import Following, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ATTRIBUTES, describe_topic

@@ -20,7 +20,7 @@ import numpy as np
 
 from stream_icd.child_process import start_child, tail
 from stream_icd.kafka.client.connections import open_admin
-from stream_icd.kafka.port.topic import TopicSpec, dead_letter_topic
+from stream_icd.kafka.port import TopicSpec, dead_letter_topic
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

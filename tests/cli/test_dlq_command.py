@@ -24,7 +24,7 @@ from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.dead_letters.retry import open_retry_sink, plan_retry, retry
 from stream_icd.errors import BadSettings, LimitExceeded, TopicMissing
 from stream_icd.kafka.client.connections import open_admin, open_producer
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

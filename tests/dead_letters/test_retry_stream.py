@@ -189,7 +189,7 @@ def test_what_its_topic_takes_no_more_goes_to_the_file_store(
 @pytest.fixture
 def make_dead_letters(memory: Broker, topic_name: str) -> Callable[..., None]:
     """Sets records aside in the dead-letter topic of `topic_name`."""
-    from stream_icd.kafka.port.topic import TopicSpec
+    from stream_icd.kafka.port import TopicSpec
     from stream_icd.kafka.topics import create_topics
 
     create_topics(memory.settings(), TopicSpec(topic_name).with_dead_letters())

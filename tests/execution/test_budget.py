@@ -23,7 +23,7 @@ from stream_icd.execution.engines import ProcessPool
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.usage import Usage
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.port.topic import dead_letter_topic
+from stream_icd.kafka.port import dead_letter_topic
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

@@ -18,7 +18,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import StoreUnwritable
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord

@@ -8,7 +8,7 @@ from stream_icd.errors import NotSupported
 from stream_icd.kafka.client.broker import ClientAdmin
 from stream_icd.kafka.connect import SHORT_SESSION_S, joining_quickly, recognise
 from stream_icd.kafka.delivery.delivery import Delivery, resolve
-from stream_icd.kafka.port.broker import KAFKA, MEMORY, TANSU, UNKNOWN
+from stream_icd.kafka.port import KAFKA, MEMORY, TANSU, UNKNOWN
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import topic_names
 from testbed.brokers import Broker

@@ -12,9 +12,9 @@ from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery
-from stream_icd.kafka.group.assignments import Assignment, Assignments
 from stream_icd.kafka.group.groups import Skipped, skip_what_is_gone
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.group.membership import Assignment, Assignments
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, wait_until
@@ -292,7 +292,7 @@ def test_a_leaver_leaves_the_group_without_waiting_for_its_session_to_end(
 def test_a_topic_that_is_deleted_meanwhile_is_named(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.periodic_checks.CHECK_EVERY_S", 0.5)
+    monkeypatch.setattr("stream_icd.kafka.group.membership.CHECK_EVERY_S", 0.5)
     settings = broker.settings()
     echo = Echo(settings, *pipe)
 

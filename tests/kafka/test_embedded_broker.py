@@ -13,7 +13,7 @@ import pytest
 from stream_icd.errors import BadSettings, MissingExtra
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.embedded import embedded_broker
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, wait_until
@@ -38,7 +38,7 @@ def listening_addresses(pid: int) -> set[str]:
 def test_it_serves_for_the_length_of_the_block() -> None:
     with embedded_broker() as broker:
         settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
-        assert create_topics(settings, [TopicSpec("t")]).created == ("t",)
+        assert create_topics(settings, [TopicSpec("t")]) == ["t"]
         assert alive(broker.pid)
     assert not alive(broker.pid)
     assert not broker.log_file.exists()

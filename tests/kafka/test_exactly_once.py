@@ -21,7 +21,7 @@ from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.group.groups import members_of
 from stream_icd.kafka.group.hanging import HeldOffsets
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -143,7 +143,7 @@ def abort_what_is_open(kafka: Broker) -> None:
 def hanging(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaProducer]:
     """A producer whose transactions nobody ends; workers wait 3 s for them."""
     monkeypatch.setattr("stream_icd.kafka.group.hanging.GRACE_S", 1.0)
-    monkeypatch.setattr("stream_icd.kafka.group.periodic_checks.CHECK_EVERY_S", 0.2)
+    monkeypatch.setattr("stream_icd.kafka.group.membership.CHECK_EVERY_S", 0.2)
     settings = kafka.settings(transaction_timeout_s=600)
     producer = open_producer(settings, transactional_id="hanging")
     producer.init_transactions()
@@ -197,7 +197,7 @@ def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
     def by_commits(settings: KafkaSettings, group: str, _: object) -> HeldOffsets:
         return HeldOffsets(settings, group, lambda: 10.0 * worker.committed)
 
-    monkeypatch.setattr("stream_icd.kafka.consumer.HeldOffsets", by_commits)
+    monkeypatch.setattr("stream_icd.kafka.group.membership.HeldOffsets", by_commits)
     with worker:
         with leaver:
             wait_until(lambda: worker.committed > 0 and leaver.committed > 0)

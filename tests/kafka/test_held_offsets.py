@@ -6,7 +6,7 @@ import pytest
 
 from stream_icd.errors import OffsetHeld
 from stream_icd.kafka.group.hanging import GRACE_S, HeldOffsets
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.port import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
 HERE, THERE = TopicPartition("snapshots", 0), TopicPartition("snapshots", 1)

@@ -8,7 +8,7 @@ import pytest
 from stream_icd.errors import BadSettings, BrokerUnavailable
 from stream_icd.kafka.client.connections import open_producer
 from stream_icd.kafka.group.hanging import HeldRecords
-from stream_icd.kafka.port.topic import TopicPartition, TopicSpec
+from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord

@@ -12,8 +12,7 @@ from stream_icd.errors import BadSettings, BrokerUnavailable, OffsetGone
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.in_process.broker import memory_broker
-from stream_icd.kafka.port.broker import Fenced, GroupMovedOn
-from stream_icd.kafka.port.topic import TopicPartition, TopicSpec
+from stream_icd.kafka.port import Fenced, GroupMovedOn, TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

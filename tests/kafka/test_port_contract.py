@@ -13,15 +13,17 @@ import pytest
 
 from stream_icd.errors import BrokerError, BrokerUnavailable, MessageTooLarge, TopicMissing
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.broker import (
+from stream_icd.kafka.port import (
     Fenced,
     GroupMovedOn,
     Member,
+    Offsets,
     Producer,
     Reader,
+    TopicPartition,
+    TopicSpec,
     TransactionalProducer,
 )
-from stream_icd.kafka.port.topic import Offsets, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from testbed.brokers import Broker, wait_until
 

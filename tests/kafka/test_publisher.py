@@ -15,7 +15,7 @@ from stream_icd.errors import (
     TopicMissing,
 )
 from stream_icd.kafka.client.connections import open_producer
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -214,7 +214,7 @@ def test_no_more_is_under_way_than_allowed(broker: Broker, make_topic: Callable[
 
 @pytest.mark.kafka
 def test_a_publisher_waits_for_a_broker_that_pauses(kafka: Broker, topic_name: str) -> None:
-    from stream_icd.kafka.port.topic import TopicSpec
+    from stream_icd.kafka.port import TopicSpec
     from stream_icd.kafka.topics import create_topics
 
     if kafka.node is None:

@@ -10,7 +10,7 @@ import pytest
 from stream_icd.errors import BadSettings, OffsetGone, TopicMissing
 from stream_icd.kafka import clock, reader
 from stream_icd.kafka.client.connections import open_admin
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord

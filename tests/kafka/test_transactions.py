@@ -8,7 +8,7 @@ from kafka import errors as client
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_icd.kafka.client.connections import open_admin, open_producer
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker
 

@@ -31,7 +31,7 @@ from stream_icd.errors import (
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, TopicSpec
+from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.errors import BadRow, TopicMissing
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

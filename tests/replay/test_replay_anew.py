@@ -16,7 +16,7 @@ from stream_icd.history.compact import compact
 from stream_icd.history.export import export
 from stream_icd.history.layout import Kind
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.topic import TopicPartition, TopicSpec
+from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics

@@ -26,7 +26,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.execution.relay import Relay
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics

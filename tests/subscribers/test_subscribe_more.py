@@ -14,7 +14,7 @@ import pytest
 from stream_icd import SubscribeOptions, subscribe, subscribe_events, subscribe_node
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics
 from stream_icd.snapshot import Window

@@ -21,7 +21,7 @@ from stream_icd.cli.main import app
 from stream_icd.communities import Labels
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadSnapshot, BrokerUnavailable
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -251,7 +251,7 @@ def test_bad_messages_are_passed_over(broker: Broker, topics: Topics) -> None:
 def test_a_missing_topic_is_said_and_read_once_it_is_there(
     broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.following.RETRY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.reader.RETRY_S", 0.05)
     names = Topics(*(f"{topic_name}.{part}" for part in ("found", "events", "labels", "snaps")))
     with viewed(broker, names) as (seen, address):
         wait_until(lambda: names.communities in get(address, "/api/overview").json()["troubles"])

@@ -17,7 +17,7 @@ from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.execution.relay import Relay
 from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record

@@ -12,7 +12,7 @@ import pytest
 from stream_icd.errors import BadSnapshot, CrashedWorker, Overloaded, StoreUnreachable
 from stream_icd.kafka.delivery.attempts import Attempts, blames_record
 from stream_icd.kafka.delivery.handler import DIED
-from stream_icd.kafka.port.topic import TopicPartition, TopicSpec
+from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

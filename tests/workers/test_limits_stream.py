@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.child_process import start_child, stop_child
-from stream_icd.kafka.port.topic import dead_letter_topic
+from stream_icd.kafka.port import dead_letter_topic
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord

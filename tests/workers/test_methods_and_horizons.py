@@ -18,7 +18,7 @@ from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import InProcess, ProcessPool
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.horizon import Horizon
 from stream_icd.registry.model import save_model

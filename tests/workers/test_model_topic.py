@@ -7,7 +7,7 @@ import threading
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics

@@ -21,7 +21,7 @@ from stream_icd.errors import BadMemory, RecordTooLarge
 from stream_icd.execution.budget import Budget
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.execution.relay import Relay
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics

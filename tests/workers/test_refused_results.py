@@ -10,7 +10,7 @@ import pytest
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.kafka.client.broker import ClientAdmin
 from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings

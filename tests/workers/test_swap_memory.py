@@ -11,7 +11,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import ProcessPool
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from stream_icd.lineage import Lineage
 from stream_icd.memory.encoding import decode_memory

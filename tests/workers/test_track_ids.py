@@ -12,7 +12,7 @@ from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.detect import detect_remembering

@@ -75,7 +75,7 @@ class ListLetters(Chosen):
         from stream_icd.cli.dlq.tables import json_lines, table_lines
         from stream_icd.dead_letters.box import BadRecord, read_dead_letters
         from stream_icd.dead_letters.choice import dead_letters_of
-        from stream_icd.kafka.port.topic import is_dead_letter_topic
+        from stream_icd.kafka.port import is_dead_letter_topic
         from stream_icd.kafka.topics import topic_names
 
         settings = kafka_settings(self.bootstrap_servers)

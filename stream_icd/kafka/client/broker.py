@@ -1,8 +1,8 @@
-"""Brokers that kafka-python reaches over the network, and their administration."""
+"""Reach brokers with kafka-python: administrate them, and publish to them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,9 +10,11 @@ from kafka import errors as client
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.protocol.api_key import ApiKey
+from kafka.structs import ConsumerGroupMetadata
 
-from stream_icd.errors import BrokerError
+from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge
 from stream_icd.kafka.client.connections import (
+    NULL,
     all_theirs,
     milliseconds,
     open_admin,
@@ -20,13 +22,33 @@ from stream_icd.kafka.client.connections import (
     open_producer,
     positions,
 )
-from stream_icd.kafka.client.member import ClientMember
-from stream_icd.kafka.client.producer import ClientProducer, ClientTransactionalProducer
-from stream_icd.kafka.client.reader import ClientReader
-from stream_icd.kafka.client.translate import translate, translated
+from stream_icd.kafka.client.reader import ClientMember, ClientReader
+from stream_icd.kafka.client.translate import (
+    GROUP_MOVED_ON,
+    TOO_LARGE,
+    lacks_right,
+    translate,
+    translated,
+)
+from stream_icd.kafka.client.workarounds.fetched_records import HeaderName
+from stream_icd.kafka.client.workarounds.producers import close_producer
 from stream_icd.kafka.clock import Stop
-from stream_icd.kafka.port.broker import KAFKA, TANSU, UNKNOWN, Capabilities
-from stream_icd.kafka.port.topic import ExistingTopic, Offsets, TopicPartition, TopicSpec
+from stream_icd.kafka.port import (
+    KAFKA,
+    TANSU,
+    UNKNOWN,
+    Capabilities,
+    ExistingTopic,
+    Fenced,
+    GroupMetadata,
+    GroupMovedOn,
+    Offsets,
+    Partitions,
+    Settled,
+    TopicPartition,
+    TopicSpec,
+)
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 
 _EXISTS = client.TopicAlreadyExistsError.errno
@@ -63,7 +85,14 @@ class ClientAdmin:
             return ExistingTopic(topic, len(described["partitions"]), self._message_limit(topic))
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
-        wanted = {spec.name: _request(spec) for spec in specs}
+        wanted = {
+            spec.name: {
+                "num_partitions": spec.partitions,
+                "replication_factor": spec.replication,
+                "configs": spec.configs(),
+            }
+            for spec in specs
+        }
         with translated("create topics"):
             described = self._admin.describe_topics(list(wanted))
             there = {topic["name"] for topic in described if not _failed(topic)}
@@ -78,21 +107,19 @@ class ClientAdmin:
             if _failed(topic) and topic["error_code"] != _EXISTS:
                 error = client.for_code(topic["error_code"])(topic.get("error_message") or "")
                 raise translate(error, f"create topic {topic['name']}") from error
-        return frozenset(
-            topic["name"] for topic in answer["topics"] if topic["error_code"] != _EXISTS
-        )
+        return frozenset(topic["name"] for topic in answer["topics"] if not _failed(topic))
 
     def delete_topic(self, topic: str) -> None:
         with translated(f"delete topic {topic}"):
             self._admin.delete_topics([topic])
 
-    def begins(self, partitions: Collection[TopicPartition]) -> Offsets:
+    def begins(self, partitions: Partitions) -> Offsets:
         return self._offsets(partitions, OffsetSpec.EARLIEST)
 
-    def ends(self, partitions: Collection[TopicPartition]) -> Offsets:
+    def ends(self, partitions: Partitions) -> Offsets:
         return self._offsets(partitions, OffsetSpec.LATEST)
 
-    def _offsets(self, partitions: Collection[TopicPartition], spec: Any) -> Offsets:
+    def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
         with translated("look up offsets"):
             found = self._admin.list_partition_offsets(dict.fromkeys(all_theirs(partitions), spec))
         return {partition: int(found[partition].offset) for partition in partitions}
@@ -109,8 +136,8 @@ class ClientAdmin:
             if answer in (client.UnknownMemberIdError, client.RebalanceInProgressError):
                 raise BrokerError(f"group {group} still has running members: stop them first")
             if answer is not client.NoError:
-                place = f"partition {partition.partition}"
-                raise translate(answer(), f"move group {group} on in {place}")
+                doing = f"move group {group} on in partition {partition.partition}"
+                raise translate(answer(), doing)
 
     def members(self, group: str) -> dict[str, str]:
         with translated(f"look up group {group}"):
@@ -133,12 +160,86 @@ def _failed(answer: dict[str, Any]) -> bool:
     return bool(answer["error_code"] != 0)
 
 
-def _request(spec: TopicSpec) -> dict[str, Any]:
-    return {
-        "num_partitions": spec.partitions,
-        "replication_factor": spec.replication,
-        "configs": spec.configs(),
-    }
+class ClientProducer:
+    """Implements the port's Producer; closes the client's producer."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def send(self, record: OutgoingRecord, settled: Settled) -> None:
+        try:
+            future = self._producer.send(
+                record.topic,
+                value=NULL if record.value is None and record.key is None else record.value,
+                key=record.key,
+                headers=[(HeaderName(name), value) for name, value in record.headers],
+                partition=record.partition,
+                timestamp_ms=record.timestamp_ms,
+            )
+        except client.KafkaError as error:
+            raise translate(error, f"publish to {record.topic}") from error
+        except ValueError as error:
+            raise BrokerError(f"publish to {record.topic}: {error}") from error
+        future.add_callback(lambda _: settled(None))
+        future.add_errback(lambda error: settled(_refusal(error, record.topic)))
+
+    def close(self, timeout_s: float) -> None:
+        close_producer(self._producer, timeout_s)
+
+
+class ClientTransactionalProducer(ClientProducer):
+    """Implements the port's TransactionalProducer, under one name."""
+
+    def __init__(self, producer: Any, name: str) -> None:
+        super().__init__(producer)
+        self._name = name
+
+    def begin_transactions(self) -> None:
+        with translated(f"begin transactions as {self._name}"):
+            self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._in_transaction(self._producer.begin_transaction)
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
+        generation = ConsumerGroupMetadata(group.group, group.generation, group.member_id)
+        send = self._producer.send_offsets_to_transaction
+        self._in_transaction(send, positions(offsets), generation)
+
+    def commit(self) -> None:
+        self._in_transaction(self._producer.commit_transaction)
+
+    def abort(self) -> None:
+        self._in_transaction(self._producer.abort_transaction)
+
+    def _in_transaction(self, call: Callable[..., object], *arguments: object) -> None:
+        try:
+            call(*arguments)
+        except GROUP_MOVED_ON as error:
+            raise GroupMovedOn(str(error)) from error
+        except client.KafkaError as error:
+            if lacks_right(error):
+                raise translate(error, f"publish in a transaction as {self._name}") from error
+            kind = Fenced if _is_fenced(error) else DeliveryFailed
+            raise kind(f"the transaction did not succeed: {error}") from error
+
+
+def _is_fenced(error: Exception) -> bool:
+    fenced = (client.ProducerFencedError, client.InvalidProducerEpochError)
+    in_words = client.ProducerFencedError.__name__  # if the client itself refuses
+    return isinstance(error, fenced) or in_words in str(error)
+
+
+def _refusal(error: Exception, topic: str) -> Exception:
+    """The error that says why the broker refused a record."""
+    if isinstance(error, TOO_LARGE):
+        refused: Exception = MessageTooLarge(str(error))
+    elif lacks_right(error):
+        refused = translate(error, f"publish to {topic}")
+    else:
+        refused = Fenced(str(error)) if _is_fenced(error) else BrokerError(str(error))
+    refused.__cause__ = error
+    return refused
 
 
 class ClientBroker:

@@ -5,62 +5,52 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as client
-from kafka.serializer import Serializer
+from kafka.serializer import SerializeWrapper
 from pydantic import SecretStr
 
-from stream_icd.kafka.client.workarounds.fetched_records import raise_what_cannot_be_decoded
-from stream_icd.kafka.client.workarounds.membership import (
+from stream_icd.kafka.client.workarounds.consumers import (
     forget_old_answers,
     lose_partitions_with_membership,
 )
+from stream_icd.kafka.client.workarounds.fetched_records import raise_what_cannot_be_decoded
 from stream_icd.kafka.client.workarounds.network import Network, not_connected
 from stream_icd.kafka.client.workarounds.producers import begin_with_no_offsets
-from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, TopicPartition
+from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
 
 def client_options(settings: KafkaSettings) -> dict[str, Any]:
     """The options common to all kinds of clients (producer, consumer, admin)."""
-    return {
+    options: dict[str, Any] = {
         "bootstrap_servers": settings.servers,
         "client_id": settings.client_id,
         "bootstrap_timeout_ms": milliseconds(settings.connect_timeout_s),
         "request_timeout_ms": milliseconds(settings.request_timeout_s),
         "reconnect_backoff_max_ms": 1000,
         "security_protocol": settings.security_protocol,
-        **_tls_options(settings),
-        **_sasl_options(settings),
     }
-
-
-def _tls_options(settings: KafkaSettings) -> dict[str, Any]:
-    if "SSL" not in settings.security_protocol:
-        return {}
-    return {
-        "ssl_cafile": _text(settings.ssl_cafile),
-        "ssl_certfile": _text(settings.ssl_certfile),
-        "ssl_keyfile": _text(settings.ssl_keyfile),
-        # Without a password, an encrypted key would prompt for it at the terminal, and wait.
-        "ssl_password": _hidden(settings.ssl_password) or _Hidden(""),
-        "ssl_check_hostname": settings.ssl_check_hostname,
-    }
-
-
-def _sasl_options(settings: KafkaSettings) -> dict[str, Any]:
-    if not settings.security_protocol.startswith("SASL"):
-        return {}
-    return {
-        "sasl_mechanism": settings.sasl_mechanism,
-        "sasl_plain_username": settings.sasl_username,
-        "sasl_plain_password": _hidden(settings.sasl_password),
-    }
+    if "SSL" in settings.security_protocol:
+        options |= {
+            "ssl_cafile": settings.ssl_cafile,
+            "ssl_certfile": settings.ssl_certfile,
+            "ssl_keyfile": settings.ssl_keyfile,
+            # Without a password, an encrypted key would prompt for it at the terminal, and wait.
+            "ssl_password": _hidden(settings.ssl_password),
+            "ssl_check_hostname": settings.ssl_check_hostname,
+        }
+    if settings.security_protocol.startswith("SASL"):
+        options |= {
+            "sasl_mechanism": settings.sasl_mechanism,
+            "sasl_plain_username": settings.sasl_username,
+            "sasl_plain_password": _hidden(settings.sasl_password),
+        }
+    return options
 
 
 class _Hidden(str):
@@ -72,16 +62,12 @@ class _Hidden(str):
         return "'**********'"
 
 
+def _hidden(secret: SecretStr | None) -> str:
+    return _Hidden("" if secret is None else secret.get_secret_value())
+
+
 def milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def _hidden(secret: SecretStr | None) -> str | None:
-    return None if secret is None else _Hidden(secret.get_secret_value())
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def theirs(partition: TopicPartition) -> Any:
@@ -123,13 +109,11 @@ def quiet_while_connecting() -> Iterator[None]:
                 _CLIENT.setLevel(level)
 
 
-# The client's default limit for one response. It requests half of that, but a broker may still
-# send a larger record.
+# The client's default limit for one response; it requests half, but one record may be larger.
 ANSWER_BYTES = 100_000_000
 # Records of a partition are sent in batches, so eight results of a transaction take one round trip,
 # not eight. If a broker refuses a batch as too large, the client splits it.
 BATCH_BYTES = 256 * 1024
-
 # The client (3.0.12) sleeps this long before it repeats a request of a transaction. A broker
 # refuses the first one while it ends the transaction before: Kafka's own client waits 20 ms then.
 RETRY_MS = 20
@@ -138,21 +122,9 @@ NULL = object()
 """Stands for a null value; the client refuses to send a record with both key and value None."""
 
 
-class _Nulls(Serializer):  # type: ignore[misc]
-    """Serializes bytes unchanged, and `NULL` as null."""
-
-    def serialize(self, topic: str, headers: Any, data: Any) -> Any:  # noqa: ARG002
-        return None if data is NULL else data
-
-
 @contextmanager
 def open_admin(settings: KafkaSettings) -> Iterator[Any]:
-    """The client that creates and describes topics.
-
-    Raises:
-        BrokerUnavailable: no broker answered within `settings.connect_timeout_s`.
-        BadSettings: a broker answered, but refuses our login or cannot be trusted.
-    """
+    """The client that administrates topics and groups."""
     admin = _opened(KafkaAdminClient, settings, client_options(settings))
     try:
         yield admin
@@ -173,7 +145,7 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         "batch_size": BATCH_BYTES,
         # The Publisher checks each record against max_message_bytes; a request also has framing.
         "max_request_size": settings.max_message_bytes + DEAD_LETTER_ROOM,
-        "value_serializer": _Nulls(),
+        "value_serializer": SerializeWrapper(lambda value: None if value is NULL else value),
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
     }
@@ -199,8 +171,9 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
     }
     consumer = _opened(KafkaConsumer, settings, defaults | options)
     raise_what_cannot_be_decoded(consumer)
-    lose_partitions_with_membership(consumer)
-    forget_old_answers(consumer)
+    if "group_id" in options:
+        lose_partitions_with_membership(consumer)
+        forget_old_answers(consumer)
     return consumer
 
 

@@ -1,38 +1,75 @@
-"""Read partitions with kafka-python's consumer."""
+"""Read with kafka-python's consumer: partitions, or as a member of a group."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import concurrent.futures
+import contextlib
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from kafka import ConsumerRebalanceListener
 from kafka import errors as client
+from kafka.structs import MemberState
 
-from stream_icd.errors import OffsetGone
-from stream_icd.kafka.client.connections import all_theirs, milliseconds, theirs
-from stream_icd.kafka.client.poll import Poller
-from stream_icd.kafka.client.translate import translated
-from stream_icd.kafka.client.workarounds import fetched_records as workaround
-from stream_icd.kafka.client.workarounds.idle import let_broker_wait
-from stream_icd.kafka.clock import IDLE_S, Stop
-from stream_icd.kafka.port.broker import Polled, Undecodable
-from stream_icd.kafka.port.topic import Offsets, TopicPartition
+from stream_icd.errors import (
+    BrokerUnavailable,
+    ClientStuck,
+    MessageTooLarge,
+    OffsetGone,
+    StreamIcdError,
+)
+from stream_icd.kafka.client.connections import all_theirs, milliseconds, positions, theirs
+from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
+from stream_icd.kafka.client.workarounds import consumers as workaround
+from stream_icd.kafka.client.workarounds.fetched_records import reads_next
+from stream_icd.kafka.client.workarounds.network import last_failure
+from stream_icd.kafka.clock import BUSY_S, IDLE_S, Stop
+from stream_icd.kafka.group.worker import Worker
+from stream_icd.kafka.port import (
+    GroupMetadata,
+    GroupMovedOn,
+    Listener,
+    Offsets,
+    Partitions,
+    Polled,
+    TopicPartition,
+)
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+
+log = logging.getLogger(__name__)
 
 # How long a fetch waits for new records. The client has one request to a broker at a time, so the
 # next fetch from a partition with a backlog waits until the fetch from the empty ones returns: with
 # the usual 500 ms, a detector is idle for a fifth of the time.
 FETCH_WAIT_MS = 100
+LOOK_EVERY_S = 1.0
+CLOSE_TIMEOUT_S = 2.0
+LAST_JOIN_S = 3.0
 
 
 class ClientReader:
-    """Implements the port's Reader; closes the client's consumer."""
+    """Implements the port's Reader; closes the client's consumer.
+
+    The client polls in a thread of its own, which dies with the process: neither a poll nor the end
+    blocks forever if the client never returns. A poll that takes longer than `max_poll_interval_s`,
+    when the group removes the member, is taken as never returning; the client (3.0.12) also
+    resolves broker names in it, which may take minutes if no name server answers.
+    """
 
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop | None) -> None:
         self._consumer = consumer
-        self._poller = Poller(consumer, stop, settings)
+        self._stop = stop
+        self._stuck_after_s = settings.max_poll_interval_s
+        self._shutdown_s = settings.shutdown_timeout_s
+        self._worker = Worker("poll")
+        self._is_stuck = False
+        self._is_closed = False
 
-    def assign(self, partitions: Collection[TopicPartition]) -> None:
+    def assign(self, partitions: Partitions) -> None:
         with translated("read"):
             self._consumer.assign(all_theirs(partitions))
 
@@ -40,78 +77,206 @@ class ClientReader:
         return frozenset(TopicPartition(*one) for one in self._consumer.assignment())
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        self._if_assigned(self._consumer.seek, partition, offset)
+        _if_assigned(self._consumer.seek, partition, offset)
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
         with translated("read"):
             return self._polled(timeout_s, max_records)
 
     def position(self, partition: TopicPartition) -> int | None:
-        try:
-            found = self._consumer.position(theirs(partition), timeout_ms=0)
-        except (client.KafkaError, AssertionError):  # it was revoked, or has no position yet
-            return None
-        return None if found is None else int(found)
+        return _known(partial(self._consumer.position, timeout_ms=0), partition)
 
     def fetched_end(self, partition: TopicPartition) -> int | None:
-        try:
-            end = self._consumer.highwater(theirs(partition))
-        except (client.KafkaError, AssertionError):  # it was revoked
-            return None
-        return None if end is None else int(end)
+        return _known(self._consumer.highwater, partition)
 
-    def begins(
-        self, partitions: Collection[TopicPartition], timeout_s: float | None = None
-    ) -> Offsets:
-        return self._asked(self._consumer.beginning_offsets, partitions, timeout_s)
+    def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
+        return _asked(self._consumer.beginning_offsets, partitions, timeout_s)
 
-    def ends(
-        self, partitions: Collection[TopicPartition], timeout_s: float | None = None
-    ) -> Offsets:
-        return self._asked(self._consumer.end_offsets, partitions, timeout_s)
+    def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
+        return _asked(self._consumer.end_offsets, partitions, timeout_s)
 
-    def at_time(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> Offsets:
+    def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
         asked = dict.fromkeys(all_theirs(partitions), timestamp_ms)
         with translated("read"):
             found = self._consumer.offsets_for_times(asked)
         return {p: int(found[p].offset) for p in partitions if found.get(p)}
 
     def close(self) -> None:
-        self._poller.close()
+        """Close the client after its current poll; abandon it if it does not return."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        closing = self._worker.submit(
+            partial(self._consumer.close, timeout_ms=CLOSE_TIMEOUT_S * 1000)
+        )
+        self._worker.close()
+        patience_s = 0.0 if self._is_stuck else self._shutdown_s
+        if not concurrent.futures.wait([closing], patience_s).done:
+            log.warning("the Kafka client does not close; ending without closing it")
+            return
+        try:
+            closing.result()
+        except client.KafkaError as error:  # it is closed, and earlier work is valid
+            log.warning("closing the Kafka client: %s", error)
 
     def _polled(self, timeout_s: float, max_records: int | None) -> Polled:
         wait_ms = FETCH_WAIT_MS if timeout_s < IDLE_S else milliseconds(timeout_s)
-        let_broker_wait(self._consumer, wait_ms)
+        workaround.let_broker_wait(self._consumer, wait_ms)
         try:
-            polled = self._poller.poll(milliseconds(timeout_s), max_records)
+            polled = self._poll_client(timeout_s, max_records)
         except client.OffsetOutOfRangeError as error:
             raise OffsetGone(str(error)) from error
-        except workaround.Undecodable as error:
-            raise Undecodable(str(error), TopicPartition(*error.partition), error.end) from error
         return {TopicPartition(*p): [_ours(r) for r in found] for p, found in polled.items()}
 
-    def _asked(
-        self, ask: Any, partitions: Collection[TopicPartition], timeout_s: float | None
-    ) -> Offsets:
-        with translated("read"):
-            found = ask(all_theirs(partitions), **_within(timeout_s))
-        return {partition: int(found[partition]) for partition in partitions}
+    def _poll_client(self, timeout_s: float, max_records: int | None = None) -> dict[Any, Any]:
+        """Poll in the client's thread; raises its errors, MessageTooLarge or ClientStuck."""
+        options = {"timeout_ms": milliseconds(timeout_s), "max_records": max_records}
+        polling = self._worker.submit(partial(self._consumer.poll, **options))
+        waited_s = 0.0  # counted, not measured, so that a suspended machine does not count
+        while not concurrent.futures.wait([polling], LOOK_EVERY_S).done:
+            waited_s += LOOK_EVERY_S
+            patience_s = self._stuck_after_s
+            if self._stop is not None and self._stop.is_set():
+                patience_s = min(patience_s, self._shutdown_s)
+            if waited_s >= patience_s:
+                self._is_stuck = True
+                next_offsets = reads_next(self._consumer).items()
+                places = ", ".join(f"{TopicPartition(*p)} at offset {at}" for p, at in next_offsets)
+                raise ClientStuck(
+                    f"the Kafka client has not returned for {waited_s:.0f} s while reading "
+                    f"{places}. Start again. If it stops at the same offset again, skip that record"
+                )
+        polled: dict[Any, Any] = polling.result()
+        if not polled:
+            self._check_room()
+        return polled
 
-    @staticmethod
-    def _if_assigned(change: Any, partition: TopicPartition, *rest: int) -> None:
-        """Make the change, unless the client has revoked the partition without telling us yet."""
+    def _check_room(self) -> None:
+        """Raise an error if a poll was empty because the next record is too large.
+
+        The client (3.0.12) only logs this, and requests the record again forever.
+        """
+        failure = last_failure(self._consumer)
+        if isinstance(failure, client.InvalidReceiveError) and not self._consumer.paused():
+            raise MessageTooLarge(
+                f"the next record of {', '.join(map(str, sorted(self.assigned())))} is too large: "
+                "a response may have at most "
+                f"{self._consumer.config['receive_message_max_bytes']} bytes ({failure.args[0]}). "
+                "Set STREAM_ICD_MAX_MESSAGE_BYTES to that length here, and a claim store where "
+                "large snapshots are sent (docs/big_snapshots.md)"
+            )
+
+
+class ClientMember(ClientReader):
+    """Implements the port's Member."""
+
+    _topic = ""
+
+    def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop) -> None:
+        super().__init__(consumer, settings, stop)
+        workaround.poll_past_heartbeats(consumer)
+        self._interval_s = settings.heartbeat_interval_s
+        self._idle_interval_s = max(self._interval_s, min(IDLE_S, settings.session_timeout_s / 3))
+
+    def subscribe(self, topic: str, listener: Listener) -> None:
+        self._topic = topic
+        self._consumer.subscribe([topic], listener=_Told(listener))
+
+    def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
+        interval_s = self._idle_interval_s if timeout_s >= IDLE_S else self._interval_s
+        workaround.set_heartbeat_interval(self._consumer, milliseconds(interval_s))
         try:
-            change(theirs(partition), *rest)
-        except (KeyError, ValueError, client.IllegalStateError):
-            return
+            polled = self._polled(timeout_s, max_records)
+            workaround.keep_joining(self._consumer)
+            return polled
+        except client.NoOffsetForPartitionError as error:
+            for partition in error.args[0]:  # the group never committed it
+                _if_assigned(self._consumer.seek_to_beginning, TopicPartition(*partition))
+            return {}
+        except client.RetriableError as error:  # also if a topic is briefly unknown
+            raise BrokerUnavailable(str(error)) from error
+        except client.KafkaError as error:
+            raise translate(error, f"consume {self._topic}") from error
+
+    def close(self) -> None:
+        """Leave the group; first finish a join, or the embedded broker keeps a member that is gone.
+
+        There, nobody else would get a partition for five minutes.
+        """
+        until = time.monotonic() + LAST_JOIN_S
+        with contextlib.suppress(client.KafkaError, StreamIcdError):
+            while workaround.is_joining(self._consumer) and time.monotonic() < until:
+                self._poll_client(BUSY_S)
+        super().close()
+
+    def pause(self, partition: TopicPartition) -> None:
+        _if_assigned(self._consumer.pause, partition)
+
+    def resume(self, partition: TopicPartition) -> None:
+        _if_assigned(self._consumer.resume, partition)
+
+    def group(self) -> GroupMetadata:
+        known = self._consumer.group_metadata()
+        stable = known.state == MemberState.STABLE
+        return GroupMetadata(known.group_id, known.generation_id, known.member_id, stable)
+
+    def silence_s(self) -> float:
+        return time.monotonic() - workaround.last_heard(self._consumer)
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        try:
+            self._consumer.commit(positions(offsets), timeout_ms=milliseconds(timeout_s))
+        except GROUP_MOVED_ON as error:
+            raise GroupMovedOn(str(error)) from error
+        except client.RetriableError as error:
+            raise BrokerUnavailable(str(error)) from error
+        except client.KafkaError as error:
+            places = ", ".join(f"{place} up to {offset}" for place, offset in offsets.items())
+            raise translate(error, f"commit {places}") from error
+
+    def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
+        with translated("look up what is committed"):
+            found = self._consumer.committed(theirs(partition), timeout_ms=milliseconds(timeout_s))
+        return None if found is None else int(found)
 
 
-def _within(timeout_s: float | None) -> dict[str, int]:
-    return {} if timeout_s is None else {"timeout_ms": milliseconds(timeout_s)}
+class _Told(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Notifies a listener of the port; the client calls this in its I/O thread."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        self._listener.assigned([TopicPartition(*one) for one in assigned])
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        self._listener.revoked([TopicPartition(*one) for one in revoked])
+
+
+def _known(ask: Any, partition: TopicPartition) -> int | None:
+    try:
+        found = ask(theirs(partition))
+    except (client.KafkaError, AssertionError):  # it was revoked, or has no position yet
+        return None
+    return None if found is None else int(found)
+
+
+def _asked(ask: Any, partitions: Partitions, timeout_s: float | None) -> Offsets:
+    timeout_ms = None if timeout_s is None else milliseconds(timeout_s)
+    with translated("read"):
+        found = ask(all_theirs(partitions), timeout_ms=timeout_ms)
+    return {partition: int(found[partition]) for partition in partitions}
+
+
+def _if_assigned(change: Any, partition: TopicPartition, *rest: int) -> None:
+    """Make the change, unless the client has revoked the partition without telling us yet."""
+    try:
+        change(theirs(partition), *rest)
+    except (KeyError, ValueError, client.IllegalStateError):
+        return
 
 
 def _ours(record: Any) -> Record:
-    """Convert the client's record to ours."""
     headers = tuple((str(name), b"" if value is None else value) for name, value in record.headers)
     return Record(
         record.topic,

@@ -27,9 +27,11 @@ GROUP_MOVED_ON = (
     client.RebalanceInProgressError,
 )
 
+TOO_LARGE = (client.MessageSizeTooLargeError, client.RecordListTooLargeError)
+
 # The first matching row decides; `RetriableError` is the client's "no broker answered (yet)".
 _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Exception]], ...] = (
-    ((client.MessageSizeTooLargeError, client.RecordListTooLargeError), MessageTooLarge),
+    (TOO_LARGE, MessageTooLarge),
     ((client.UnknownTopicOrPartitionError, client.InvalidTopicError), TopicMissing),
     ((client.OffsetOutOfRangeError, client.NoOffsetForPartitionError), OffsetGone),
     (

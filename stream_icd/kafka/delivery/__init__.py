@@ -1,1 +1,1 @@
-"""Batches of records: polled, processed, published and committed; also after a crash."""
+"""Batches of records: who handles them, and how they are published and committed, once."""

@@ -1,34 +1,39 @@
-"""How results and offsets become visible: in one transaction, or one after the other."""
+"""Deliver batches: results and offsets in one transaction, or one after the other."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Protocol
 
 from stream_icd.errors import (
     BrokerError,
+    BrokerUnavailable,
     DeliveryFailed,
     MessageTooLarge,
     NameTaken,
     NotAllowed,
     NotSupported,
+    RecordTooLarge,
     TopicMissing,
 )
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect, recognise
+from stream_icd.kafka.delivery.handler import Handler
+from stream_icd.kafka.group.groups import members_of
+from stream_icd.kafka.group.membership import Batch, Membership
 from stream_icd.kafka.group.worker import Worker
-from stream_icd.kafka.port.broker import Fenced, GroupMetadata, GroupMovedOn
-from stream_icd.kafka.port.topic import Offsets
+from stream_icd.kafka.port import Fenced, GroupMetadata, GroupMovedOn, Offsets
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
 
+PUBLISH_ATTEMPTS = 5
 # A fraction of the transaction timeout: a producer fenced before that did not take too long.
 # The margin is for the broker, which measures with its own clock.
 CERTAIN = 0.9
@@ -75,34 +80,11 @@ def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
     )
 
 
-class Sink(Protocol):
-    """Publishes the results of one batch; may be closed and opened again after a failure.
-
-    `atomic`: readers of committed records see all records of a batch, or none.
-    """
-
-    atomic: bool
-
-    def check(self, record: OutgoingRecord) -> None:
-        """Raise RecordTooLarge or TopicMissing if `record` cannot be published at all."""
-
-    def publish(
-        self, records: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata | None
-    ) -> None:
-        """Return when `records` are safe at the broker; without a `group`, commit no offsets.
-
-        Raises:
-            GroupMovedOn: no record is visible; the group has a new generation.
-            NameTaken: no record is visible; another program has our name now.
-            RecordTooLarge: a topic does not accept one of the records; open another sink.
-            BrokerError: it is unknown what is visible; open another sink before the next try.
-        """
-
-    def close(self) -> None: ...
-
-
 class AtLeastOnce:
-    """Publish, wait for every acknowledgement; the consumer commits its offsets afterwards."""
+    """Publishes results; the consumer commits its offsets afterwards.
+
+    `atomic`: readers of committed records see all records of a batch and its offsets, or none.
+    """
 
     atomic = False
 
@@ -110,14 +92,18 @@ class AtLeastOnce:
         self._publisher = Publisher(settings)
 
     def check(self, record: OutgoingRecord) -> None:
+        """Raise RecordTooLarge or TopicMissing if `record` cannot be published at all."""
         self._publisher.check(record)
 
     def publish(
-        self,
-        records: Sequence[OutgoingRecord],
-        offsets: Offsets,  # noqa: ARG002
-        group: GroupMetadata | None,  # noqa: ARG002
+        self, records: Sequence[OutgoingRecord], _offsets: Offsets, _group: GroupMetadata | None
     ) -> None:
+        """Return when the broker has acknowledged all of `records`; commit no offsets.
+
+        Raises:
+            RecordTooLarge: a topic does not accept one of the records; open another sink.
+            BrokerError: it is unknown what is visible; open another sink before the next try.
+        """
         for record in records:
             self._publisher.send(record)
         self._publisher.flush()
@@ -158,18 +144,25 @@ class ExactlyOnce:
     def publish(
         self, records: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata | None
     ) -> None:
+        """Return when the transaction is committed; without a `group`, it holds no offsets.
+
+        Raises:
+            GroupMovedOn: no record is visible; the group has a new generation.
+            NameTaken: no record is visible; another program has our name now.
+            RecordTooLarge, BrokerError: as `AtLeastOnce.publish`.
+        """
         began = self._clock.now()
         try:
             self._publish(records, offsets, group)
         except GroupMovedOn:
-            self._abort()
+            self._in_time("abort", self._producer.abort)
             raise
         except (MessageTooLarge, TopicMissing, NotAllowed):
             with contextlib.suppress(BrokerError):  # the earlier error is the one to report
-                self._abort()  # readers wait for an open transaction
+                self._in_time("abort", self._producer.abort)  # readers wait for an open transaction
             raise
         except DeliveryFailed as error:
-            if is_fenced(error) and self._clock.now() - began < CERTAIN * self._timeout_s:
+            if _is_fenced(error) and self._clock.now() - began < CERTAIN * self._timeout_s:
                 raise NameTaken(
                     f"another program has started transactions as {self._name}"
                 ) from error
@@ -190,9 +183,6 @@ class ExactlyOnce:
             self._in_time("send_offsets", partial(self._producer.send_offsets, offsets, group))
         self._in_time("commit", self._producer.commit)
 
-    def _abort(self) -> None:
-        self._in_time("abort", self._producer.abort)
-
     def _in_time(self, name: str, call: Callable[[], None]) -> None:
         """Call the client in another thread, because it waits for the broker without a timeout."""
         try:
@@ -203,8 +193,7 @@ class ExactlyOnce:
             ) from error
 
 
-def is_fenced(error: BaseException) -> bool:
-    return isinstance(error, Fenced) or isinstance(error.__cause__, Fenced)
+Sink = AtLeastOnce | ExactlyOnce
 
 
 def open_sink(
@@ -214,3 +203,118 @@ def open_sink(
     if delivery is Delivery.EXACTLY_ONCE:
         return ExactlyOnce(settings, group, instance, clock)
     return AtLeastOnce(settings)
+
+
+def _is_fenced(error: BaseException) -> bool:
+    return isinstance(error, Fenced) or isinstance(error.__cause__, Fenced)
+
+
+@dataclass(slots=True)
+class BatchDelivery:
+    """Delivers the batches of one member, one after the other, and never one twice.
+
+    Attributes:
+        handler: learns of results that are too large.
+        open_sink: opens a sink; ends the transaction that an earlier worker of our name left open.
+    """
+
+    member: Membership
+    handler: Handler
+    open_sink: Callable[[], Sink]
+    _sink: Sink | None = None
+
+    def open(self) -> None:
+        self._sink = self.open_sink()
+
+    def close(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+
+    def deliver(self, batch: Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
+        """Publish and commit; False if the batch, or a part of it, must be read again.
+
+        This happens if another member has the rest of the batch, or if the results must change
+        because a topic does not accept them. `run_consumer` says what is raised.
+        """
+        failures = 0
+        while True:
+            generation = self.member.settled()
+            try:
+                if self._sink is None:
+                    self.member.wait_for(self.open)
+                if failures and self._is_committed(batch):
+                    return True  # the attempt with the unknown outcome had succeeded
+                if not self.member.assignments.holds(batch.assignment):
+                    return False
+                publishing = partial(self._publish, outgoing, batch.next, generation)
+                committed = self.member.wait_for(publishing)
+                return committed or self._commit(batch)
+            except GroupMovedOn as error:
+                log.info("publishing again in the group's new generation: %s", error)
+            except RecordTooLarge as error:
+                self.member.insist(partial(self.handler.learn, error))
+                log.warning("processing the batch again: %s", error)
+                return False
+            except BrokerUnavailable as error:
+                self.member.back_off(error)
+            except DeliveryFailed as error:
+                self._see_who_has_our_name(error)
+                failures += 1
+                if failures == PUBLISH_ATTEMPTS:
+                    raise
+                log.warning("publishing again (attempt %d): %s", failures + 1, error)
+                self.member.check_topic()  # or the client retries forever
+
+    def _publish(
+        self, outgoing: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata
+    ) -> bool:
+        """Publish the results of a batch; True if its offsets are committed with them."""
+        sink = self._sink
+        assert sink is not None, "opened before"
+        try:
+            sink.publish(outgoing, offsets, group)
+        except (DeliveryFailed, BrokerUnavailable, RecordTooLarge):
+            self._sink = None
+            sink.close()
+            raise
+        return sink.atomic
+
+    def _commit(self, batch: Batch) -> bool:
+        """Commit the published batch; False if a part of it went to another member."""
+        while True:
+            try:
+                if self.member.commit(batch):
+                    return True
+            except GroupMovedOn:
+                self.member.settled()
+            if not self.member.assignments.holds(batch.assignment):
+                return False
+
+    def _is_committed(self, batch: Batch) -> bool:
+        """Whether the part of the batch that is still ours was committed; if so, all of it was.
+
+        The broker answers only when no open transaction holds these offsets.
+        """
+        kept = self.member.assignments.kept(batch.assignment)
+        return bool(kept) and all(self.member.committed(p) == batch.next[p] for p in kept)
+
+    def _see_who_has_our_name(self, failure: DeliveryFailed) -> None:
+        """Raise NameTaken if another worker has the name that was set for this one.
+
+        The broker also fences a worker whose transaction took too long; that worker may continue,
+        unless it hung until another one was started in its place.
+        """
+        name = self.member.settings.instance_id
+        if name is None or not (isinstance(failure, NameTaken) or _is_fenced(failure)):
+            return
+        if isinstance(failure, NameTaken) or self.member.wait_for(self._has_namesake):
+            raise NameTaken(
+                f"another worker of group {self.member.group} has started with the same name "
+                f"(STREAM_ICD_INSTANCE_ID={name}) and has replaced this one. To run both, give "
+                "each its own name"
+            ) from failure
+
+    def _has_namesake(self) -> bool:
+        members = members_of(self.member.settings, self.member.group)
+        own, ours = self.member.id, self.member.settings.member_name
+        return any(name == ours and member != own for member, name in members.items())

@@ -31,10 +31,8 @@ class Handler(ABC):
     """What is called with the records of a consumer, in a thread of its own, one batch at a time.
 
     Attributes:
-        ahead: `handle` may begin the next batch while the results of one are published, since its
-            work does not depend on the batch before. The next batch is polled while one is handled.
-            It is dropped if the one before fails or cannot be committed, or if the consumer is to
-            stop.
+        ahead: `handle` may begin the next batch while the results of one are published. That batch
+            is dropped if the one before fails or cannot be committed, or if the consumer stops.
         gives_up: `give_up` gets a record that ended three workers in a row. If False, such a record
             is retried forever.
     """
@@ -47,9 +45,9 @@ class Handler(ABC):
         """Return the records to publish for a batch.
 
         If it raises, nothing of its batch is published or committed, and the consumer ends with the
-        error. So it should dead-letter bad records (publish them to the dead-letter topic) rather
-        than raise. `CrashedWorker`, which says how a process of the worker ended, does not end the
-        consumer if the handler gives up: the records come again, one by one.
+        error, so it should dead-letter bad records rather than raise. `CrashedWorker` (a process of
+        the worker ended) does not end the consumer if the handler gives up: the records come again,
+        one by one.
         """
 
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: B027
@@ -63,14 +61,10 @@ class Handler(ABC):
         """Called after each commit; from then on, the state that `handle` keeps is valid."""
 
     def give_up(self, record: Record, ends: int, how: str) -> Iterable[OutgoingRecord]:  # noqa: ARG002
-        """Return what to publish for a record that ended three workers or more in a row.
+        """Return what to publish for a record that ended `ends` workers in a row, three or more.
 
-        A worker ends by `kill -9`, or by an error from `handle` that the record may have caused.
-        This is remembered across restarts in the topic `icd.workers.v1`.
-
-        Args:
-            ends: how many workers in a row it ended.
-            how: how the last worker ended.
+        A worker ends by `kill -9`, or by an error from `handle` that the record may have caused;
+        `how` tells it of the last one.
         """
         return ()
 
@@ -93,8 +87,7 @@ class Watcher:
         """The loop has polled once; also called while work is in hand.
 
         Args:
-            generation: the group's generation, which grows with each rebalance; None while we are
-                not a settled member.
+            generation: grows with each rebalance; None while we are not a settled member.
             silence_s: seconds since the broker last answered a heartbeat of the group.
         """
 

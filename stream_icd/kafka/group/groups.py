@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stream_icd.errors import BadSettings
-from stream_icd.kafka.connect import connect, recognise
-from stream_icd.kafka.port.broker import Admin
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.port import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 
@@ -43,7 +42,7 @@ def positions(settings: KafkaSettings, topic: str, group: str) -> dict[int, int]
 
 
 def members_of(settings: KafkaSettings, group: str) -> dict[str, str]:
-    """The name (`client_name`) of each member of a group, by the member id from the broker."""
+    """The name of each member of a group, by the member id from the broker."""
     with connect(settings).admin() as admin:
         return admin.members(group)
 
@@ -53,31 +52,21 @@ def skip_to(
 ) -> Skipped:
     """Make `group` continue at `offset` in one partition, and skip everything before it.
 
-    No member of the group may be running.
-
     Raises:
-        BadSettings: the partition does not exist; the offset is behind the group's, or beyond the
-            end.
-        TopicMissing, BrokerUnavailable: as their texts say.
+        BadSettings: no such partition, or the offset is behind the group's or beyond the end.
         BrokerError: the group has running members.
     """
     if partition >= (count := describe_topic(settings, topic).partitions):
         raise BadSettings(f"no partition {partition} in {topic}: there are {count}, from 0")
-    exact_ends = recognise(settings).exact_end_offsets
     at = TopicPartition(topic, partition)
     with connect(settings).admin() as admin:
-        start = _position(admin, group, at)
+        start = admin.group_offsets(group).get(at, admin.begins([at])[at])
         end = admin.ends([at])[at]
-        if offset <= start or (exact_ends and offset > end):
+        is_end_exact = admin.known_capabilities().exact_end_offsets
+        if offset <= start or (is_end_exact and offset > end):
             raise BadSettings(
-                f"group {group} would read {topic}[{partition}] from offset {start}, and the "
-                f"topic ends at {end}: {offset} skips nothing, or is after the end"
+                f"group {group} would read {at} from offset {start}, and the topic ends at {end}: "
+                f"{offset} skips nothing, or is after the end"
             )
         admin.move_group(group, {at: offset})
     return Skipped(partition, start, offset)
-
-
-def _position(admin: Admin, group: str, partition: TopicPartition) -> int:
-    """The group's next offset; the beginning of the partition if it never committed."""
-    committed = admin.group_offsets(group).get(partition)
-    return admin.begins([partition])[partition] if committed is None else committed

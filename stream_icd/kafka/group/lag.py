@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 
 from stream_icd.errors import StreamIcdError
-from stream_icd.kafka.clock import IDLE_S
-from stream_icd.kafka.port.broker import Reader
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.group.hanging import ASK_TIMEOUT_S
+from stream_icd.kafka.port import Partitions, Reader, TopicPartition
 
 LOOK_EVERY_S = 1.0
 ASK_AFTER_S = 5.0
-# A broker answers after the fetch in progress, which may wait for records.
-ASK_TIMEOUT_S = 2 * IDLE_S
-
-
-def is_read(reader: Reader, partition: TopicPartition) -> bool:
-    """Whether everything up to the end seen by the last fetch is read; False before any fetch."""
-    end, at = reader.fetched_end(partition), reader.position(partition)
-    return end is not None and at is not None and at >= end
 
 
 class Lag:
@@ -27,11 +18,10 @@ class Lag:
 
     Each fetch from a partition reports the partition's end. Nothing is fetched while work is in
     hand, and Kafka does not report again on an empty partition that was revoked and reassigned
-    (KIP-227). So the broker is also asked periodically; the embedded broker may report too low an
-    end.
+    (KIP-227). So the broker is also asked periodically; the embedded one may report too low an end.
     """
 
-    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reader: Reader, clock: Callable[[], float]) -> None:
         self._reader = reader
         self._clock = clock
         self._looked = self._fetched = self._asked = clock()
@@ -41,12 +31,11 @@ class Lag:
         self._fetched = self._clock()
 
     def look(
-        self, ours: Collection[TopicPartition], in_hand: Mapping[TopicPartition, int]
+        self, ours: Partitions, in_hand: Mapping[TopicPartition, int]
     ) -> dict[int, int] | None:
         """The lag of each of our partitions, if known; None: too early to check again.
 
-        Args:
-            in_hand: the offset of the first record in hand, by partition.
+        `in_hand` is the offset of the first record in hand, by partition.
         """
         now = self._clock()
         if now - self._looked < LOOK_EVERY_S:
@@ -55,16 +44,11 @@ class Lag:
         known = all(self._reader.fetched_end(p) is not None for p in ours)
         known_at = max(self._fetched, self._asked) if known else self._asked
         if ours and now - known_at > ASK_AFTER_S:
-            self._ask(ours)
+            self._asked = now
+            with contextlib.suppress(StreamIcdError):  # code that waits for the broker logs it
+                self._ends = self._reader.ends(ours, ASK_TIMEOUT_S)
         lags = {p.partition: self._of(p, in_hand.get(p)) for p in ours}
         return {partition: lag for partition, lag in lags.items() if lag is not None}
-
-    def _ask(self, ours: Collection[TopicPartition]) -> None:
-        self._asked = self._clock()
-        try:
-            self._ends = self._reader.ends(ours, ASK_TIMEOUT_S)
-        except StreamIcdError:
-            return  # the next check is soon, and code that waits for the broker logs it
 
     def _of(self, partition: TopicPartition, first: int | None) -> int | None:
         known = (self._reader.fetched_end(partition), self._ends.get(partition))

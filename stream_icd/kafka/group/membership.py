@@ -1,15 +1,19 @@
-"""Be a group member: keep polling during long batches, and handle rebalances.
+"""Be a group member: poll, handle rebalances, and keep polling during long batches.
 
-During work on a batch, its partitions are paused and the member keeps polling, so long batches
+During work on a batch, all partitions are paused and the member keeps polling, so long batches
 never trigger a rebalance. Slow operations run in a background thread through this module.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import itertools
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -23,13 +27,22 @@ from stream_icd.errors import (
 )
 from stream_icd.kafka.clock import BUSY_S, Clock, Pace, Stop
 from stream_icd.kafka.delivery.handler import Watcher
-from stream_icd.kafka.group.assignments import Assignments, Batch
-from stream_icd.kafka.group.lag import Lag, is_read
+from stream_icd.kafka.group.hanging import HeldOffsets
+from stream_icd.kafka.group.lag import Lag
 from stream_icd.kafka.group.worker import Worker
-from stream_icd.kafka.port.broker import GroupMetadata, Member, Polled, Undecodable
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.port import (
+    GroupMetadata,
+    Member,
+    Offsets,
+    Partitions,
+    Polled,
+    TopicPartition,
+    Undecodable,
+)
 from stream_icd.kafka.reader import what_is_left
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import describe_topic
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -39,47 +52,133 @@ BUSY_POLL_EVERY_S = 0.1
 BUSY_POLL_S = 0.01
 COMMIT_TIMEOUT_S = 2.0
 BACKOFF_S = 1.0
+CHECK_EVERY_S = 30.0
+
+
+Assignment = dict[TopicPartition, int]
+
+
+class Assignments:
+    """The partitions of this member; each assignment of a partition has its own number.
+
+    A partition that went to another worker and came back has a new number, so records read from
+    it before are no longer valid. The client's I/O thread may report changes at any time. A newly
+    assigned partition is paused until `begin`.
+    """
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._ours: Assignment = {}
+
+    def assigned(self, partitions: Partitions) -> None:
+        with self._lock:
+            for partition in partitions:
+                self._ours[partition] = next(self._numbers)
+                self._member.pause(partition)
+        log.info("assigned: %s", ", ".join(map(str, sorted(partitions))))
+
+    def revoked(self, partitions: Partitions) -> None:
+        with self._lock:
+            for partition in partitions:
+                self._ours.pop(partition, None)
+
+    def begin(self) -> Assignment:
+        """Resume all our partitions, and return the current assignment."""
+        with self._lock:
+            for partition in self._ours:
+                self._member.resume(partition)
+            return dict(self._ours)
+
+    def ours(self) -> frozenset[TopicPartition]:
+        with self._lock:
+            return frozenset(self._ours)
+
+    def pause(self) -> None:
+        with self._lock:
+            for partition in self._ours:
+                self._member.pause(partition)
+
+    def kept(self, assignment: Assignment) -> frozenset[TopicPartition]:
+        """The partitions of `assignment` that we have held without a break since then."""
+        with self._lock:
+            return frozenset(partition for partition, _ in assignment.items() & self._ours.items())
+
+    def holds(self, assignment: Assignment) -> bool:
+        """Whether we have held all partitions of `assignment` without a break since then."""
+        return self.kept(assignment) == assignment.keys()
+
+    def rewind(self, assignment: Assignment, offsets: dict[TopicPartition, int]) -> None:
+        """Seek to `offsets` in the partitions of `assignment` that we still hold. The others
+        belong to another member, or came back and are read from their committed offset."""
+        for partition in self.kept(assignment):
+            self._member.seek(partition, offsets[partition])
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records that are processed, published and committed together.
+
+    Attributes:
+        first: the offset of the first record of each partition.
+        next: the offset after the last record of each partition; committed when the batch is done.
+    """
+
+    records: tuple[Record, ...]
+    assignment: Assignment
+    first: Offsets
+    next: Offsets
+
+    @staticmethod
+    def of(polled: Polled, assignment: Assignment) -> Batch:
+        return Batch(
+            records=tuple(record for records in polled.values() for record in records),
+            assignment={p: assignment[p] for p in polled},
+            first={p: records[0].offset for p, records in polled.items()},
+            next={p: records[-1].offset + 1 for p, records in polled.items()},
+        )
+
+    @property
+    def places(self) -> str:
+        """The first and last offsets: `topic[partition]@first..last` for each partition."""
+        return ", ".join(f"{p}@{first}..{self.next[p] - 1}" for p, first in self.first.items())
 
 
 class GiveBack(Exception):
     """A stop was requested, and the batch in hand takes too long: another member will redo it."""
 
 
+@dataclass(eq=False)
 class Membership:
     """A consumer as a member of its group.
 
     Attributes:
         assignments: the partitions that are assigned to us now.
         in_hand: the offset of the first record in hand, by partition; lag is counted from there.
+        held: notes which positions are known.
     """
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        topic: str,
-        group: str,
-        member: Member,
-        stop: Stop,
-        watchers: Sequence[Watcher],
-        clock: Clock,
-    ) -> None:
-        self._settings = settings
-        self._topic = topic
-        self._group = group
-        self._member = member
-        self._stop = stop
-        self._watchers = watchers
-        self._clock = clock
-        self._errands = Worker(f"{group}-errands")
-        self._lag = Lag(member, clock.now)
-        self._pace = Pace(clock.now)
-        self._stop_by = float("inf")
-        self.assignments = Assignments(member)
+    settings: KafkaSettings
+    topic: str
+    group: str
+    member: Member
+    stop: Stop
+    watchers: Sequence[Watcher]
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self.assignments = Assignments(self.member)
         self.in_hand: Mapping[TopicPartition, int] = {}
+        self.held = HeldOffsets(self.settings, self.group, self.clock.now)
+        self._errands = Worker(f"{self.group}-errands")
+        self._lag = Lag(self.member, self.clock.now)
+        self._pace = Pace(self.clock.now)
+        self._stop_by = float("inf")
+        self._checked = self.clock.now()
 
     def join(self) -> None:
-        """Join the group; later polls bring the assigned partitions."""
-        self._member.subscribe(self._topic, self.assignments)
+        self.member.subscribe(self.topic, self.assignments)
 
     def close(self) -> None:
         """Start no more background work; work that already began ends by itself."""
@@ -87,20 +186,14 @@ class Membership:
 
     @property
     def id(self) -> str:
-        """Our current member id in the group."""
-        return self._member.group().member_id
+        return self.member.group().member_id
 
     def fetch(self, max_records: int | None, timeout_s: float | None = None) -> Polled:
-        """Poll records of our partitions for up to `timeout_s`.
+        """Poll records of our partitions for up to `timeout_s`; None: longer if none came lately.
 
-        Args:
-            timeout_s: None: longer when no records came for a while.
-
-        Raises:
-            GiveBack: the client is stuck, and a stop was requested.
-            OffsetGone, RecordUndecodable, MessageTooLarge, ClientStuck: as `run_consumer`.
+        `run_consumer` says what is raised; `GiveBack` if the client is stuck and is to stop.
         """
-        if not self._member.group().is_settled:
+        if not self.member.group().is_settled:
             self._pace.saw_work()
         polled = self._poll(self._pace.wait_s if timeout_s is None else timeout_s, max_records)
         if polled:
@@ -119,7 +212,7 @@ class Membership:
 
     def back_off(self, error: Exception) -> None:
         log.warning("waiting for the broker: %s", error)
-        self.wait_for(partial(self._clock.sleep, BACKOFF_S))
+        self.wait_for(partial(self.clock.sleep, BACKOFF_S))
 
     def begin(self, work: Callable[[], Result]) -> Future[Result]:
         """Run `work` in the background, after all earlier work."""
@@ -131,7 +224,7 @@ class Membership:
 
     def finished(self, future: Future[Result]) -> Result:
         """The result of the future; keeps polling until it is done. Raises `GiveBack`."""
-        while not concurrent.futures.wait([future], timeout=self._pause_s()).done:
+        while not concurrent.futures.wait([future], self._pause_s()).done:
             self._poll_while_busy()
         return future.result()
 
@@ -141,78 +234,92 @@ class Membership:
         Call this before you read the assignments: if the generation ends in between, the broker
         refuses it. Without a member id, the broker would not fence at all (KIP-447).
         """
-        while True:
-            known = self._member.group()
-            if known.is_settled:
-                return known
+        while not (known := self.member.group()).is_settled:
             self._poll_while_busy()
+        return known
 
     def commit(self, batch: Batch) -> bool:
         """Commit the offsets after a batch; False if the broker is unavailable: try again."""
         try:
-            self._member.commit(batch.next, COMMIT_TIMEOUT_S)
-            return True
+            self.member.commit(batch.next, COMMIT_TIMEOUT_S)
         except BrokerUnavailable as error:
             log.warning("committing again: %s", error)
             self._poll_while_busy()
             return False
+        return True
 
     def committed(self, partition: TopicPartition) -> int | None:
-        """The group's committed offset, once no open transaction holds it.
-
-        Raises:
-            BrokerUnavailable: the offset is not available now.
-        """
-        return self._member.committed(partition, COMMIT_TIMEOUT_S)
-
-    def without_position(self) -> list[TopicPartition]:
-        """Those of our partitions whose next offset is not known yet."""
-        return [p for p in self.assignments.ours() if self._member.position(p) is None]
+        """The group's committed offset; BrokerUnavailable while a transaction holds it, OffsetHeld
+        if it does so for longer than transactions last."""
+        try:
+            found = self.member.committed(partition, COMMIT_TIMEOUT_S)
+        except BrokerUnavailable:
+            self.wait_for(partial(self.held.unknown, [partition]))
+            raise
+        self.held.known([partition])
+        return found
 
     def is_read(self, partition: TopicPartition) -> bool:
-        """Whether everything up to the end seen by the last fetch is read."""
-        return is_read(self._member, partition)
+        """Whether everything up to the end seen by the last fetch is read; False before any."""
+        end, at = self.member.fetched_end(partition), self.member.position(partition)
+        return end is not None and at is not None and at >= end
+
+    def check(self) -> None:
+        """Check the topic and our positions, if the last time was half a minute ago."""
+        if self.clock.now() - self._checked > CHECK_EVERY_S:
+            self.check_topic()
+            ours = self.assignments.ours()
+            without_position = [p for p in ours if self.member.position(p) is None]
+            if without_position:
+                self.wait_for(partial(self.held.unknown, without_position))
+            else:
+                self.held.known(ours)
+
+    def check_topic(self) -> None:
+        """Raise TopicMissing if the broker answers and the topic does not exist."""
+        with contextlib.suppress(BrokerUnavailable):
+            self.wait_for(partial(describe_topic, self.settings, self.topic))
+        self._checked = self.clock.now()
 
     def _poll_while_busy(self) -> None:
         """Poll to stay in the group, without taking records."""
-        if self._stop.is_set():
-            self._stop_by = min(
-                self._stop_by, self._clock.now() + self._settings.shutdown_timeout_s
-            )
-        if self._clock.now() > self._stop_by:
+        now = self.clock.now()
+        if self.stop.is_set():
+            self._stop_by = min(self._stop_by, now + self.settings.shutdown_timeout_s)
+        if now > self._stop_by:
             raise GiveBack
         self.assignments.pause()
-        if self._poll(BUSY_POLL_S if self._member.group().stable else BUSY_S):
+        if self._poll(BUSY_POLL_S if self.member.group().stable else BUSY_S):
             raise BrokerError("the client gave records of paused partitions")
 
     def _poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
         polled = self._polled(timeout_s, max_records)
-        group = self._member.group()
+        group = self.member.group()
         settled = group.generation if group.is_settled else None
-        for watcher in self._watchers:
-            watcher.polled(settled, self._member.silence_s())
+        for watcher in self.watchers:
+            watcher.polled(settled, self.member.silence_s())
         just_now = {p: records[0].offset for p, records in polled.items()}
         lag = self._lag.look(self.assignments.ours(), {**just_now, **self.in_hand})
         if lag is not None:
-            for watcher in self._watchers:
+            for watcher in self.watchers:
                 watcher.lagged(lag)
         return polled
 
     def _polled(self, timeout_s: float, max_records: int | None) -> Polled:
         try:
-            return self._member.poll(timeout_s, max_records)
+            return self.member.poll(timeout_s, max_records)
         except OffsetGone as error:
             raise OffsetGone(
-                f"group {self._group}: {error}; {what_is_left(self._member)}. To continue there, "
+                f"group {self.group}: {error}; {what_is_left(self.member)}. To continue there, "
                 f"{self._skip}"
             ) from error
         except Undecodable as error:
             raise RecordUndecodable(
-                f"group {self._group}: {error}. To continue after them, {self._skip} --to "
+                f"group {self.group}: {error}. To continue after them, {self._skip} --to "
                 f"{error.partition.partition}:{error.end}"
             ) from error
         except ClientStuck as error:
-            if self._stop.is_set():
+            if self.stop.is_set():
                 raise GiveBack from error
             raise ClientStuck(f"{error}: {self._skip} --to PARTITION:OFFSET") from error
         except BrokerUnavailable as error:
@@ -221,13 +328,12 @@ class Membership:
 
     @property
     def _skip(self) -> str:
-        """How to skip records, as part of an error message."""
         return (
-            f"stop the group and run: stream-icd topics skip --group {self._group} "
-            f"--topic {self._topic}"
+            f"stop the group and run: stream-icd topics skip --group {self.group} "
+            f"--topic {self.topic}"
         )
 
     def _pause_s(self) -> float:
         """The pause between two polls. None while joining: the client (3.0.12) joins again if a
         join succeeds between two polls."""
-        return BUSY_POLL_EVERY_S if self._member.group().stable else 0.0
+        return BUSY_POLL_EVERY_S if self.member.group().stable else 0.0

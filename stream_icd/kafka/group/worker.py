@@ -15,8 +15,8 @@ Arguments = TypeVarTuple("Arguments")
 class Worker:
     """Runs what is submitted, in order, in one daemon thread.
 
-    Unlike an executor's thread, it does not keep the process alive. When a consumer stops, work
-    that does not end in time dies with the process, and its records go back to the group.
+    Unlike an executor's thread, it does not keep the process alive: work that does not end in time
+    dies with the process.
     """
 
     def __init__(self, name: str) -> None:
@@ -29,7 +29,6 @@ class Worker:
     def submit(
         self, function: Callable[[*Arguments], Result], *arguments: *Arguments
     ) -> Future[Result]:
-        """Run `function(*arguments)` after all work submitted before has ended."""
         future: Future[Result] = Future()
 
         def task() -> None:

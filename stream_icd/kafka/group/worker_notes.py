@@ -1,6 +1,6 @@
-"""Notes from workers to later workers: the latest value of each key.
+"""Notes from workers to later workers of their group: the latest value of each name.
 
-The notes are records of the topic `icd.workers.v1`. Keys and values are JSON.
+The notes are records of the topic `icd.workers.v1`. Keys (group, topic, name) and values are JSON.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.publisher import Publisher
@@ -16,27 +17,30 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import WORKERS
 
-Key = tuple[str | int, ...]
-Value = Mapping[str, object]
+Name = str | int
+Note = dict[str, Any]
 
 
-def write_notes(settings: KafkaSettings, notes: Mapping[Key, Value]) -> None:
+def write_notes(
+    settings: KafkaSettings, topic: str, group: str, notes: Mapping[str, Note] | Mapping[int, Note]
+) -> None:
     """Write these notes; they are safe at the broker when this returns."""
     with Publisher(settings) as publisher:
-        for key, value in notes.items():
-            text = json.dumps(value).encode()
-            publisher.send(OutgoingRecord(WORKERS, text, json.dumps(key).encode()))
+        for name, value in notes.items():
+            key = json.dumps((group, topic, name)).encode()
+            publisher.send(OutgoingRecord(WORKERS, json.dumps(value).encode(), key))
 
 
-def read_notes(settings: KafkaSettings) -> dict[Key, Value]:
-    """The latest value of each key; records that are not notes are ignored."""
-    found: dict[Key, Value] = {}
+def read_notes(settings: KafkaSettings, topic: str, group: str) -> dict[Name, Note]:
+    """The latest value of each name; records that are not notes are ignored."""
+    found: dict[Name, Note] = {}
     with open_reader(settings, WORKERS, until="end") as records:
         for record in records:
-            with contextlib.suppress(ValueError, TypeError):
-                key, value = json.loads(record.key or b""), json.loads(record.value or b"")
-                if isinstance(key, list) and isinstance(value, dict):
-                    found[tuple(key)] = value
+            with contextlib.suppress(ValueError):
+                match json.loads(record.key or b""), json.loads(record.value or b""):
+                    case [of_group, of_topic, str() | int() as name], dict() as value:
+                        if (of_group, of_topic) == (group, topic):
+                            found[name] = value
     return found
 
 
@@ -47,13 +51,11 @@ def keep_to_filter(settings: KafkaSettings, topic: str, group: str, graph: str |
 
     Raises:
         BadSettings: the group reads another graph; records that it skipped are lost for this one.
-        TopicMissing, BrokerUnavailable: the note cannot be read.
     """
-    key = (group, topic, "graph")
-    noted = read_notes(settings).get(key)
+    noted = read_notes(settings, topic, group).get("graph")
     if noted is None:
-        write_notes(settings, {key: {"graph": graph}})
-        noted = read_notes(settings).get(key)
+        write_notes(settings, topic, group, {"graph": {"graph": graph}})
+        noted = read_notes(settings, topic, group).get("graph")
     if noted != {"graph": graph}:
         theirs = None if noted is None else noted["graph"]
         raise BadSettings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from stream_icd.errors import (
@@ -16,11 +16,21 @@ from stream_icd.errors import (
     MessageTooLarge,
 )
 from stream_icd.kafka.clock import Clock, Stop
-from stream_icd.kafka.in_process.member import MemoryMember
-from stream_icd.kafka.in_process.reader import MemoryReader
-from stream_icd.kafka.in_process.state import State
-from stream_icd.kafka.port.broker import MEMORY, Capabilities, Fenced, GroupMetadata, Settled
-from stream_icd.kafka.port.topic import ExistingTopic, Offsets, TopicPartition, TopicSpec
+from stream_icd.kafka.in_process.log import Transaction
+from stream_icd.kafka.in_process.reader import MemoryMember, MemoryReader
+from stream_icd.kafka.in_process.state import State, Transactions
+from stream_icd.kafka.port import (
+    MEMORY,
+    Capabilities,
+    ExistingTopic,
+    Fenced,
+    GroupMetadata,
+    Offsets,
+    Partitions,
+    Settled,
+    TopicPartition,
+    TopicSpec,
+)
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
 
@@ -61,34 +71,39 @@ class MemoryTransactionalProducer(MemoryProducer):
             self._epoch = self._state.take_over(self._name)
 
     def begin(self) -> None:
-        with self._state.changed:
-            self._look()
-            self._state.begin(self._name, self._epoch, self._timeout_s)
+        with self._transactions() as ours:
+            ours.open, ours.ends_by = Transaction(), self._state.clock.now() + self._timeout_s
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
-        with self._state.changed:
-            self._look()
-            self._state.hold_offsets(self._name, self._epoch, offsets, group)
+        with self._transactions() as ours:
+            assert ours.open is not None, "no transaction was begun"
+            committing = self._state.group(group.group)
+            committing.check(group)
+            committing.pending.setdefault(ours.open, {}).update(offsets)
 
     def commit(self) -> None:
-        self._end(committed=True)
+        with self._transactions() as ours:
+            self._state.end(ours, committed=True)
 
     def abort(self) -> None:
-        self._end(committed=False)
-
-    def _end(self, *, committed: bool) -> None:
-        with self._state.changed:
-            self._look()
-            self._state.end(self._name, self._epoch, committed=committed)
+        with self._transactions() as ours:
+            self._state.end(ours, committed=False)
 
     def _write(self, record: OutgoingRecord) -> None:
-        self._state.write_in_transaction(self._name, self._epoch, record)
+        ours = self._state.transactions(self._name, self._epoch)
+        log = self._state.choose(record)
+        self._state.write(record, log, ours.open)
+        ours.wrote_to[log.partition] = log
 
-    def _look(self) -> None:
-        try:
-            self._state.look()
-        except BrokerUnavailable as error:
-            raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
+    @contextmanager
+    def _transactions(self) -> Iterator[Transactions]:
+        """Hold the state for the length of the block; gives the transactions of our name."""
+        with self._state.changed:
+            try:
+                self._state.look()
+            except BrokerUnavailable as error:
+                raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
+            yield self._state.transactions(self._name, self._epoch)
 
 
 class MemoryAdmin:
@@ -119,11 +134,11 @@ class MemoryAdmin:
         with self._state.held():
             self._state.delete(topic)
 
-    def begins(self, partitions: Collection[TopicPartition]) -> Offsets:
+    def begins(self, partitions: Partitions) -> Offsets:
         with self._state.held():
             return {one: self._state.log(one).begin for one in partitions}
 
-    def ends(self, partitions: Collection[TopicPartition]) -> Offsets:
+    def ends(self, partitions: Partitions) -> Offsets:
         with self._state.held():
             return {one: self._state.log(one).end for one in partitions}
 
@@ -159,11 +174,7 @@ class MemoryBroker:
         return f"{MEMORY_SCHEME}{self._state.name}"
 
     def remove_before(self, topic: str, partition: int, offset: int) -> None:
-        """Remove the records before `offset`, as retention does over time.
-
-        Raises:
-            TopicMissing, BrokerError: the topic or partition does not exist.
-        """
+        """Remove the records before `offset`, as retention does over time."""
         with self._state.changed:
             self._state.log(TopicPartition(topic, partition)).remove_before(offset)
             self._state.changed.notify_all()
@@ -171,20 +182,17 @@ class MemoryBroker:
 
 @contextmanager
 def memory_broker(
-    name: str | None = None,
-    *,
-    clock: Clock = Clock(),
-    wall_clock: Callable[[], float] = time.time,
+    name: str | None = None, *, clock: Clock = Clock(), wall_clock: Callable[[], float] = time.time
 ) -> Iterator[MemoryBroker]:
     """Run a broker within this process for the length of the block.
 
     It has Apache Kafka's order, offsets, rebalancing groups and transactions, but no retention or
     compaction. It is deterministic: the same calls in the same order give the same results. Other
-    processes cannot reach it. Its data is in memory and is lost when it stops.
+    processes cannot reach it, and its data is lost when it stops.
 
     Args:
         name: the name by which settings find it; None: a new unique name.
-        clock: the clock for the timeouts of transactions and memberships.
+        clock: for the timeouts of transactions and memberships.
         wall_clock: seconds since 1970, for the timestamps of records that have none.
 
     Raises:
@@ -206,8 +214,7 @@ def memory_broker(
     finally:
         with _lock:
             del _running[state.name]
-        with state.changed:
-            state.stop()
+        state.stop()
 
 
 class MemoryConnection:
@@ -215,7 +222,16 @@ class MemoryConnection:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._state = _found(settings.bootstrap_servers.removeprefix(MEMORY_SCHEME))
+        name = settings.bootstrap_servers.removeprefix(MEMORY_SCHEME)
+        with _lock:
+            state = _running.get(name)
+        if state is None:
+            raise BrokerUnavailable(
+                f"no in-memory broker named {name} runs in this process: start one "
+                f"(stream_icd.kafka.in_process.broker.memory_broker({name!r})), or give the "
+                "address of another one (--bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS)"
+            )
+        self._state = state
 
     @contextmanager
     def admin(self) -> Iterator[MemoryAdmin]:
@@ -231,19 +247,5 @@ class MemoryConnection:
         return MemoryReader(self._state)
 
     def member(self, group: str, max_records: int, stop: Stop) -> MemoryMember:  # noqa: ARG002
-        settings = self._settings
-        return MemoryMember(
-            self._state, group, settings.member_name, max_records, settings.max_poll_interval_s
-        )
-
-
-def _found(name: str) -> State:
-    with _lock:
-        state = _running.get(name)
-    if state is None:
-        raise BrokerUnavailable(
-            f"no in-memory broker named {name} runs in this process: start one "
-            f"(stream_icd.kafka.in_process.broker.memory_broker({name!r})), or give the address of "
-            "another one (--bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS)"
-        )
-    return state
+        name, patience_s = self._settings.member_name, self._settings.max_poll_interval_s
+        return MemoryMember(self._state, group, name, max_records, patience_s)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stream_icd.kafka.in_process.log import Transaction
-from stream_icd.kafka.port.broker import GroupMetadata, GroupMovedOn
-from stream_icd.kafka.port.topic import Offsets, TopicPartition
+from stream_icd.kafka.port import GroupMetadata, GroupMovedOn, Offsets, Partitions, TopicPartition
 
 Owned = frozenset[TopicPartition]
 
@@ -17,18 +16,18 @@ class Membership:
     """One member, from its group's view.
 
     Attributes:
-        name: the member's own name.
+        patience_s: the maximum time between two polls.
+        id: "" before it has joined.
+        polled: the time of its last poll.
         generation: the last generation that it took part in; -1 before the first.
         owned: the partitions that it has not given back.
-        polled: the time of its last poll.
-        patience_s: the maximum time between two polls.
     """
 
-    id: str
     name: str
-    topic: str
     patience_s: float
-    polled: float
+    topic: str = ""
+    id: str = ""
+    polled: float = 0.0
     generation: int = -1
     owned: Owned = frozenset()
 
@@ -38,7 +37,8 @@ class Group:
     """Members share their topic's partitions evenly; each keeps as many of its own as possible.
 
     A partition goes to another member only after its previous member gave it back or was removed.
-    Each change begins a new generation, and requests from an older generation are refused.
+    Each change begins a new generation, and requests from an older one are refused. `pending` are
+    positions that become committed if their transaction commits.
     """
 
     name: str
@@ -49,27 +49,20 @@ class Group:
     _wanted: dict[str, Owned] = field(default_factory=dict)
     _joined: int = 0
 
-    def join(
-        self, name: str, topic: str, patience_s: float, now: float, there: Sequence[TopicPartition]
-    ) -> Membership:
-        """Add a member, and share the partitions in `there` among all members."""
+    def join(self, member: Membership, there: Sequence[TopicPartition]) -> None:
+        """Add a member, and share the partitions that are `there` among all members."""
         self._joined += 1
-        member = Membership(f"{name}-{self._joined}", name, topic, patience_s, now)
+        member.id, member.generation = f"{member.name}-{self._joined}", -1
         self.members[member.id] = member
-        self.share(topic, there)
-        return member
+        self.share(member.topic, there)
 
     def leave(self, member: Membership, there: Sequence[TopicPartition]) -> None:
-        """Remove a member, and share its partitions among the others."""
         if self.members.pop(member.id, None) is not None:
             self._wanted.pop(member.id, None)
             self.share(member.topic, there)
 
-    def silent(self, now: float) -> list[Membership]:
-        return [one for one in self.members.values() if now - one.polled > one.patience_s]
-
     def share(self, topic: str, there: Sequence[TopicPartition]) -> None:
-        """Begin a generation in which the topic's members share the partitions in `there`."""
+        """Begin a generation in which the topic's members share the partitions."""
         self.generation += 1
         who = [one for one in self.members.values() if one.topic == topic]
         self._wanted |= shared({one.id: one.owned for one in who}, there)
@@ -88,10 +81,6 @@ class Group:
                 f"{group.generation} of member {group.member_id!r}"
             )
 
-    def hold(self, transaction: Transaction, offsets: Mapping[TopicPartition, int]) -> None:
-        """Keep positions that become committed if the transaction commits."""
-        self.pending.setdefault(transaction, {}).update(offsets)
-
     def settle(self, transaction: Transaction) -> None:
         """Apply or drop the positions of a transaction that has ended."""
         offsets = self.pending.pop(transaction, {})
@@ -103,7 +92,7 @@ class Group:
         return any(partition in offsets for offsets in self.pending.values())
 
 
-def shared(owned: Mapping[str, Owned], there: Collection[TopicPartition]) -> dict[str, Owned]:
+def shared(owned: Mapping[str, Owned], there: Partitions) -> dict[str, Owned]:
     """Assign partitions to members: evenly (counts differ by at most one), with few moves.
 
     >>> a, b, c = (TopicPartition("t", number) for number in range(3))

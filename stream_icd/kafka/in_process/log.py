@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.port import TopicPartition
 from stream_icd.kafka.record import OutgoingRecord, Record
 
 
@@ -15,30 +15,19 @@ class Transaction:
     committed: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The entry at one offset: a record, or None for the marker of a transaction's end."""
-
-    record: Record | None
-    transaction: Transaction | None
-
-    @property
-    def is_open(self) -> bool:
-        return self.transaction is not None and self.transaction.committed is None
-
-    @property
-    def counts(self) -> bool:
-        """Whether readers see a record here."""
-        return self.transaction is None or self.transaction.committed is True
+_ALONE = Transaction(committed=True)
 
 
 @dataclass(slots=True)
 class Log:
-    """A partition's entries. Offsets also count markers; `begin` is the first offset available."""
+    """A partition's entries: records, and None for the marker of a transaction's end.
+
+    Offsets also count markers; `begin` is the first offset available.
+    """
 
     partition: TopicPartition
     begin: int = 0
-    _entries: list[Entry] = field(default_factory=list)
+    _entries: list[tuple[Record | None, Transaction]] = field(default_factory=list)
     _settled: int = 0
 
     @property
@@ -47,24 +36,22 @@ class Log:
 
     def append(self, record: OutgoingRecord, now_ms: int, transaction: Transaction | None) -> None:
         written = Record(
-            self.partition.topic,
-            self.partition.partition,
+            *self.partition,
             self.end,
             now_ms if record.timestamp_ms is None else record.timestamp_ms,
             record.key,
             record.value,
             record.headers,
         )
-        self._entries.append(Entry(written, transaction))
+        self._entries.append((written, transaction or _ALONE))
 
     def mark_end(self) -> None:
-        """Write the marker of a transaction that has just ended."""
-        self._entries.append(Entry(None, None))
+        self._entries.append((None, _ALONE))
 
     def stable_end(self) -> int:
         """The offset where readers stop: the first record of an open transaction, or the end."""
         self._settled = max(self._settled, self.begin)
-        while self._settled < self.end and not self._at(self._settled).is_open:
+        while self._settled < self.end and self._at(self._settled)[1].committed is not None:
             self._settled += 1
         return self._settled
 
@@ -73,21 +60,21 @@ class Log:
         found: list[Record] = []
         stop = self.stable_end()
         while position < stop and len(found) < most:
-            entry = self._at(position)
-            if entry.record is not None and entry.counts:
-                found.append(entry.record)
+            record, transaction = self._at(position)
+            if record is not None and transaction.committed:
+                found.append(record)
             position += 1
         return found, position
 
     def first_at(self, timestamp_ms: int) -> int | None:
-        for entry in self._entries:
-            if entry.record is not None and entry.record.timestamp_ms >= timestamp_ms:
-                return entry.record.offset
+        for record, _ in self._entries:
+            if record is not None and record.timestamp_ms >= timestamp_ms:
+                return record.offset
         return None
 
     def remove_before(self, offset: int) -> None:
         del self._entries[: max(0, offset - self.begin)]
         self.begin = max(self.begin, offset)
 
-    def _at(self, offset: int) -> Entry:
+    def _at(self, offset: int) -> tuple[Record | None, Transaction]:
         return self._entries[offset - self.begin]

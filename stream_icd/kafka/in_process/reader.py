@@ -1,14 +1,21 @@
-"""Read partitions of an in-memory broker."""
+"""Read from an in-memory broker: partitions, or as a member of a group."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Mapping
 
-from stream_icd.errors import BrokerUnavailable, OffsetGone
+from stream_icd.errors import BrokerError, BrokerUnavailable, OffsetGone
+from stream_icd.kafka.in_process.groups import Membership
 from stream_icd.kafka.in_process.state import State
-from stream_icd.kafka.port.broker import Polled
-from stream_icd.kafka.port.topic import Offsets, TopicPartition
+from stream_icd.kafka.port import (
+    GroupMetadata,
+    Listener,
+    Offsets,
+    Partitions,
+    Polled,
+    TopicPartition,
+)
 
 MAX_RECORDS = 500
 
@@ -24,7 +31,7 @@ class MemoryReader:
         self._ends: Offsets = {}
         self._paused: set[TopicPartition] = set()
 
-    def assign(self, partitions: Collection[TopicPartition]) -> None:
+    def assign(self, partitions: Partitions) -> None:
         self._partitions = sorted(partitions)
 
     def assigned(self) -> frozenset[TopicPartition]:
@@ -58,23 +65,15 @@ class MemoryReader:
         with self._state.changed:
             return self._ends.get(partition)
 
-    def begins(
-        self,
-        partitions: Collection[TopicPartition],
-        timeout_s: float | None = None,  # noqa: ARG002
-    ) -> Offsets:
+    def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:  # noqa: ARG002
         with self._state.held():
             return {one: self._state.log(one).begin for one in partitions}
 
-    def ends(
-        self,
-        partitions: Collection[TopicPartition],
-        timeout_s: float | None = None,  # noqa: ARG002
-    ) -> Offsets:
+    def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:  # noqa: ARG002
         with self._state.held():
             return {one: self._state.log(one).stable_end() for one in partitions}
 
-    def at_time(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> Offsets:
+    def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
         with self._state.held():
             found = {one: self._state.log(one).first_at(timestamp_ms) for one in partitions}
         return {one: offset for one, offset in found.items() if offset is not None}
@@ -93,13 +92,10 @@ class MemoryReader:
     def _take_part(self) -> None:
         """Hook that runs before each look at the records."""
 
-    def _readable(self) -> list[TopicPartition]:
-        known = self._positions.keys() - self._paused
-        return [one for one in self._partitions if one in known]
-
     def _read(self, most: int) -> Polled:
         found: Polled = {}
-        for partition in self._readable():
+        known = self._positions.keys() - self._paused
+        for partition in [one for one in self._partitions if one in known]:
             log, position = self._state.log(partition), self._positions[partition]
             if not log.begin <= position <= log.end:
                 raise OffsetGone(f"offset {position} of {partition} is not there (any more)")
@@ -108,8 +104,89 @@ class MemoryReader:
             most -= len(records)
             if records:
                 found[partition] = records
-        self._let_others_go_first(found)
+        self._partitions.sort(key=found.__contains__)  # the others go first the next time
         return found
 
-    def _let_others_go_first(self, served: Collection[TopicPartition]) -> None:
-        self._partitions.sort(key=lambda one: one in served)
+
+class MemoryMember(MemoryReader):
+    """Implements the port's Member. It takes part in its group only while it polls."""
+
+    def __init__(
+        self, state: State, group: str, name: str, max_records: int, patience_s: float
+    ) -> None:
+        super().__init__(state, max_records)
+        with state.changed:
+            self._group = state.group(group)
+        self._member = Membership(name, patience_s)
+        self._listener: Listener | None = None
+
+    def subscribe(self, topic: str, listener: Listener) -> None:
+        self._member.topic, self._listener = topic, listener
+
+    def pause(self, partition: TopicPartition) -> None:
+        with self._state.changed:
+            self._paused.add(partition)
+
+    def resume(self, partition: TopicPartition) -> None:
+        with self._state.changed:
+            self._paused.discard(partition)
+
+    def group(self) -> GroupMetadata:
+        with self._state.changed:
+            group, member = self._group, self._member
+            stable = member.id in group.members and member.generation == group.generation
+            return GroupMetadata(group.name, member.generation, member.id, stable)
+
+    def silence_s(self) -> float:
+        return 0.0
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:  # noqa: ARG002
+        with self._state.held():
+            self._group.check(self.group())
+            self._group.committed |= offsets
+
+    def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
+        with self._state.held():
+            free = self._state.changed.wait_for(
+                lambda: not self._group.is_held(partition), timeout_s
+            )
+            if not free:
+                raise BrokerUnavailable(f"a transaction may change the position in {partition}")
+            return self._group.committed.get(partition)
+
+    def close(self) -> None:
+        with self._state.changed:
+            self._group.leave(self._member, self._state.partitions(self._member.topic))
+            self._state.changed.notify_all()
+
+    def _take_part(self) -> None:
+        if self._listener is None:
+            raise BrokerError("nothing is subscribed to")
+        self._member.polled = self._state.clock.now()
+        if self._member.id not in self._group.members:
+            self._lose(self.assigned(), self._listener)  # a removed member has no partitions
+            self._member.owned = frozenset()
+            self._group.join(self._member, self._state.partitions(self._member.topic))
+        back, free = self._group.change(self._member)
+        self._lose(back, self._listener)
+        if free:
+            self._partitions += sorted(free)
+            self._listener.assigned(sorted(free))
+        self._member.owned = frozenset(self._partitions)
+        if self._member.generation != self._group.generation or back or free:
+            self._member.generation = self._group.generation
+            self._state.changed.notify_all()
+        for partition in self._partitions:  # start at the position, once nothing may change it
+            if partition not in self._positions and not self._group.is_held(partition):
+                begin = self._state.log(partition).begin
+                self._positions[partition] = self._group.committed.get(partition, begin)
+
+    def _lose(self, partitions: Partitions, listener: Listener) -> None:
+        if not partitions:
+            return
+        listener.revoked(sorted(partitions))
+        for partition in partitions:
+            self._positions.pop(partition, None)
+            self._ends.pop(partition, None)
+            self._paused.discard(partition)
+        self._partitions = [one for one in self._partitions if one not in partitions]

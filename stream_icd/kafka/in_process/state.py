@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -11,8 +11,7 @@ from stream_icd.errors import BrokerError, BrokerUnavailable, MessageTooLarge, T
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.in_process.groups import Group
 from stream_icd.kafka.in_process.log import Log, Transaction
-from stream_icd.kafka.port.broker import Fenced, GroupMetadata
-from stream_icd.kafka.port.topic import TopicPartition, TopicSpec
+from stream_icd.kafka.port import Fenced, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 
 _SEED = 0x9747B28C
@@ -26,10 +25,10 @@ def partition_of(key: bytes, n_partitions: int) -> int:
     >>> [partition_of(b"key-%d" % number, 3) for number in range(3)]
     [1, 0, 2]
     """
-    return (murmur2(key) & 0x7FFFFFFF) % n_partitions
+    return (_murmur2(key) & 0x7FFFFFFF) % n_partitions
 
 
-def murmur2(key: bytes) -> int:
+def _murmur2(key: bytes) -> int:
     """Austin Appleby's 32-bit hash MurmurHash2, with Kafka's seed."""
     h = _SEED ^ len(key)
     whole = len(key) - len(key) % 4
@@ -50,8 +49,8 @@ class _Topic:
 
 
 @dataclass(slots=True)
-class _Name:
-    """A producer name: the epoch of its latest owner, and the open transaction."""
+class Transactions:
+    """Those of a producer name: the epoch of its latest owner, and the open transaction."""
 
     epoch: int = 0
     open: Transaction | None = None
@@ -71,13 +70,14 @@ class State:
         self.changed = threading.Condition()
         self.topics: dict[str, _Topic] = {}
         self.groups: dict[str, Group] = {}
-        self._names: dict[str, _Name] = {}
+        self._names: dict[str, Transactions] = {}
         self._wall_clock = wall_clock
         self._stopped = False
 
     def stop(self) -> None:
-        self._stopped = True
-        self.changed.notify_all()
+        with self.changed:
+            self._stopped = True
+            self.changed.notify_all()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -94,11 +94,12 @@ class State:
         for name in self._names.values():
             if now > name.ends_by:
                 name.epoch += 1  # fence a producer that took too long
-                self._end(name, committed=False)
+                self.end(name, committed=False)
         for group in self.groups.values():
-            for member in group.silent(now):
-                group.leave(member, self.partitions(member.topic))
-                self.changed.notify_all()
+            for member in list(group.members.values()):
+                if now - member.polled > member.patience_s:
+                    group.leave(member, self.partitions(member.topic))
+                    self.changed.notify_all()
 
     def create(self, spec: TopicSpec) -> bool:
         """Create a topic; False if it exists already."""
@@ -128,7 +129,6 @@ class State:
         return [log.partition for log in self.topics[topic].logs] if topic in self.topics else []
 
     def log(self, partition: TopicPartition) -> Log:
-        """The records of a partition."""
         if partition.topic not in self.topics:
             raise TopicMissing(f"there is no topic {partition.topic}")
         logs = self.topics[partition.topic].logs
@@ -149,9 +149,9 @@ class State:
                 raise TopicMissing(f"publish to {record.topic}: there is no such topic")
             if record.key is None:
                 topic.unkeyed += 1
-            n_partitions = len(topic.logs)
-            by_turn = topic.unkeyed % n_partitions
-            number = by_turn if record.key is None else partition_of(record.key, n_partitions)
+                number = topic.unkeyed % len(topic.logs)
+            else:
+                number = partition_of(record.key, len(topic.logs))
         return self.log(TopicPartition(record.topic, number))
 
     def write(self, record: OutgoingRecord, log: Log, transaction: Transaction | None) -> None:
@@ -164,43 +164,19 @@ class State:
 
     def take_over(self, name: str) -> int:
         """Return the epoch for a new producer under a name, and fence the previous one."""
-        known = self._names.setdefault(name, _Name())
-        self._end(known, committed=False)
+        known = self._names.setdefault(name, Transactions())
+        self.end(known, committed=False)
         known.epoch += 1
         return known.epoch
 
-    def begin(self, name: str, epoch: int, timeout_s: float) -> None:
-        """Begin a transaction under a name, unless another producer has taken it over."""
-        known = self._current(name, epoch)
-        known.open = Transaction()
-        known.ends_by = self.clock.now() + timeout_s
-
-    def write_in_transaction(self, name: str, epoch: int, record: OutgoingRecord) -> None:
-        """Write a record in the open transaction of a name."""
-        known, log = self._current(name, epoch), self.choose(record)
-        self.write(record, log, known.open)
-        known.wrote_to[log.partition] = log
-
-    def hold_offsets(
-        self, name: str, epoch: int, offsets: Mapping[TopicPartition, int], group: GroupMetadata
-    ) -> None:
-        """Add a group's positions to the open transaction of a name."""
-        known = self._current(name, epoch)
-        assert known.open is not None, "no transaction was begun"
-        committing = self.group(group.group)
-        committing.check(group)
-        committing.hold(known.open, offsets)
-
-    def end(self, name: str, epoch: int, *, committed: bool) -> None:
-        self._end(self._current(name, epoch), committed=committed)
-
-    def _current(self, name: str, epoch: int) -> _Name:
+    def transactions(self, name: str, epoch: int) -> Transactions:
+        """The transactions of a name, unless another producer has taken it over."""
         known = self._names[name]
         if known.epoch != epoch:
             raise Fenced(f"the transactions of {name} are another producer's, or took too long")
         return known
 
-    def _end(self, name: _Name, *, committed: bool) -> None:
+    def end(self, name: Transactions, *, committed: bool) -> None:
         if name.open is not None:
             name.open.committed = committed
             for log in name.wrote_to.values():

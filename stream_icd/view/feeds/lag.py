@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.connect import connect, recognise
-from stream_icd.kafka.port.broker import Reader
-from stream_icd.kafka.port.topic import TopicPartition
+from stream_icd.kafka.port import Reader, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 

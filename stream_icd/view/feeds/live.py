@@ -13,9 +13,8 @@ import structlog
 from stream_icd.dead_letters.letters import split_headers
 from stream_icd.errors import BadInput, StreamIcdError
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.following import Following
-from stream_icd.kafka.port.topic import dead_letter_topic
-from stream_icd.kafka.reader import Start
+from stream_icd.kafka.port import dead_letter_topic
+from stream_icd.kafka.reader import Following, Start
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MODELS, SNAPSHOTS

@@ -16,24 +16,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafka import TopicPartition
-from kafka import errors as client
 from kafka.consumer.fetcher import Fetcher
 from kafka.record.default_records import DefaultRecordBatch
 
-
-class Undecodable(client.KafkaError):  # type: ignore[misc]
-    """Fetched records that cannot be decoded: from `offset` up to, not including, `end`.
-
-    The unit is a batch: `end` is where the next batch begins.
-    """
-
-    def __init__(self, partition: TopicPartition, offset: int, end: int, cause: Exception) -> None:
-        super().__init__(
-            f"{partition.topic}[{partition.partition}] holds records that cannot be decoded, from "
-            f"offset {offset} up to, not including, {end} ({type(cause).__name__}: {cause})"
-        )
-        self.partition = partition
-        self.end = end
+from stream_icd.kafka import port
 
 
 class HeaderName(str):
@@ -47,7 +33,7 @@ class HeaderName(str):
 
 
 def raise_what_cannot_be_decoded(consumer: Any) -> None:
-    """Make a consumer decode fetched records as this file describes."""
+    """Make a consumer decode fetched records as this file describes, or raise `Undecodable`."""
     consumer._fetcher.PartitionRecords = _FetchedRecords
 
 
@@ -80,11 +66,18 @@ class _FetchedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
             raise self._next_inline_exception from error
         return taken
 
-    def _named(self, error: Exception) -> Undecodable:
-        if isinstance(error, Undecodable):
+    def _named(self, error: Exception) -> port.Undecodable:
+        """The error with the offsets of the undecodable batch, from the next record on."""
+        if isinstance(error, port.Undecodable):
             return error
-        offset = self.next_fetch_offset
-        return Undecodable(self.topic_partition, offset, max(offset + 1, self._batches.end), error)
+        partition, offset = port.TopicPartition(*self.topic_partition), self.next_fetch_offset
+        end = max(offset + 1, self._batches.end)
+        return port.Undecodable(
+            f"{partition} holds records that cannot be decoded, from offset {offset} up to, not "
+            f"including, {end} ({type(error).__name__}: {error})",
+            partition,
+            end,
+        )
 
 
 class _Batches:

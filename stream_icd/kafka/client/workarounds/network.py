@@ -1,7 +1,5 @@
 """Remember why the client's connections failed.
 
-Seen in kafka-python 3.0.12.
-
 The client (3.0.12) retries after any failure, writes the reason only to its log, and finally
 reports that it was "unable to bootstrap". Here, a refusal that no retry can change ends the first
 connection at once, as in Kafka's own clients. Any other reason is reported when connecting ends.
@@ -36,8 +34,7 @@ _LOGINS = (SaslAuthenticateRequest, SaslBytesRequest, bytes, bytearray, memoryvi
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]
     """Remembers the last failure; a final failure stops the first connection.
 
-    After the first connection it always retries: a later refusal, such as of a changed password,
-    may be fixed again.
+    Later it always retries: a refusal, such as of a changed password, may be fixed again.
     """
 
     def __init__(self, net: Any, **config: Any) -> None:
@@ -81,8 +78,6 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
 
 
 class Network(KafkaNetClient):  # type: ignore[misc]
-    """The network layer of a client; it knows the last failure."""
-
     def __init__(self, **config: Any) -> None:
         for name in ("kafka.net.connection", "kafka.protocol.parser"):
             logging.getLogger(name).addFilter(_hide_logins)
@@ -98,7 +93,6 @@ class Network(KafkaNetClient):  # type: ignore[misc]
 
 
 def last_failure(consumer: Any) -> Exception | None:
-    """Why the last connection of a consumer failed; None if none did."""
     network: Network = consumer._client
     return network.failure
 
@@ -113,11 +107,8 @@ def _hide_logins(record: logging.LogRecord) -> bool:
 
 
 def _hide_noise(record: logging.LogRecord) -> bool:
-    """Keep out of the log what is no error, and what nobody can do anything about.
-
-    The client logs an error if it is closed while it asks for metadata, and a warning if its thread
-    did not run for a tenth of a second, as on a busy machine.
-    """
+    """Drop the error of a client that is closed while it asks for metadata, and the warning that
+    its thread did not run for a tenth of a second, as on a busy machine."""
     said = record.getMessage()
     return not (said == "Metadata refresh: failed Cancelled" or "blocking the event loop" in said)
 
@@ -125,12 +116,7 @@ def _hide_noise(record: logging.LogRecord) -> bool:
 def not_connected(
     settings: KafkaSettings, error: Exception, failure: Exception | None
 ) -> Exception:
-    """The error to raise if a client could not connect.
-
-    Args:
-        error: what the client raised.
-        failure: why its last connection failed, if there was one.
-    """
+    """What to raise if a client raised `error`, and its last connection failed for `failure`."""
     servers = settings.bootstrap_servers
     if failure is not None and _is_final(failure):
         return BadSettings(f"{servers}: {_meaning(failure, settings)}")
@@ -139,7 +125,15 @@ def not_connected(
         return meant
     if "ECONNREFUSED" in str(failure):
         return nobody_listens(settings)
-    return BrokerUnavailable(f"{meant}; at the last try: {failure}{_hint(settings)}")
+    lacking = {"PLAINTEXT": "TLS or a login", "SASL_PLAINTEXT": "TLS", "SSL": "a login"}
+    protocol = settings.security_protocol
+    hint = ""
+    if protocol in lacking:
+        hint = (
+            f" (security_protocol is {protocol}: a broker that wants {lacking[protocol]} hangs up "
+            "without a word)"
+        )
+    return BrokerUnavailable(f"{meant}; at the last try: {failure}{hint}")
 
 
 def _meaning(failure: Exception, settings: KafkaSettings) -> str:
@@ -158,17 +152,6 @@ def _meaning(failure: Exception, settings: KafkaSettings) -> str:
     return (
         f"it refused the login of {settings.sasl_username} by {settings.sasl_mechanism}: "
         f"{failure}; check sasl_username, sasl_password and sasl_mechanism"
-    )
-
-
-def _hint(settings: KafkaSettings) -> str:
-    protocol = settings.security_protocol
-    lacking = {"PLAINTEXT": "TLS or a login", "SASL_PLAINTEXT": "TLS", "SSL": "a login"}
-    if protocol not in lacking:
-        return ""
-    return (
-        f" (security_protocol is {protocol}: a broker that wants {lacking[protocol]} hangs up "
-        "without a word)"
     )
 
 

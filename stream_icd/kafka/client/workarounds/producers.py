@@ -1,12 +1,12 @@
-"""Publish with a producer: faults in its transactions, and in its end.
+"""Producers: faults in their transactions, and in their end.
 
 Seen in kafka-python 3.0.12:
 
 - If the broker refuses an offset for a transaction because the group has a new generation, the
   client keeps that offset after the abort. It sends it with the offsets of the next transaction,
   and the broker accepts it, as the producer acts for a member again. So the group went back, or
-  forward, in a partition of another member: results came twice, or never. No issue was found
-  upstream. Kafka's own client forgets such offsets when the request ends.
+  forward, in a partition of another member: results came twice, or never. Kafka's own client
+  forgets such offsets when the request ends.
 - `close` flushes first, and if that takes too long it raises KafkaTimeoutError without closing.
 """
 

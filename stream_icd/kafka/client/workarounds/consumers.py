@@ -1,7 +1,14 @@
-"""Membership of a group: details that the client hides, and faults in joins and positions.
+"""Consumers: what the client hides or fixes, and faults in joins and positions.
 
 Seen in kafka-python 3.0.12:
 
+- Two intervals are fixed when a consumer is made, though the best values depend on what it does.
+  Each answer costs more than a millisecond of CPU time, and an idle consumer got twelve a second.
+  The broker's wait for new records must be short while records come: the client has one fetch to a
+  broker at a time, so what is waited for empty partitions is missing for others. The interval
+  between heartbeats must be short while the group works: a heartbeat tells a member that others
+  join or leave, and they wait for it.
+- A poll begins anew whenever a heartbeat is due, though another thread sends it.
 - The client does not publish when the broker last answered a heartbeat.
 - A member that the broker has removed keeps its partitions and positions if it learns of this from
   the response to a join, because a join is prepared only once. The assignor also claims them as
@@ -12,17 +19,33 @@ Seen in kafka-python 3.0.12:
 - A request for committed offsets that timed out stays in a table with its response until the same
   partitions are requested again, however much later. A member that got a partition back then
   started at the old offset, and records that others had committed meanwhile were processed twice.
-  No issue was found upstream. Kafka's own client uses such a response only within the group
-  generation of the request.
+  Kafka's own client uses such a response only within the group generation of the request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import inf
 from typing import Any
 
 from kafka import TopicPartition
 from kafka.structs import MemberState
+
+Partitions = Collection[TopicPartition]
+
+
+def let_broker_wait(consumer: Any, milliseconds: int) -> None:
+    """Make the next fetches of a consumer wait that long for new records, at most."""
+    consumer._fetcher.config["fetch_max_wait_ms"] = milliseconds
+
+
+def poll_past_heartbeats(consumer: Any) -> None:
+    """Let the polls of a member wait as long as they may; it commits no offsets by itself."""
+    consumer._coordinator.time_to_next_poll = lambda: inf
+
+
+def set_heartbeat_interval(consumer: Any, milliseconds: int) -> None:
+    consumer._coordinator.heartbeat.config["heartbeat_interval_ms"] = milliseconds
 
 
 def last_heard(consumer: Any) -> float:
@@ -34,8 +57,6 @@ def last_heard(consumer: Any) -> float:
 def lose_partitions_with_membership(consumer: Any) -> None:
     """Make a removed member give up all partitions before it joins again."""
     coordinator = consumer._coordinator
-    if coordinator is None:  # the consumer has no group
-        return
     reset = coordinator.reset_generation
 
     def reset_generation(*args: str, **member_id: str) -> None:
@@ -48,7 +69,6 @@ def lose_partitions_with_membership(consumer: Any) -> None:
 
 
 def is_joining(consumer: Any) -> bool:
-    """Whether a join has begun and is not finished."""
     return bool(consumer.group_metadata().state == MemberState.REBALANCING)
 
 
@@ -59,21 +79,17 @@ def keep_joining(consumer: Any) -> None:
 
 
 def forget_old_answers(consumer: Any) -> None:
-    """Make a consumer ignore the response to a request that timed out.
+    """Make a member ignore the response to a request that timed out.
 
     Exception: to find a start position, it accepts a response from the same group generation. No
     other member commits there meanwhile, and a poll may be shorter than the round trip.
     """
     coordinator = consumer._coordinator
-    if coordinator is None:  # the consumer has no group
-        return
     ask = coordinator.fetch_committed_offsets_async
     requests = coordinator._offset_fetch_futures
     asked_in = _generation(consumer)
 
-    async def ask_in_generation(
-        partitions: Collection[TopicPartition], timeout_ms: float | None = None
-    ) -> Any:
+    async def ask_in_generation(partitions: Partitions, timeout_ms: float | None = None) -> Any:
         nonlocal asked_in
         generation = _generation(consumer)
         if generation != asked_in:
@@ -81,16 +97,14 @@ def forget_old_answers(consumer: Any) -> None:
         asked_in = generation
         return await ask(partitions, timeout_ms=timeout_ms)
 
-    async def ask_now(partitions: Collection[TopicPartition], timeout_ms: float | None) -> Any:
+    async def ask_now(partitions: Partitions, timeout_ms: float | None) -> Any:
         requests.pop(frozenset(partitions), None)
         try:
             return await ask(partitions, timeout_ms=timeout_ms)
         finally:
             requests.pop(frozenset(partitions), None)
 
-    def ask_now_and_wait(
-        partitions: Collection[TopicPartition], timeout_ms: float | None = None
-    ) -> Any:
+    def ask_now_and_wait(partitions: Partitions, timeout_ms: float | None = None) -> Any:
         return coordinator._net.run(ask_now, partitions, timeout_ms)
 
     coordinator.fetch_committed_offsets_async = ask_in_generation  # for start positions

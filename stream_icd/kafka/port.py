@@ -1,23 +1,112 @@
-"""What is needed of a broker: types, errors that only the calling code can handle, and contracts.
+"""What is needed of a broker: types, contracts, and errors that only the calling code can handle.
 
-`stream_icd.kafka.client` and `stream_icd.kafka.in_process` fulfil the contracts.
-
-GroupMovedOn       the group has a new generation: try again in that one
-Fenced             another producer owns the transactions: open another producer
-Undecodable        a batch cannot be decoded: report where it ends
+`client` implements the contracts with kafka-python, `in_process` within the process. Every other
+error that a method raises is from `stream_icd.errors`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from stream_icd.errors import DeliveryFailed, RecordUndecodable
+from stream_icd.errors import BadSettings, DeliveryFailed, RecordUndecodable
 from stream_icd.kafka.clock import Stop
-from stream_icd.kafka.port.topic import ExistingTopic, Offsets, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import MEBIBYTE
+
+DAY_MS = 24 * 3600 * 1000
+MINUTE_MS = 60 * 1000
+# A record's frame also holds batch and partition headers.
+FRAME_ROOM = MEBIBYTE
+# A dead letter is a record, perhaps framed by another program, together with the reason.
+DEAD_LETTER_ROOM = 2 * FRAME_ROOM
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def dead_letter_topic(topic: str) -> str:
+    """The name of the dead-letter topic of `topic`, for records that can never succeed."""
+    return f"{topic}.dlq"
+
+
+def is_dead_letter_topic(topic: str) -> bool:
+    return topic.endswith(".dlq")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic's name and settings; the broker chooses values that are None or -1.
+
+    `max_message_bytes` is the broker's limit for one batch: the limit for a record
+    (`KafkaSettings.max_message_bytes`) plus 1 MiB for its framing.
+    """
+
+    name: str
+    partitions: int = 1
+    replication: int = -1
+    retention_ms: int | None = None
+    max_message_bytes: int = 16 * MEBIBYTE + FRAME_ROOM
+    cleanup_policy: str = "delete"
+    segment_bytes: int | None = None
+    min_compaction_lag_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise BadSettings(
+                f"{self.name!r} cannot name a topic: use letters, digits, '.', '_', '-'"
+            )
+        if self.partitions < 1:
+            raise BadSettings(
+                f"topic {self.name} needs at least one partition, not {self.partitions}"
+            )
+
+    def configs(self) -> dict[str, str]:
+        """These settings under the broker's names."""
+        chosen = {
+            "cleanup.policy": self.cleanup_policy,
+            "max.message.bytes": self.max_message_bytes,
+            "retention.ms": self.retention_ms,
+            "segment.bytes": self.segment_bytes,
+            "min.compaction.lag.ms": self.min_compaction_lag_ms,
+        }
+        return {name: str(value) for name, value in chosen.items() if value is not None}
+
+    def with_dead_letters(self) -> tuple[TopicSpec, TopicSpec]:
+        """This topic and its dead-letter topic, which keeps records for 30 days.
+
+        The dead-letter topic has room for this topic's largest record and the reason.
+        """
+        largest = self.max_message_bytes + DEAD_LETTER_ROOM
+        dead_letters = dead_letter_topic(self.name)
+        return self, TopicSpec(dead_letters, retention_ms=30 * DAY_MS, max_message_bytes=largest)
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingTopic:
+    """The broker's description of a topic; `max_message_bytes` is None if not reported."""
+
+    name: str
+    partitions: int
+    max_message_bytes: int | None
+
+
+class TopicPartition(NamedTuple):
+    """A partition, numbered from 0 in its topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+Partitions = Collection[TopicPartition]
+Offsets = dict[TopicPartition, int]
+"""One offset for each partition; a position is the offset of the *next* record."""
+Polled = dict[TopicPartition, list[Record]]
+"""Records by partition, in the order of their offsets; no list is empty."""
 
 
 class GroupMovedOn(Exception):
@@ -25,7 +114,7 @@ class GroupMovedOn(Exception):
 
 
 class Fenced(DeliveryFailed):
-    """The broker refused because the producer is fenced: its transactions are not its own now."""
+    """The broker refused because another producer owns the transactions: open another producer."""
 
 
 class Undecodable(RecordUndecodable):
@@ -43,7 +132,7 @@ class GroupMetadata:
 
     Attributes:
         generation: grows with each rebalance; -1 before the first.
-        member_id: the member's id in the group; "" before it has joined.
+        member_id: "" before it has joined.
         stable: it is a member now, and no rebalance is in progress.
     """
 
@@ -58,21 +147,17 @@ class GroupMetadata:
         return self.stable and self.generation >= 0
 
 
-Polled = dict[TopicPartition, list[Record]]
-"""Records by partition, in the order of their offsets; no list is empty."""
-
-
 class Reader(Protocol):
-    """Sees only committed records, if the broker can tell. Never jumps to another offset."""
+    """Sees only committed records, if the broker can tell. Never jumps to another offset.
 
-    def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read exactly these partitions."""
+    `seek` does nothing if the partition was revoked; `position` and `fetched_end` make no request.
+    """
 
-    def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions that are read now."""
+    def assign(self, partitions: Partitions) -> None: ...
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read from `offset` next; does nothing if the partition was revoked."""
+    def assigned(self) -> frozenset[TopicPartition]: ...
+
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
         """Return the available records; if there are none, wait up to `timeout_s` for some.
@@ -86,25 +171,18 @@ class Reader(Protocol):
         """
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record to read, if known; makes no request."""
+        """The offset of the next record to read, if known."""
 
     def fetched_end(self, partition: TopicPartition) -> int | None:
-        """The partition's end, including open transactions; None before the first poll.
+        """The partition's end at the last poll, including open transactions; None before."""
 
-        This is the end seen by the last poll; makes no request.
-        """
-
-    def begins(
-        self, partitions: Collection[TopicPartition], timeout_s: float | None = None
-    ) -> Offsets:
+    def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
         """The first offset that is still available, by partition."""
 
-    def ends(
-        self, partitions: Collection[TopicPartition], timeout_s: float | None = None
-    ) -> Offsets:
+    def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
         """The offset after the last record that can be read now, by partition."""
 
-    def at_time(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> Offsets:
+    def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
         """The offset of the first record at or after a time, for partitions that have one."""
 
     def close(self) -> None:
@@ -112,27 +190,23 @@ class Reader(Protocol):
 
 
 class Listener(Protocol):
-    """Called when partitions are assigned or revoked, by any thread, at any time."""
+    """Called when partitions become ours or are ours no longer, by any thread, at any time."""
 
-    def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions are ours from now on."""
+    def assigned(self, partitions: Partitions) -> None: ...
 
-    def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions are no longer ours."""
+    def revoked(self, partitions: Partitions) -> None: ...
 
 
 class Member(Reader, Protocol):
     """Stays in its group as long as it polls. A partition without a committed offset is read from
-    its beginning."""
+    its beginning. `pause` and `resume` do nothing if the partition was revoked."""
 
     def subscribe(self, topic: str, listener: Listener) -> None:
         """Subscribe to a topic; later polls join the group."""
 
-    def pause(self, partition: TopicPartition) -> None:
-        """Stop returning its records; does nothing if the partition was revoked."""
+    def pause(self, partition: TopicPartition) -> None: ...
 
-    def resume(self, partition: TopicPartition) -> None:
-        """Return its records again; does nothing if the partition was revoked."""
+    def resume(self, partition: TopicPartition) -> None: ...
 
     def group(self) -> GroupMetadata:
         """The current view of the group; makes no request."""
@@ -141,20 +215,11 @@ class Member(Reader, Protocol):
         """Seconds since the broker last answered a heartbeat, or let us join."""
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """Commit the group's positions.
-
-        Raises:
-            GroupMovedOn: the group has a new generation, or is about to have one.
-            BrokerUnavailable: no broker answers now.
-            BrokerError: the broker refuses.
-        """
+        """Commit the group's positions. Raises GroupMovedOn, BrokerUnavailable or BrokerError."""
 
     def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
-        """The group's position, once no open transaction may change it; None if there is none.
-
-        Raises:
-            BrokerUnavailable: the position is not available now.
-        """
+        """The group's position, None if there is none; BrokerUnavailable while an open transaction
+        may change it."""
 
 
 Settled = Callable[[Exception | None], None]
@@ -167,10 +232,8 @@ class Producer(Protocol):
     def send(self, record: OutgoingRecord, settled: Settled) -> None:
         """Queue a record; `settled` is called later, in any thread.
 
-        It gets None, MessageTooLarge, NotAllowed, Fenced, or another BrokerError.
-
-        Raises:
-            BrokerUnavailable, BrokerError: the record was not queued; `settled` is not called.
+        It gets None, MessageTooLarge, NotAllowed, Fenced, or another BrokerError. If this raises,
+        the record was not queued, and `settled` is not called.
         """
 
     def close(self, timeout_s: float) -> None:
@@ -187,11 +250,7 @@ class TransactionalProducer(Producer, Protocol):
     """
 
     def begin_transactions(self) -> None:
-        """Take over the name, and end the transaction left open under it. Call this first.
-
-        Raises:
-            NotAllowed, BrokerUnavailable, BrokerError: as their texts say.
-        """
+        """Take over the name, and end the transaction left open under it. Call this first."""
 
     def begin(self) -> None:
         """Begin a transaction: records sent from now on become visible when it is committed."""
@@ -211,8 +270,7 @@ class Capabilities:
     """The guarantees of a broker.
 
     Attributes:
-        software: "kafka", "tansu" (the embedded broker), "memory" (the in-memory one), or
-            "unknown".
+        software: "tansu" is the embedded broker, "memory" the in-memory one.
         hides_aborted: readers of committed records never see those of aborted transactions;
             exactly-once depends on this. None: not known.
         exact_end_offsets: a request for a partition's end offset returns the true end.
@@ -243,14 +301,13 @@ class Admin(Protocol):
     and BrokerError if the broker refuses for any other reason.
     """
 
-    def known_capabilities(self) -> Capabilities:
-        """The known capabilities of this kind of broker; writes nothing."""
+    def known_capabilities(self) -> Capabilities: ...
 
     def topic_names(self) -> list[str]:
         """All topics that we may see, sorted by name."""
 
     def describe_topic(self, topic: str) -> ExistingTopic | None:
-        """The broker's description of a topic; None if the topic does not exist."""
+        """None if the topic does not exist."""
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
         """Create missing topics, wait until all are usable, and return the names of the new ones.
@@ -258,31 +315,21 @@ class Admin(Protocol):
         Without the permission to create topics, this fails only if one is missing.
         """
 
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic and its records."""
+    def delete_topic(self, topic: str) -> None: ...
 
-    def begins(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """The first offset that is still available, by partition."""
+    def begins(self, partitions: Partitions) -> Offsets: ...
 
-    def ends(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """The offset after the last record, by partition."""
+    def ends(self, partitions: Partitions) -> Offsets:
+        """The offset after the last record, by partition, including open transactions."""
 
     def group_offsets(self, group: str) -> Offsets:
         """A group's committed offsets; does not wait for transactions that may change them."""
 
     def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Change the committed offsets of a group that has no running members.
-
-        Raises:
-            BrokerError: the group has running members.
-        """
+        """Change the committed offsets of a group; BrokerError if it has running members."""
 
     def members(self, group: str) -> dict[str, str]:
-        """The name of each member of a group, by the member id from the broker.
-
-        Raises:
-            ValueError: the broker's answer cannot be read.
-        """
+        """The name of each member of a group, by its id; ValueError if it cannot be read."""
 
 
 class Broker(Protocol):
@@ -293,21 +340,17 @@ class Broker(Protocol):
         BadSettings: a broker answered, but refuses our login or cannot be trusted.
     """
 
-    def admin(self) -> AbstractContextManager[Admin]:
-        """Access to topics and groups, for the length of the block."""
+    def admin(self) -> AbstractContextManager[Admin]: ...
 
-    def producer(self) -> Producer:
-        """A producer that publishes record by record."""
+    def producer(self) -> Producer: ...
 
     def transactional_producer(self, name: str) -> TransactionalProducer:
-        """A producer that uses transactions; no two at the same time may share a name."""
+        """No two at the same time may share a name."""
 
     def reader(self, stop: Stop | None = None) -> Reader:
         """A reader without a group.
 
-        Args:
-            stop: once it is set, wait at most `shutdown_timeout_s` for a client that does not
-                return.
+        Once `stop` is set, it waits at most `shutdown_timeout_s` for a client that does not return.
         """
 
     def member(self, group: str, max_records: int, stop: Stop) -> Member:
