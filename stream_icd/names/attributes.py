@@ -23,7 +23,7 @@ class Attribute:
 
     Attributes:
         name: such as `country`.
-        values: its values, ascending.
+        values: ascending.
         codes: position of each node's value in `values`, `(n,)`; `UNKNOWN` without one.
     """
 
@@ -42,7 +42,6 @@ class Attributes:
 
     Attributes:
         nodes: `(n,)` ids, ascending, each once.
-        columns: the attributes.
     """
 
     nodes: pa.Array
@@ -62,7 +61,7 @@ class Attributes:
                 f"the table of attributes names nodes by {ours}, the graph by {theirs}: no node "
                 "can be found. Give the column node the type of the graph's ids"
             )
-        at = self._places(widened(nodes))
+        at = places(widened(nodes), self.nodes)
         return tuple(
             Attribute(one.name, one.values, np.append(one.codes, np.int32(UNKNOWN))[at])
             for one in self.columns
@@ -90,14 +89,6 @@ class Attributes:
     def of_graph(self, graph: str, kind: pa.DataType) -> Attributes:  # noqa: ARG002
         """Return the attributes of any graph: see `LiveAttributes.of_graph`."""
         return self
-
-    def _places(self, nodes: pa.Array) -> NDArray[np.int64]:
-        """Return the position of each node, -1 if absent."""
-        if not (nodes.type == self.nodes.type == pa.int64() and len(self.nodes)):
-            return places(nodes, self.nodes)
-        listed, asked = self.nodes.to_numpy(), nodes.to_numpy()
-        at = np.minimum(np.searchsorted(listed, asked), len(listed) - 1)
-        return np.where(listed[at] == asked, at, -1)
 
 
 def attributes_of(
@@ -147,6 +138,5 @@ def _attribute(name: str, values: pa.Array, order: pa.Array) -> Attribute:
     text = pc.if_else(pc.equal(text, ""), None, text)
     known = pc.unique(text.drop_null())
     known = known.take(pc.sort_indices(known))
-    codes = pc.fill_null(pc.index_in(text, value_set=known), UNKNOWN) if len(known) else None
-    of_nodes = np.full(len(text), UNKNOWN) if codes is None else codes.to_numpy()
-    return Attribute(name, tuple(known.to_pylist()), of_nodes.astype(np.int32))
+    codes = pc.fill_null(pc.index_in(text, value_set=known), UNKNOWN).to_numpy()
+    return Attribute(name, tuple(known.to_pylist()), codes.astype(np.int32))

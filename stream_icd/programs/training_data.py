@@ -19,8 +19,8 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.publish import SentBefore
 from stream_icd.programs.declared import Producer
 from stream_icd.programs.producer import BadRows, ProducerRun
-from stream_icd.sources.edges.edge_files import is_archive
-from stream_icd.sources.labels.label_groups import LabelTable
+from stream_icd.sources.edge_files import is_archive
+from stream_icd.sources.node_tables import LabelTable
 from stream_icd.sources.windows import OnLate, TimedRows
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr

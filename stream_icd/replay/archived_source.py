@@ -6,8 +6,13 @@ from dataclasses import replace
 
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
-from stream_icd.history.archive import Selection, read_message, read_snapshot, windows
-from stream_icd.history.nothing import nothing_selected
+from stream_icd.history.archive import (
+    Selection,
+    nothing_selected,
+    read_message,
+    read_snapshot,
+    windows,
+)
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source

@@ -1,9 +1,10 @@
-"""Read one file of edges in a common graph format."""
+"""Read one file of edges in a common graph format, and refuse files that only look like one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import IO
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -14,36 +15,37 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows
-from stream_icd.node_ids import without_views
+from stream_icd.node_ids import is_text, without_views
 from stream_icd.sources.source import OnBadRow
-from stream_icd.sources.tables.column_checks import (
-    are_times,
-    dividing_column,
-    refuse_events,
-    refuse_labels,
-    refuse_what_is_no_edge_list,
-    time_column,
-)
-from stream_icd.sources.tables.tables import (
+from stream_icd.sources.tables import (
     DAMAGED,
+    TIMES,
     RawRows,
-    bare_name,
     first_fields,
+    form_of,
     read_rows,
+    time_column,
     uncompressed,
 )
-from stream_icd.sources.tables.values import IdKind, kind_of_ids, read_ids, read_numbers
+from stream_icd.sources.values import INTEGER, IdKind, kind_of_ids, read_ids, read_numbers
 
 TEXTS = (".csv", ".tsv", ".txt")
-ARROW_FILES = (".arrow", ".feather", ".ipc")
 ARROW_STREAM = ".arrows"
-FORMS = (*TEXTS, *ARROW_FILES, ".parquet", ARROW_STREAM, ".graphml")
+FORMS = (*TEXTS, ".arrow", ".feather", ".ipc", ".parquet", ARROW_STREAM, ".graphml")
 ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
+LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
+SNAPSHOT = "snapshot"
+EXPECTED = "an edge list has the columns src, dst and perhaps weight"
+TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
+"""Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
+
+FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+A_FEW = 3
 
 
 def is_edge_list(file: Path) -> bool:
     """Whether the file name has a known format."""
-    return Path(bare_name(file.name)).suffix.lower() in FORMS
+    return form_of(file.name) in FORMS
 
 
 def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
@@ -73,7 +75,7 @@ def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Tabl
 
 
 def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
-    form = Path(bare_name(file.name)).suffix.lower()
+    form = form_of(file.name)
     if form in TEXTS:
         yield from _raw_text(file, on_bad_row)
         return
@@ -88,7 +90,7 @@ def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
             opens = pa.ipc.open_stream if form == ARROW_STREAM else pa.ipc.open_file
             table = opens(content.read()).read_all()
     table = without_views(table)
-    _refuse_named_events([table], table.column_names, file.parent)
+    _refuse_events(table, table.column_names, file.parent)
     yield RawRows(file.name, np.arange(len(table)), _named(table))
 
 
@@ -98,44 +100,21 @@ def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
     ends = _ends(fields)
     header = None
     if ends:
-        time = dividing_column(fields)
+        time = _dividing_column(fields)
         columns = [*ends, *_weight_column(fields), *([] if time is None else [time])]
     else:
-        refuse_labels(fields)
+        _refuse_labels(fields)
         columns = header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
     batches = list(read_rows(file, columns, on_bad_row, header=header))
-    tables = [batch.rows for batch in batches]
-    if header is None:
-        _refuse_named_events(tables, fields, file.parent)
-    else:
-        refuse_what_is_no_edge_list(tables)
-        _refuse_events_without_names(tables, header, file.parent)
+    if any(len(batch.rows) for batch in batches):
+        rows = pa.concat_tables([batch.rows for batch in batches])
+        if header is None:
+            _refuse_events(rows, fields, file.parent)
+        else:
+            _refuse_what_is_no_edge_list(rows)
+            _refuse_events_without_names(rows, file.parent)
     for batch in batches:
         yield RawRows(batch.origin, batch.place, _named(batch.rows))
-
-
-def _refuse_named_events(tables: Sequence[pa.Table], columns: Sequence[str], folder: Path) -> None:
-    time = dividing_column(columns)
-    if not tables or time is None:
-        return
-    ends = _ends(columns) or ENDS[0]
-    options = {} if ends == ENDS[0] else {"src": ends[0], "dst": ends[1]}
-    if time != time_column(columns):
-        options |= {"time": time, "sort": "yes"}
-    for weight in _weight_column(columns):
-        options["weight"] = weight
-    times = pa.concat_tables([table.select([time]) for table in tables])[time]
-    refuse_events(times, f"column {time}", options, folder)
-
-
-def _refuse_events_without_names(
-    tables: Sequence[pa.Table], header: Sequence[str], folder: Path
-) -> None:
-    rows = pa.concat_tables(tables) if tables else None
-    for number, name in enumerate(header[2:], start=3):
-        if rows is not None and are_times(rows[name]):
-            columns = ",".join("t" if one == name else one for one in header)
-            refuse_events(rows[name], f"column {number}", {"columns": columns}, folder)
 
 
 def _ends(columns: Sequence[str]) -> tuple[str, str] | None:
@@ -151,7 +130,7 @@ def _weight_column(columns: Sequence[str]) -> list[str]:
 def _named(table: pa.Table) -> pa.Table:
     ends = _ends(table.column_names)
     if ends is None:
-        refuse_labels(table.column_names)
+        _refuse_labels(table.column_names)
         raise BadInput(
             f"it has the columns {', '.join(table.column_names)}; expected src, dst and "
             "optionally weight"
@@ -183,10 +162,97 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
 def _is_absent(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return where a value is absent: null or empty text."""
     absent = column.is_null()
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+    if is_text(column.type):
         absent = pc.or_(absent, pc.fill_null(pc.equal(column, ""), False))
     found: NDArray[np.bool_] = absent.to_numpy()
     return found
+
+
+def _refuse_labels(columns: Sequence[str]) -> None:
+    """Refuse a table whose column names show that it holds communities."""
+    for column in columns:
+        if column.strip().lower() in LABELS:
+            raise BadInput(
+                f"column {column} says that this is a table of labels, not of edges; {EXPECTED}"
+            )
+
+
+def _dividing_column(columns: Sequence[str]) -> str | None:
+    """Return the column that would divide an edge list into several graphs, if there is one."""
+    lower = {column.lower(): column for column in reversed(columns)}
+    usual = (lower.get(name) for name in (*TIMES, "window_start", SNAPSHOT))
+    return next(filter(None, (time_column(columns), *usual)), None)
+
+
+def _refuse_events(rows: pa.Table, columns: Sequence[str], folder: Path) -> None:
+    """Refuse pairs with different times, if one of all columns of the file is named so."""
+    time = _dividing_column(columns)
+    if time is None:
+        return
+    ends = _ends(columns) or ENDS[0]
+    options = {} if ends == ENDS[0] else {"src": ends[0], "dst": ends[1]}
+    if time != time_column(columns):
+        options |= {"time": time, "sort": "yes"}
+    for weight in _weight_column(columns):
+        options["weight"] = weight
+    _refuse_times(rows[time], f"column {time}", options, folder)
+
+
+def _refuse_events_without_names(rows: pa.Table, folder: Path) -> None:
+    """Refuse pairs with different times, if a column without a name has the form of times."""
+    for number, name in enumerate(rows.column_names[2:], start=3):
+        if _all_match(rows[name], TIME):
+            columns = ",".join("t" if one == name else one for one in rows.column_names)
+            _refuse_times(rows[name], f"column {number}", {"columns": columns}, folder)
+
+
+def _refuse_times(
+    times: pa.ChunkedArray, where: str, options: Mapping[str, str], folder: Path
+) -> None:
+    """Refuse different times, with the commands that read the table as events.
+
+    Args:
+        where: their column, for people, such as `column t`.
+        options: what is needed to read the table as events, in addition to its place.
+    """
+    if (n_different := len(times.unique())) < 2:
+        return
+    if where.lower().endswith(SNAPSHOT):
+        raise BadInput(f"{where} names {n_different:,} graphs: write each to a file of its own")
+    sent = "".join(f" --{name} {value}".removesuffix(" yes") for name, value in options.items())
+    learned = "".join(f",{name}={value.replace(',', ';')}" for name, value in options.items())
+    raise BadInput(
+        f"{where} holds times: these are events, not one graph. Send them with `stream-icd produce "
+        f"events {quote(str(folder))} --window 1d{sent}`, or learn from them with --data "
+        f"{quote(f'events:path={folder},window=1d{learned}')}. For one graph, leave the times out"
+    )
+
+
+def _refuse_what_is_no_edge_list(rows: pa.Table) -> None:
+    """Refuse unnamed columns whose values cannot be the ends of edges.
+
+    They hold fractions or a header line, or one holds the same value in each row.
+    """
+    ends = [rows["src"], rows["dst"]]
+    for number, end in enumerate(ends, start=1):
+        if _all_match(end, FRACTION):
+            raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
+    first, rest = ([end.slice(*part) for end in ends] for part in ((0, 1), (1,)))
+    numbers_follow = len(rest[0]) and all(_all_match(end, INTEGER) for end in rest)
+    if numbers_follow and not any(_all_match(end, INTEGER) for end in first):
+        names = ", ".join(str(end[0]) for end in first)
+        raise BadInput(f"the first line ({names}) is a header without columns of edges; {EXPECTED}")
+    distinct = [len(end.unique()) for end in ends]
+    for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):
+        if here == 1 and there >= A_FEW:
+            raise BadInput(
+                f"column {number} holds {ends[number - 1][0]} in each row: is it a label? If these "
+                "are edges to one node, name the columns in a first line: src,dst"
+            )
+
+
+def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
 
 
 def _graphml(content: IO[bytes]) -> pa.Table:
@@ -222,16 +288,16 @@ def _refuse_entities(text: bytes) -> None:
         BadInput: it does, and nothing was expanded; or its encoding is unknown.
         expat.ExpatError: it is no XML.
     """
+
+    def refuse(*_: object) -> None:
+        raise BadInput("its XML defines entities, which can expand without limit: remove them")
+
     parser = expat.ParserCreate()
-    parser.EntityDeclHandler = _refuse_entity
+    parser.EntityDeclHandler = refuse
     try:
         parser.Parse(text, True)
     except (LookupError, ValueError) as error:
         raise BadInput(f"its XML has an encoding that cannot be read: {error}") from error
-
-
-def _refuse_entity(*_: object) -> None:
-    raise BadInput("its XML defines entities, which can expand without limit: remove them")
 
 
 def _weight(edge: ElementTree.Element, key: str | None) -> str | None:
