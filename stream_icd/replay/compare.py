@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise, product
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -62,8 +62,6 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of `compare`."""
-
     qualities: tuple[VersionQuality, ...]
     agreements: tuple[Agreement, ...]
 
@@ -100,30 +98,28 @@ def _by_version(
 
 def _quality(version: Version, found: list[Communities]) -> VersionQuality:
     found = sorted(found, key=lambda one: one.window.end)
-    moved = [churn(earlier, later) for earlier, later in pairwise(found)]
     return VersionQuality(
         version=version,
         windows=len(found),
-        communities=float(np.mean([one.n_communities for one in found])),
-        modularity=float(np.mean([one.modularity for one in found])),
-        ncut=float(np.mean([one.ncut for one in found])),
-        churn=_mean(moved),
-        horizon=_mean([one.horizon for one in found if one.horizon is not None]),
-        predicted_bits=_mean(
-            [one.predicted_bits for one in found if one.predicted_bits is not None]
-        ),
+        communities=_mean(one.n_communities for one in found),
+        modularity=_mean(one.modularity for one in found),
+        ncut=_mean(one.ncut for one in found),
+        churn=_mean(churn(earlier, later) for earlier, later in pairwise(found)),
+        horizon=_mean(one.horizon for one in found),
+        predicted_bits=_mean(one.predicted_bits for one in found),
     )
 
 
-def _mean(values: list[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")
+def _mean(values: Iterable[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else float("nan")
 
 
 def _agreement(
     a: Version, b: Version, old: dict[Name, Communities], new: dict[Name, Communities]
 ) -> Agreement:
     common = sorted(old.keys() & new.keys())
-    values = {name: _nmi(old[name], new[name]) for name in common}
+    values = {name: nmi(*_common(old[name], new[name])) for name in common}
     least = min(common, key=values.__getitem__)
     return Agreement(
         before=a,
@@ -136,23 +132,14 @@ def _agreement(
     )
 
 
-class Assigned(Protocol):
-    """Communities of some nodes."""
-
-    @property
-    def nodes(self) -> pa.Array:
-        """Ids of the nodes, `(n_nodes,)`."""
-
-    @property
-    def labels(self) -> NDArray[np.int32]:
-        """Community of each node, `(n_nodes,)`."""
-
-
 class Assignment(NamedTuple):
-    """Communities of nodes, as `Assigned` says."""
+    """Communities of nodes: `nodes` and `labels`, `(n_nodes,)`."""
 
     nodes: pa.Array
     labels: NDArray[np.int32]
+
+
+Assigned = Communities | Assignment
 
 
 def churn(earlier: Assigned, later: Assigned) -> float:
@@ -160,12 +147,7 @@ def churn(earlier: Assigned, later: Assigned) -> float:
 
     0 if there are no common nodes.
     """
-    labels = _common(earlier, later)
-    return 1.0 - accuracy(*labels)
-
-
-def _nmi(a: Communities, b: Communities) -> float:
-    return nmi(*_common(a, b))
+    return 1.0 - accuracy(*_common(earlier, later))
 
 
 def _same(a: Communities, b: Communities) -> bool:

@@ -24,7 +24,7 @@ from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store, open_store
+from stream_icd.store.store import open_store
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message, refusing
@@ -77,6 +77,9 @@ def archived_job(
         for_memory=for_memory,
         era=era,
     )
+
+
+_opened_store = lru_cache(maxsize=8)(open_store)
 
 
 def _read(uri: str, noted: ArchivedWindow, limits: Limits) -> Snapshot:
@@ -177,8 +180,3 @@ class Redetection:
 def chain_name(graph: str, era: int = 0) -> str:
     """Return the name of the chain that the windows of an era of a graph are."""
     return f"{graph}\0{era}" if era else graph
-
-
-@lru_cache(maxsize=8)
-def _opened_store(uri: str) -> Store:
-    return open_store(uri)

@@ -137,10 +137,9 @@ def replay(
     Raises:
         BrokerError, StoreError, HistoryDamaged: see these classes; stored results remain.
     """
-    counts = Counter[bool]()
-    outcomes = engine(plan.wanted(jobs), first)
+    n_snapshots = n_refused = 0
     due = paced(
-        outcomes,
+        engine(plan.wanted(jobs), first),
         lambda pair: pair[0].window_end,
         tempo,
         monotonic,
@@ -153,12 +152,12 @@ def replay(
                 break
             if not plan.publishes(job):
                 continue
-            refused = isinstance(outcome, Refused)
             if isinstance(outcome, Refused):
                 log = structlog.get_logger().bind(graph=job.graph, snapshot=job.snapshot_id)
                 log.warning("not detected", stage=outcome.stage, reason=outcome.reason)
+                n_refused += 1
             else:
                 keep(outcome)
-            counts[refused] += 1
+                n_snapshots += 1
             on_outcome(job)
-    return Replayed(snapshots=counts[False], refused=counts[True])
+    return Replayed(n_snapshots, n_refused)

@@ -91,7 +91,7 @@ def past_of_archive(store: Store, selection: Selection) -> Past:
         if not has_memory(redetection.model, redetection.settings):
             return archived_jobs(store, selection), nothing_before
         memory = archived_memory(store, selection, redetection.version)
-        return archived_jobs(store, selection, memory.windows, memory.era), memory
+        return archived_jobs(store, selection, memory.earlier, memory.era), memory
 
     return past
 
@@ -135,7 +135,7 @@ def no_snapshots(part: TopicRange, graph: str | None) -> BadSettings:
 def archived_jobs(
     store: Store,
     selection: Selection,
-    earlier: Callable[[], Iterable[ArchivedWindow]] = tuple,
+    earlier: Iterable[ArchivedWindow] = (),
     era: Callable[[ArchivedWindow], int] = lambda _: 0,
 ) -> Jobs:
     """The snapshots of an archive, after the earlier ones that are detected for their memory.
@@ -148,7 +148,7 @@ def archived_jobs(
     def jobs(_: Stop | None) -> Iterator[Iterable[Job]]:
         job = partial(archived_job, store.uri, limits=Limits())
         yield chain(
-            (job(one, for_memory=True, era=era(one)) for one in earlier()),
+            (job(one, for_memory=True, era=era(one)) for one in earlier),
             (job(one, era=era(one)) for one in windows(store, selection)),
         )
 
