@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from stream_icd.datasets.as_links import PAIRS, read_links
 from stream_icd.errors import BadRow, BadSettings, BadSnapshot, SourceNotFound
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import EPOCH, WindowOf, windows_between
+from stream_icd.sources.durations import EPOCH, WindowOf, parse_window, windows_at
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
 from stream_icd.sources.tables import DAMAGED, uncompressed
 
@@ -57,7 +57,7 @@ def read_as_topology(
             Several files of the same time are one snapshot.
         first, last: first and last day, inclusive.
         window: the window that a time lies in; all files of a window are one snapshot. By default
-            a window lasts until the time of the next file (`windows_between`).
+            a window lasts until the time of the next file (`windows_at`).
         graph: by default from the name of the file or directory (`name_of`).
         source: the snapshots' `ce_source`.
         on_bad_row: called with each line of unknown format, each damaged file, and each window
@@ -72,12 +72,12 @@ def read_as_topology(
         raise SourceNotFound(
             f"{path} holds no date: expected files with names such as as19971108.txt"
         )
-    windows = _windows(sorted(times), window)
-    wanted = {
-        one: [times[time] for time in members]
-        for one, members in windows.items()
-        if (first or date.min) <= one.start.date() <= (last or date.max)
-    }
+    if len(times) == 1:
+        window = window or parse_window("1d")
+    wanted: dict[Window, list[ReadPairs]] = defaultdict(list)
+    for time, one in windows_at(times, window, DAY).items():
+        if (first or date.min) <= one.start.date() <= (last or date.max):
+            wanted[one].append(times[time])
     if not wanted:
         raise BadSettings(
             f"no day from {first or 'the beginning'} to {last or 'the end'} in {path}; "
@@ -95,20 +95,6 @@ def name_of(path: Path) -> str:
     """
     name = ENDING.sub("", path.resolve().name)
     return TIME.sub("", name).strip("-_. ") or "as"
-
-
-def _windows(
-    times: Sequence[datetime], window: WindowOf | None
-) -> Mapping[Window, Sequence[datetime]]:
-    """Return the windows in time order, each with its times."""
-    if window is None:
-        starts = times if len(times) > 1 else [times[0].replace(hour=0, minute=0)]
-        found = windows_between(starts, DAY)
-        return {one: [time] for one, time in zip(found, times, strict=True)}
-    grouped: dict[Window, list[datetime]] = defaultdict(list)
-    for time in times:
-        grouped[window(time)].append(time)
-    return grouped
 
 
 def _snapshots(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings, TopicMissing
@@ -35,25 +34,6 @@ Kept = tuple[str, str, str]
 Keep = Callable[[Message], object]
 
 
-class Results(Protocol):
-    """A store of communities; `name` is its name for people."""
-
-    @property
-    def name(self) -> str: ...
-
-    def kept(self, version: str) -> set[Kept]:
-        """Return the existing results of this model version."""
-        ...
-
-    def read(self) -> Iterator[Communities]:
-        """Yield the newest revision of each existing result."""
-        ...
-
-    def writing(self) -> AbstractContextManager[Keep]:
-        """Give a function that stores a result; all are durable at the end of the block."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class HistoryResults:
     """Results in an archive, where each is durable as soon as it is stored."""
@@ -62,11 +42,11 @@ class HistoryResults:
 
     @property
     def name(self) -> str:
-        """The location of the archive."""
+        """The name for people."""
         return self.store.place
 
     def kept(self, version: str) -> set[Kept]:
-        """Return the existing results, from the footers of the files."""
+        """Return the existing results of this model version."""
         chosen = Selection("communities", model=version, revisions="all")
         return {
             (noted.partition.graph, noted.identity.snapshot_id, noted.identity.revision)
@@ -74,7 +54,7 @@ class HistoryResults:
         }
 
     def read(self) -> Iterator[Communities]:
-        """Yield the results in the order of the windows."""
+        """Yield the newest revision of each existing result, in the order of the windows."""
         limits = Limits()
         for noted in windows(self.store, Selection("communities")):
             message = read_message(self.store, noted)
@@ -82,18 +62,14 @@ class HistoryResults:
 
     @contextmanager
     def writing(self) -> Iterator[Keep]:
-        """Write one file per result."""
+        """Give a function that stores a result; all are durable at the end of the block."""
         archive = Archive(self.store)
         yield lambda message: archive.add("communities", message, _detected(message))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicResults:
-    """Results in a topic, which is created on the first write.
-
-    Attributes:
-        partitions: number of partitions, if the topic must be created.
-    """
+    """Results in a topic, which is created with these partitions on the first write."""
 
     settings: KafkaSettings
     topic: str
@@ -101,7 +77,6 @@ class TopicResults:
 
     @property
     def name(self) -> str:
-        """The topic's name."""
         return f"topic {self.topic}"
 
     def kept(self, version: str) -> set[Kept]:
@@ -132,6 +107,9 @@ class TopicResults:
                 publisher.send(claim_check(outgoing(self.topic, message)))
 
             yield keep
+
+
+Results = HistoryResults | TopicResults
 
 
 def _detected(message: Message) -> Received:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median_low
@@ -81,29 +81,33 @@ NEIGHBOURS = 6
 """How many spacings on each side determine the usual spacing at a point of a series."""
 
 
-def windows_between(starts: Sequence[datetime], alone: timedelta) -> list[Window]:
-    """Return the windows of a series that begin at these distinct, ascending times.
+def windows_at(
+    times: Iterable[datetime], window: WindowOf | None, alone: timedelta
+) -> dict[datetime, Window]:
+    """Return the window of each time, in time order: `window` of it, or by the times themselves.
 
-    A window ends where the next one begins, but at the latest after the usual spacing, which is the
-    median of the nearby spacings. So a missing day in a daily series leaves a gap, and a series may
-    change from monthly to weekly.
+    Then a window begins at each time and ends where the next one begins, but at the latest after
+    the usual spacing, which is the median of the nearby spacings. So a missing day in a daily
+    series leaves a gap, and a series may change from monthly to weekly.
 
     Args:
         alone: length of the window if there is only one.
 
     >>> days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3, 5)]
-    >>> [window.end.day for window in windows_between(days, timedelta(days=1))]
+    >>> [one.end.day for one in windows_at(days, None, timedelta(days=1)).values()]
     [2, 3, 4, 6]
     """
-    if not starts:
-        return []
+    starts = sorted(set(times))
+    if window is not None:
+        return {start: window(start) for start in starts}
     spacings = [later - earlier for earlier, later in pairwise(starts)] or [alone]
     usual = [
         median_low(spacings[max(0, i - NEIGHBOURS) : i + NEIGHBOURS + 1])
         for i in range(len(spacings))
     ]
     lengths = [*map(min, spacings, usual), usual[-1]]
-    return [Window(start, start + length) for start, length in zip(starts, lengths, strict=False)]
+    pairs = zip(starts, lengths, strict=False)
+    return {start: Window(start, start + length) for start, length in pairs}
 
 
 def parse_window(text: str) -> WindowOf:

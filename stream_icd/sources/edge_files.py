@@ -13,7 +13,7 @@ from pathlib import Path
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows, SourceNotFound
 from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import EPOCH, WindowOf, windows_between
+from stream_icd.sources.durations import EPOCH, WindowOf, windows_at
 from stream_icd.sources.edge_list import is_edge_list, read_edge_list
 from stream_icd.sources.source import (
     Count,
@@ -161,7 +161,7 @@ def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -
     """Return the window of each file in a folder, by file name.
 
     A window begins at the date or time in the name and ends at that of the next file
-    (`windows_between`); the window of a single file is a day, or a moment if the name has a clock
+    (`windows_at`); the window of a single file is a day, or a moment if the name has a clock
     time. Without a time in the name, it is the moment when the file was changed. All UTC.
 
     Args:
@@ -172,14 +172,9 @@ def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -
     '2026-02-01T00:00:00+00:00'
     """
     named = {name: time for name in modified_ns if (time := _time_in(name)) is not None}
-    has_clock = dict(named.values())
-    starts = sorted(has_clock)
-    if window is not None:
-        windows = [window(start) for start in starts]
-    else:
-        alone = timedelta(0) if starts and has_clock[starts[0]] else timedelta(days=1)
-        windows = windows_between(starts, alone)
-    found = dict(zip(starts, windows, strict=True))
+    has_clock = any(clock for _, clock in named.values())
+    alone = timedelta(0) if has_clock else timedelta(days=1)
+    found = windows_at((time for time, _ in named.values()), window, alone)
     return {
         name: found[named[name][0]] if name in named else _moment(changed)
         for name, changed in modified_ns.items()

@@ -72,28 +72,6 @@ OnLate = Callable[[TimedRows], None]
 """Called with the late rows, which were left out of a window."""
 
 
-class Rule(Protocol):
-    """How time is divided into windows."""
-
-    def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
-        """Which rows miss a window that they belong to, given the watermark that each found."""
-
-    def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
-        """Which rows miss every window that they belong to."""
-
-    def may_close(self, earliest: int, watermark: int) -> int:
-        """A time before which no window closes, given the earliest row that is held."""
-
-    def closed(self, time: Times, after: int, watermark: int) -> list[tuple[int, int]]:
-        """Start and end of each window of these ascending times with `after < end <= watermark`.
-
-        In order of their ends.
-        """
-
-    def open_from(self, watermark: int, closed: list[tuple[int, int]]) -> int:
-        """The earliest time whose rows may still belong to a window that is open."""
-
-
 @dataclass(frozen=True, slots=True)
 class Hopping:
     """Windows of one size that begin every `hop`: `[align + i·hop, align + i·hop + size)`.
@@ -116,18 +94,24 @@ class Hopping:
             )
 
     def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+        """Which rows miss a window that they belong to, given the watermark that each found."""
         size = microseconds(self.size)
         return self._next_start(time - size) + size <= watermark
 
     def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+        """Which rows miss every window that they belong to."""
         return time < self._next_start(watermark - microseconds(self.size))
 
     def may_close(self, earliest: int, watermark: int) -> int:
-        """Return the end of the first window that holds `earliest` and ends after `watermark`."""
+        """A time before which no window closes, given the earliest row that is held."""
         size = microseconds(self.size)
         return self._next_start(max(earliest, watermark) - size) + size
 
     def closed(self, time: Times, after: int, watermark: int) -> list[tuple[int, int]]:
+        """Start and end of each window of these ascending times with `after < end <= watermark`.
+
+        In order of their ends.
+        """
         size, hop = microseconds(self.size), microseconds(self.hop)
         found: list[tuple[int, int]] = []
         end = self.may_close(int(time[0]), after)
@@ -143,6 +127,7 @@ class Hopping:
         return found
 
     def open_from(self, watermark: int, closed: list[tuple[int, int]]) -> int:  # noqa: ARG002
+        """The earliest time whose rows may still belong to a window that is open."""
         return self._next_start(watermark - microseconds(self.size))
 
     def _next_start(self, time: Time) -> Time:
@@ -185,6 +170,10 @@ class Session:
 
     def open_from(self, watermark: int, closed: list[tuple[int, int]]) -> int:  # noqa: ARG002
         return closed[-1][1] if closed else NEVER
+
+
+Rule = Hopping | Session
+"""How time is divided into windows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -299,8 +288,7 @@ class Windowing(Protocol):
     """How rows become snapshots: `EventSettings`, `TaxiSettings`."""
 
     @property
-    def rule(self) -> Rule:
-        """How time is divided into windows."""
+    def rule(self) -> Rule: ...
 
     @property
     def lateness(self) -> timedelta:
@@ -357,8 +345,7 @@ class LateRows:
     """
 
     def __init__(self, path: Path, count: Count) -> None:
-        self._path = path
-        self._count = count
+        self._path, self._count = path, count
         self._known = _known(path)
         self._reported = False
 
