@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Literal
@@ -163,7 +163,7 @@ def independent_lfr(
             rng = np.random.default_rng([seed, step])
             mixing = shifted(shift, step, n_snapshots, settings.mixing, mixing_after)
             n_nodes = int(rng.integers(settings.n_nodes, most, endpoint=True))
-            yield generate_lfr(rng, **asdict(replace(settings, n_nodes=n_nodes, mixing=mixing)))
+            yield generate_lfr(rng, replace(settings, n_nodes=n_nodes, mixing=mixing))
 
     source = f"{_name(seed, settings)}&most={most}&shift={shift}"
     source += f"&after={mixing_after:g}" if shift != "none" else ""
