@@ -11,6 +11,7 @@ Lines that begin with `#` are comments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from typing import IO
@@ -128,6 +129,6 @@ def links_of_path(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _as_number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+    if not re.fullmatch(AS_NUMBER, text):
         raise ValueError(text)
     return int(text)

@@ -102,7 +102,9 @@ def _snapshots(
 ) -> Iterator[tuple[Snapshot, None]]:
     for window, reads in wanted.items():
         pairs = pa.concat_tables([read(on_bad_row) for read in reads])
-        name = _name(window)
+        # The day on which it begins, or the minute if it is not whole days.
+        whole_days = not (window.start - EPOCH) % DAY and not (window.end - window.start) % DAY
+        name = f"{window.start:%Y-%m-%d}" if whole_days else f"{window.start:%Y-%m-%dT%H:%MZ}"
         try:
             snapshot = snapshot_from_pairs(
                 pairs["src"],
@@ -116,12 +118,6 @@ def _snapshots(
             on_bad_row(BadRow(f"{name}: {error}"))
             continue
         yield snapshot, None
-
-
-def _name(window: Window) -> str:
-    """Return the day on which it begins, or the minute if it is not whole days."""
-    whole_days = not (window.start - EPOCH) % DAY and not (window.end - window.start) % DAY
-    return f"{window.start:%Y-%m-%d}" if whole_days else f"{window.start:%Y-%m-%dT%H:%MZ}"
 
 
 def _times(path: Path) -> Mapping[datetime, ReadPairs]:

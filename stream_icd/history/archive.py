@@ -1,4 +1,7 @@
-"""The archive: stores each message once, and returns the same bytes when read."""
+"""The archive: stores each message once, and returns the same bytes when read.
+
+What reads raises `HistoryDamaged` if a file cannot be read, or is none of an archive.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +48,10 @@ MERGED_CHECK_EVERY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The windows to select.
+    """The windows to select; None selects all.
 
     Attributes:
-        graph: only this graph; None for all.
-        model: only communities or memory of this model version; None for all.
+        model: the model version of communities or memory.
         start, end: windows that begin at `start` or later, and before `end`.
         revisions: of a corrected window, the `newest` revision or `all`.
     """
@@ -94,8 +96,7 @@ class Archive:
         again after another revision, it becomes the newest again.
 
         Args:
-            message: a valid message of the wire contract (the caller has decoded it once), as
-                `encode_snapshot` and the other encoders make it; extra headers are kept too.
+            message: already decoded once, as the encoders of `wire` make it.
             received: when and where Kafka received it.
 
         Raises:
@@ -143,9 +144,6 @@ def windows(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
     """Yield the selected windows in time order, each identity once.
 
     A correction that moves a window to another day does not replace the older revision.
-
-    Raises:
-        HistoryDamaged: a file is not an archive file.
     """
     days: dict[object, list[Partition]] = {}
     for partition in partitions(store, selection):
@@ -168,11 +166,7 @@ def newest(found: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
 
 
 def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
-    """Return the windows of a day, each identity once, even while files are being merged.
-
-    Raises:
-        HistoryDamaged: a file is not an archive file.
-    """
+    """Return the windows of a day, each identity once, even while files are being merged."""
     for _ in range(ATTEMPTS):
         try:
             found = [
@@ -196,11 +190,7 @@ def data_files(store: Store, partition: Partition) -> list[str]:
 
 
 def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
-    """Return the rows of a window, even if its file was merged into another one meanwhile.
-
-    Raises:
-        HistoryDamaged: the rows cannot be read, or are gone.
-    """
+    """Return the rows of a window, even if its file was merged into another one meanwhile."""
     for _ in range(ATTEMPTS):
         try:
             return read_rows(store, noted)
@@ -211,20 +201,12 @@ def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
 
 
 def read_message(store: Store, noted: ArchivedWindow) -> Message:
-    """Return the archived message, with the same headers, table and bytes.
-
-    Raises:
-        HistoryDamaged: the message cannot be read, or is gone.
-    """
+    """Return the archived message, with the same headers, table and bytes."""
     return message_of(noted, read_window(store, noted))
 
 
 def read_snapshot(store: Store, noted: ArchivedWindow, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
-    """Return the archived snapshot.
-
-    Raises:
-        HistoryDamaged, BadSnapshot: it cannot be read.
-    """
+    """Return the archived snapshot; raises `BadSnapshot` if its message is none."""
     message = read_message(store, noted)
     return decode_snapshot(message.key, message.value, message.headers, limits)
 

@@ -67,7 +67,6 @@ class ArchivedWindow:
     Attributes:
         rows: number of pairs of a snapshot, of nodes of communities and labels.
         columns, metadata: those of the message's table; stable ids of communities are metadata.
-        headers: headers of the message, unchanged.
         path, row_group: where its rows are.
         schema: schema of its archived rows, as text.
         received: determines which revision is the newest.
@@ -95,11 +94,7 @@ class ArchivedWindow:
 def describe(
     kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
 ) -> ArchivedWindow:
-    """Return the archive's description of a message, from its headers.
-
-    Raises:
-        BadInput: a header is missing or wrong.
-    """
+    """Return the archive's description of a message; raises `BadInput` for a bad header."""
     fields = EventHeaders(message.headers, TYPES[kind], DECODED_BEFORE, BadInput)
     graph, window = graph_of(message.key, DECODED_BEFORE, BadInput), fields.window()
     snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")

@@ -50,8 +50,7 @@ class Attributes:
     def of_nodes(self, nodes: pa.Array) -> tuple[Attribute, ...]:
         """Return the attributes of other nodes, in their order; unknown for those not listed.
 
-        Raises:
-            BadSettings: the ids are of another kind, so that no node can ever be found.
+        Raises `BadSettings` if their ids are of another kind, so that no node can ever be found.
         """
         if is_text(nodes.type) != is_text(self.nodes.type):
             ours, theirs = (

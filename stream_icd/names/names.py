@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -94,12 +92,8 @@ class Compared:
 
     def naming(self) -> Iterator[tuple[int, list[int]]]:
         """Yield each community with over-represented values, and these as `of` orders them."""
-        pairs = np.flatnonzero(self.chosen)
-        pairs = pairs[np.lexsort((-self.counts.members[pairs], self.counts.community[pairs]))]
-        communities = self.counts.community[pairs].tolist()
-        rows = zip(communities, pairs.tolist(), strict=True)
-        for community, group in groupby(rows, itemgetter(0)):
-            yield community, [pair for _, pair in group]
+        for community in np.unique(self.counts.community[self.chosen]).tolist():
+            yield community, [pair for pair in self.of(community) if self.chosen[pair]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,10 +124,7 @@ class NamedWindow:
         return {int(self.ids[at]): name for at, (_, name) in sorted(best.items())}
 
     def composition(self, community: int, most: int = 12) -> dict[str, tuple[Part, ...]]:
-        """Return what a community is made of: its most frequent values, by attribute.
-
-        Empty if there is no such community in the window.
-        """
+        """Return the most frequent values of a community by attribute; empty without such a one."""
         at = int(np.searchsorted(self.ids, community))
         if at == len(self.ids) or self.ids[at] != community:
             return {}
@@ -226,8 +217,7 @@ class Naming:
     """Names communities, window after window, by attributes of nodes that may change.
 
     Attributes:
-        other_ids: why the nodes of a graph have no attributes: its ids are of another type; empty
-            if none is like that.
+        other_ids: why a graph has no attributes, since its ids are of another type; else empty.
     """
 
     def __init__(self, attributes: Attributes | LiveAttributes) -> None:

@@ -3,7 +3,7 @@
 An operator can make a graph start anew (`topics detect-anew`). The windows before that and those
 after it are two *eras* of the graph: memory is handed on within each, whatever the times of their
 windows. The archive holds the memory at the beginning of each era but the first, which keeps only
-the ids that are used up.
+the ids that are used up. What reads the archive raises `HistoryDamaged`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,7 @@ class ArchivedMemory:
     most_bytes: ClassVar[float] = math.inf
 
     def __call__(self, chain: str) -> bytes | None:
-        """Return the encoded memory of a chain; None if it starts without any.
-
-        Raises:
-            HistoryDamaged: the memory cannot be read.
-        """
+        """Return the encoded memory of a chain; None if it starts without any."""
         memory = self.memory.get(chain)
         return None if memory is None else read_message(self.store, memory).value
 
@@ -71,9 +67,6 @@ def archived_memory(store: Store, selection: Selection, model: str) -> ArchivedM
 
     Args:
         model: the model version of the replay: its memory is preferred to that of another model.
-
-    Raises:
-        HistoryDamaged: a file cannot be read.
     """
     beginnings = _beginnings(store, selection.graph)
     graphs = set(beginnings)

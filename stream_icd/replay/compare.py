@@ -125,7 +125,11 @@ def _agreement(
         before=a,
         replayed=b,
         windows=len(common),
-        same=sum(_same(old[name], new[name]) for name in common),
+        same=sum(
+            old[name].nodes.equals(new[name].nodes)
+            and np.array_equal(old[name].labels, new[name].labels)
+            for name in common
+        ),
         nmi=float(np.mean(list(values.values()))),
         least_nmi=values[least],
         least_at=least[1],
@@ -143,15 +147,8 @@ Assigned = Communities | Assignment
 
 
 def churn(earlier: Assigned, later: Assigned) -> float:
-    """Return the fraction of common nodes that change community, with optimal matching.
-
-    0 if there are no common nodes.
-    """
+    """Return the fraction of common nodes that change community, with optimal matching, or 0."""
     return 1.0 - accuracy(*_common(earlier, later))
-
-
-def _same(a: Communities, b: Communities) -> bool:
-    return a.nodes.equals(b.nodes) and np.array_equal(a.labels, b.labels)
 
 
 def _common(a: Assigned, b: Assigned) -> tuple[np.ndarray, np.ndarray]:

@@ -87,11 +87,7 @@ def _read(uri: str, noted: ArchivedWindow, limits: Limits) -> Snapshot:
 
 
 def record_job(record: Record, reader: MessageReader, *, for_memory: bool = False) -> Job:
-    """Return a record of the snapshots topic as a job; only its headers are read.
-
-    Raises:
-        BadSnapshot: the headers violate the contract.
-    """
+    """Return a record of the snapshots topic as a job; bad headers raise `BadSnapshot`."""
     with refusing(BadSnapshot, "the headers cannot be read"):
         limits = reader.limits
         fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)

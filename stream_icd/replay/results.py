@@ -10,7 +10,6 @@ from datetime import datetime
 from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.layout import Received
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -64,7 +63,13 @@ class HistoryResults:
     def writing(self) -> Iterator[Keep]:
         """Give a function that stores a result; all are durable at the end of the block."""
         archive = Archive(self.store)
-        yield lambda message: archive.add("communities", message, _detected(message))
+
+        def keep(message: Message) -> None:
+            detected = datetime.fromisoformat(dict(message.headers)["icd_detected_at"].decode())
+            # That of a later replay is the newest.
+            archive.add("communities", message, (round(detected.timestamp() * 1000), 0))
+
+        yield keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +117,12 @@ class TopicResults:
 Results = HistoryResults | TopicResults
 
 
-def _detected(message: Message) -> Received:
-    """Return when a result was detected: that of a later replay is the newest."""
-    text = dict(message.headers)["icd_detected_at"].decode()
-    return round(datetime.fromisoformat(text).timestamp() * 1000), 0
-
-
 def _text(name: bytes) -> str:
     return name.decode(errors="replace")
 
 
 def check_results_topic(topic: str, *, into_live: bool) -> None:
-    """Refuse the live topic for results, unless its use was explicitly allowed.
-
-    Raises:
-        BadSettings: it is the live topic.
-    """
+    """Refuse the live topic for results (`BadSettings`), unless its use was explicitly allowed."""
     if topic == COMMUNITIES and not into_live:
         raise BadSettings(
             f"{topic} is the live topic: its subscribers would take past results for new ones. "

@@ -38,11 +38,6 @@ class GraphJob:
     jobs: tuple[Job, ...]
     memory: bytes | None
 
-    @property
-    def sent_bytes(self) -> int:
-        """Size of all snapshots together, and of the memory."""
-        return sum(job.sent_bytes for job in self.jobs) + len(self.memory or b"")
-
 
 @dataclass(frozen=True, slots=True)
 class Smoothing:
@@ -103,9 +98,9 @@ class Smoothing:
 
     def allowance(self, graph: GraphJob) -> MessageAllowance:
         """Return the resource limits for the graph: those of its windows together."""
-        budget, sent = self.settings.budget, graph.sent_bytes
-        seconds = sum(budget.allowance(job.sent_bytes).seconds for job in graph.jobs)
-        return replace(budget.allowance(sent), seconds=PASSES * seconds)
+        budget, sent = self.settings.budget, [job.sent_bytes for job in graph.jobs]
+        seconds = PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
+        return replace(budget.allowance(sum(sent) + len(graph.memory or b"")), seconds=seconds)
 
     def instead(self, baton: bytes) -> bytes:
         """Return the baton: graphs do not depend on each other."""
@@ -130,9 +125,7 @@ def _before(graph: GraphJob) -> Memory | None:
 
 @dataclass(frozen=True, slots=True)
 class SmoothedGraphs:
-    """An engine that detects all windows of a graph together.
-
-    It yields the outcomes graph by graph.
+    """An engine that detects all windows of a graph together, and yields graph by graph.
 
     Attributes:
         engine: runs graphs, one after the other or several at a time.
@@ -155,11 +148,7 @@ class SmoothedGraphs:
 
 
 def _after(snapshot: Snapshot, before: dict[int, Snapshot]) -> Snapshot:
-    """Check that a window is after those before it.
-
-    Raises:
-        BadInput: it is not.
-    """
+    """Return a window if it is after those before it; else raise `BadInput`."""
     last = next(reversed(before.values()), None)
     if last is not None and snapshot.window.end <= last.window.end:
         raise BadInput(

@@ -13,7 +13,7 @@ from pathlib import Path
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows, SourceNotFound
 from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import EPOCH, WindowOf, windows_at
+from stream_icd.sources.durations import WindowOf, time_at, windows_at
 from stream_icd.sources.edge_list import is_edge_list, read_edge_list
 from stream_icd.sources.source import (
     Count,
@@ -175,9 +175,10 @@ def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -
     has_clock = any(clock for _, clock in named.values())
     alone = timedelta(0) if has_clock else timedelta(days=1)
     found = windows_at((time for time, _ in named.values()), window, alone)
+    moments = {name: time_at(changed // 1000) for name, changed in modified_ns.items()}
     return {
-        name: found[named[name][0]] if name in named else _moment(changed)
-        for name, changed in modified_ns.items()
+        name: found[named[name][0]] if name in named else Window(moment, moment)
+        for name, moment in moments.items()
     }
 
 
@@ -190,8 +191,3 @@ def _time_in(name: str) -> tuple[datetime, bool] | None:
         except ValueError:
             continue
     return None
-
-
-def _moment(modified_ns: int) -> Window:
-    moment = EPOCH + timedelta(microseconds=modified_ns // 1000)
-    return Window(moment, moment)

@@ -229,10 +229,7 @@ def _refuse_times(
 
 
 def _refuse_what_is_no_edge_list(rows: pa.Table) -> None:
-    """Refuse unnamed columns whose values cannot be the ends of edges.
-
-    They hold fractions or a header line, or one holds the same value in each row.
-    """
+    """Refuse unnamed columns that hold fractions, a header, or the same value in each row."""
     ends = [rows["src"], rows["dst"]]
     for number, end in enumerate(ends, start=1):
         if _all_match(end, FRACTION):
@@ -282,12 +279,7 @@ def _graphml(content: IO[bytes]) -> pa.Table:
 
 
 def _refuse_entities(text: bytes) -> None:
-    """Refuse XML that defines entities, in any encoding that the parser reads.
-
-    Raises:
-        BadInput: it does, and nothing was expanded; or its encoding is unknown.
-        expat.ExpatError: it is no XML.
-    """
+    """Refuse XML that defines entities, in any encoding that the parser reads; expand none."""
 
     def refuse(*_: object) -> None:
         raise BadInput("its XML defines entities, which can expand without limit: remove them")

@@ -128,8 +128,7 @@ class LabelTable:
     def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
         """Return its communities, `(n_nodes,)` in 0..K-1; None if the table has none for it.
 
-        Raises:
-            BadInput: a node has no label.
+        Raises `BadInput` if a node has no label.
         """
         windows = [*names_of(snapshot.graph, snapshot.id, snapshot.window.start), None]
         names = (WindowName(graph, one) for graph in (snapshot.graph, None) for one in windows)

@@ -223,10 +223,7 @@ def _parse(batch: bytes, name: str, first_line: int, delimiter: str, wanted: _Wa
 
 
 def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
-    """Replace comments, and lines with unclosed quotes, by empty lines.
-
-    An unclosed quote would consume the lines after it.
-    """
+    """Replace comments by empty lines, and unclosed quotes, which would consume the lines after."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if '"' not in text and "#" not in text:
         return text

@@ -74,8 +74,7 @@ def read_times(
     """Return event times in microseconds since 1970 UTC, and which of them are good.
 
     Args:
-        column: ISO 8601 text, timestamps, dates, or numbers that count from 1970 UTC.
-        unit: unit of numbers.
+        column: ISO 8601 text, timestamps, dates, or numbers of this unit that count from 1970 UTC.
         zone: IANA time zone of times without one.
     """
     times = column.combine_chunks()

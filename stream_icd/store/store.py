@@ -90,11 +90,7 @@ class Store:
         return self._info(path).mtime or datetime.min.replace(tzinfo=UTC)
 
     def open(self, path: str) -> pa.NativeFile:
-        """Open a file for reading at any position.
-
-        Raises:
-            FileNotFoundError: the file does not exist.
-        """
+        """Open a file for reading at any position; raises `FileNotFoundError`."""
         return self.filesystem.open_input_file(self._full(path))
 
     def read(self, path: str, n_bytes: int) -> bytes | None:
