@@ -70,21 +70,15 @@ def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> C
     """Compare results on the replayed snapshots; ignore others."""
     new = _by_version(replayed, "replayed")
     names = {name for found in new.values() for name in found}
-    old = {
-        version: {name: one for name, one in found.items() if name in names}
-        for version, found in _by_version(before, "before").items()
-    }
-    old = {version: found for version, found in old.items() if found}
-    pairs = [(a, b) for a, b in product(sorted(old), sorted(new)) if a[0] == b[0]]
-    return Comparison(
-        qualities=tuple(
-            _quality(version, list(found.values()))
-            for version, found in sorted((old | new).items())
-        ),
-        agreements=tuple(
-            _agreement(a, b, old[a], new[b]) for a, b in pairs if old[a].keys() & new[b].keys()
-        ),
+    again = (one for one in before if (one.graph, one.snapshot_id) in names)
+    old = _by_version(again, "before")
+    qualities = (_quality(version, found) for version, found in sorted((old | new).items()))
+    agreements = (
+        _agreement(a, b, old[a], new[b])
+        for a, b in product(sorted(old), sorted(new))
+        if old[a].keys() & new[b].keys()
     )
+    return Comparison(tuple(qualities), tuple(agreements))
 
 
 def _by_version(
@@ -96,8 +90,8 @@ def _by_version(
     return found
 
 
-def _quality(version: Version, found: list[Communities]) -> VersionQuality:
-    found = sorted(found, key=lambda one: one.window.end)
+def _quality(version: Version, results: dict[Name, Communities]) -> VersionQuality:
+    found = sorted(results.values(), key=lambda one: one.window.end)
     return VersionQuality(
         version=version,
         windows=len(found),

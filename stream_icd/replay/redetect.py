@@ -107,7 +107,7 @@ Outcome = Message | Refused
 
 @dataclass(frozen=True, slots=True)
 class Redetection:
-    """A model and its settings. Called with a job, it returns the communities as a message.
+    """The work on a job: it returns the communities as a message, or why there are none.
 
     The same model, settings, snapshot and memory give the same communities in any process.
 
@@ -148,20 +148,13 @@ class Redetection:
         return chain_name(job.graph, job.era)
 
     def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
-        """Return the communities of the job's snapshot, or why there are none.
-
-        Args:
-            relay: gives the memory before the snapshot; None: detect without memory.
-        """
         outcome = detected(job.snapshot, self.model, self.settings, relay=relay, recent=self.recent)
         return outcome if isinstance(outcome, Refused) else outcome.message
 
     def name(self, job: Job) -> str:
-        """Return the job's name for error messages."""
         return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
 
     def allowance(self, job: Job) -> MessageAllowance:
-        """Return the resource limits for the job."""
         return self.settings.budget.allowance(job.sent_bytes)
 
     def instead(self, baton: bytes) -> bytes:
@@ -169,7 +162,6 @@ class Redetection:
         return anew(baton)
 
     def warm_up(self) -> None:
-        """See `warm_up`."""
         warm_up(self.model, self.settings)
 
 

@@ -45,7 +45,7 @@ from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job, record_job
 from stream_icd.replay.replay import Plan, make_plan, replay
 from stream_icd.replay.results import Results
-from stream_icd.replay.smooth import GraphJob, SmoothedGraphs, Smoothing
+from stream_icd.replay.smooth import Graph, SmoothedGraphs, Smoothing
 from stream_icd.store.store import Store
 from stream_icd.wire.limits import Limits
 
@@ -208,7 +208,7 @@ def engine_of(
         raise BadSettings("--ray-address goes with --engine ray")
     if redetection.smooth:
         smoothing = Smoothing(redetection.model, redetection.settings)
-        of_graphs: Engine[GraphJob, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
+        of_graphs: Engine[Graph, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
         if options.engine == "pool":
             of_graphs = ProcessPool(smoothing, model_name, workers)
         return SmoothedGraphs(of_graphs)
