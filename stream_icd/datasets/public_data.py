@@ -110,15 +110,11 @@ CATALOGUE: tuple[PublicData, ...] = (
 
 
 def public_data(name: str) -> PublicData:
-    """Return the data set with that name.
-
-    Raises:
-        BadSettings: the name is unknown; the message lists the known names.
-    """
-    for data in CATALOGUE:
-        if data.name == name:
-            return data
-    raise BadSettings(f"no data set {name!r}: choose from {', '.join(d.name for d in CATALOGUE)}")
+    """Return the data set with that name; `BadSettings` lists the known names."""
+    known = {data.name: data for data in CATALOGUE}
+    if name not in known:
+        raise BadSettings(f"no data set {name!r}: choose from {', '.join(known)}")
+    return known[name]
 
 
 def fetch(

@@ -243,10 +243,6 @@ def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
             f"{store.place} holds no {selection.kind} of graph {selection.graph}; "
             f"it holds {listed(graphs)}{did_you_mean(selection.graph, graphs)}"
         )
-    return _nothing_of_that_model_or_time(store, selection)
-
-
-def _nothing_of_that_model_or_time(store: Store, selection: Selection) -> StreamIcdError:
     found = list(windows(store, Selection(selection.kind, selection.graph)))
     models = sorted({noted.identity.model for noted in found})
     if selection.model is not None and selection.model not in models:

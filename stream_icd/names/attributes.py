@@ -31,10 +31,6 @@ class Attribute:
     values: tuple[str, ...]
     codes: NDArray[np.int32]
 
-    def value(self, code: int) -> str | None:
-        """Return the value of a code; None for `UNKNOWN`."""
-        return None if code == UNKNOWN else self.values[code]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attributes:

@@ -97,11 +97,11 @@ def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
 def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
     """Read text with a header that names the ends; without one, use the first two columns."""
     fields = first_fields(file)
-    ends = _ends(fields)
+    names = _names(fields)
     header = None
-    if ends:
+    if names:
         time = _dividing_column(fields)
-        columns = [*ends, *_weight_column(fields), *([] if time is None else [time])]
+        columns = [*names.values(), *([] if time is None else [time])]
     else:
         _refuse_labels(fields)
         columns = header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
@@ -117,27 +117,24 @@ def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
         yield RawRows(batch.origin, batch.place, _named(batch.rows))
 
 
-def _ends(columns: Sequence[str]) -> tuple[str, str] | None:
-    """Return the columns that hold the ends of edges; names are case-insensitive."""
+def _names(columns: Sequence[str]) -> dict[str, str]:
+    """Return which column is `src`, `dst` and perhaps `weight`, in any case; empty: none is."""
     given = {column.lower(): column for column in columns}
-    return next(((given[a], given[b]) for a, b in ENDS if {a, b} <= given.keys()), None)
-
-
-def _weight_column(columns: Sequence[str]) -> list[str]:
-    return [column for column in columns if column.lower() == "weight"][:1]
+    ends = next((ends for ends in ENDS if set(ends) <= given.keys()), None)
+    if ends is None:
+        return {}
+    weights = [("weight", column) for column in columns if column.lower() == "weight"]
+    return {"src": given[ends[0]], "dst": given[ends[1]], **dict(weights[:1])}
 
 
 def _named(table: pa.Table) -> pa.Table:
-    ends = _ends(table.column_names)
-    if ends is None:
+    names = _names(table.column_names)
+    if not names:
         _refuse_labels(table.column_names)
         raise BadInput(
             f"it has the columns {', '.join(table.column_names)}; expected src, dst and "
             "optionally weight"
         )
-    names = {"src": ends[0], "dst": ends[1]}
-    for weight in _weight_column(table.column_names):
-        names["weight"] = weight
     return pa.table({ours: table[theirs] for ours, theirs in names.items()})
 
 
@@ -189,11 +186,12 @@ def _refuse_events(rows: pa.Table, columns: Sequence[str], folder: Path) -> None
     time = _dividing_column(columns)
     if time is None:
         return
-    ends = _ends(columns) or ENDS[0]
-    options = {} if ends == ENDS[0] else {"src": ends[0], "dst": ends[1]}
+    names = _names(columns)
+    weight = names.pop("weight", None)
+    options = {} if tuple(names.values()) == ENDS[0] else names
     if time != time_column(columns):
         options |= {"time": time, "sort": "yes"}
-    for weight in _weight_column(columns):
+    if weight is not None:
         options["weight"] = weight
     _refuse_times(rows[time], f"column {time}", options, folder)
 

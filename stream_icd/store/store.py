@@ -7,17 +7,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
 from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
-from stream_icd.store.s3_create import create_object
+from stream_icd.extras import needs_extra
 from stream_icd.store.uri import place_of, refuse_password
 from stream_icd.store.whole_file import whole_file
 
 WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
 """Object stores, as pyarrow names them; to create a folder there costs a request."""
+
+TAKEN, CONFLICT = 412, 409
+"""HTTP status if the object exists, and if another conditional PUT is in progress."""
+
+ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +227,48 @@ def _unwritable(what: str) -> Iterator[None]:
             f"cannot write {what}: {error.strerror or error}. Nothing of it is visible. Make "
             "room or fix the cause, then start again: it continues where it stopped"
         ) from error
+
+
+def create_object(uri: str, region: str, path: str, content: pa.Buffer) -> bool:
+    """Write `BUCKET/KEY` in S3 unless the object exists; return whether it was written.
+
+    This is a conditional PUT, which `pyarrow.fs` lacks. Credentials are found as the AWS tools find
+    them: environment, configuration files, instance.
+
+    Args:
+        uri: of the store, with the options `scheme` and `endpoint_override` of `pyarrow.fs`.
+
+    Raises:
+        MissingExtra: boto3 is not installed.
+        OSError: the store refused, or does not answer.
+    """
+    with needs_extra("s3", "boto3"):
+        import boto3  # noqa: F401
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    bucket, _, key = path.partition("/")
+    client, body = _client(uri, region), content.to_pybytes()
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            client.put_object(Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
+            return True
+        except ClientError as error:
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            if status == TAKEN:
+                return False
+            if status != CONFLICT or attempt == ATTEMPTS:
+                raise OSError(str(error)) from error
+        except BotoCoreError as error:
+            raise OSError(str(error)) from error
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _client(uri: str, region: str) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    options = {name: values[-1] for name, values in parse_qs(urlsplit(uri).query).items()}
+    scheme, endpoint = options.get("scheme", "https"), options.get("endpoint_override")
+    address = {"endpoint_url": f"{scheme}://{endpoint}"} if endpoint else {}
+    style = {"addressing_style": "path" if endpoint else "auto"}
+    return boto3.client("s3", region_name=region, config=Config(s3=style), **address)

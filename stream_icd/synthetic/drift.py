@@ -52,7 +52,7 @@ class Drift:
 def generate_drifting_lfr(
     seed: int,
     n_snapshots: int,
-    settings: LfrSettings | None = None,
+    settings: LfrSettings = LfrSettings(),
     churn: float = 0.02,
     event_rate: float = 0.1,
 ) -> Iterator[tuple[PlantedGraph, Drift]]:
@@ -76,7 +76,7 @@ def generate_drifting_lfr(
     if n_snapshots < 0:
         raise BadSettings(f"n_snapshots cannot be negative: {n_snapshots}")
     rng = np.random.default_rng(seed)
-    return _drift(rng, n_snapshots, settings or LfrSettings(), churn, event_rate)
+    return _drift(rng, n_snapshots, settings, churn, event_rate)
 
 
 def _drift(
