@@ -22,8 +22,8 @@ from stream_icd.snapshot import Window
 from stream_icd.sources.events import EventSettings
 from stream_icd.sources.generated import independent_gn, independent_lfr
 from stream_icd.sources.source import Source
-from stream_icd.sources.tables.tables import read_rows
-from stream_icd.sources.tables.timed_rows import Columns, timed_rows
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.timed_rows import Columns, timed_rows
 from stream_icd.sources.windows import Hopping, TimedRows, windowed_snapshots
 from stream_icd.synthetic.lfr import LfrSettings
 

@@ -31,7 +31,7 @@ from stream_icd.bp.find import find_communities
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.registry.shipped import open_model
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 N_GRAPHS, N_PLANTED = 100, 20
 MODEL = "default"
@@ -92,7 +92,7 @@ def _random(n_nodes: int, n_edges: int, seed: int) -> csr_array:
 
 
 def _lfr(mixing: float, seed: int) -> csr_array:
-    return generate_lfr(np.random.default_rng(seed), mixing=mixing).adjacency()
+    return generate_lfr(np.random.default_rng(seed), LfrSettings(mixing=mixing)).adjacency()
 
 
 def _gn(seed: int) -> csr_array:

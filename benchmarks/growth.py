@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 
 from benchmarks.shared.machine import BY_CPU, Machine
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 MIXING, TEST_SEED, WARM_UP_NODES = 0.4, 9000, 2000
@@ -56,11 +56,13 @@ def planted(n_nodes: int) -> PlantedGraph:
     root = isqrt(n_nodes)
     return generate_lfr(
         np.random.default_rng(TEST_SEED),
-        n_nodes=n_nodes,
-        mixing=MIXING,
-        max_degree=min(100, root),
-        min_community=root // 2,
-        max_community=2 * root,
+        LfrSettings(
+            n_nodes=n_nodes,
+            mixing=MIXING,
+            max_degree=min(100, root),
+            min_community=root // 2,
+            max_community=2 * root,
+        ),
     )
 
 

@@ -62,8 +62,8 @@ from stream_icd.quality.cuts import modularity
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import stop_at_bad_row
-from stream_icd.sources.tables.tables import read_rows
-from stream_icd.sources.tables.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
 from stream_icd.sources.windows import windowed_snapshots
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.bp.fit import fit_parameters

@@ -22,7 +22,7 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.quality.agreement import nmi
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 STARTS = (0.1, 0.3, 0.6)
@@ -41,7 +41,7 @@ def families() -> Iterator[tuple[str, float, BpParameters, Draw]]:
             def draw(
                 rng: np.random.Generator, n_nodes: int = n_nodes, mixing: float = mixing
             ) -> PlantedGraph:
-                return generate_lfr(rng, n_nodes=n_nodes, mixing=mixing)
+                return generate_lfr(rng, LfrSettings(n_nodes=n_nodes, mixing=mixing))
 
             yield f"LFR, {n_nodes:,} nodes, μ = {mixing}", mixing, LEARNED_ON_LFR, draw
     for p_in in (0.3, 0.4):

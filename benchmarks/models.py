@@ -34,7 +34,7 @@ from stream_icd.programs.training_data import training_graphs
 from stream_icd.quality.agreement import nmi
 from stream_icd.quality.cuts import modularity
 from stream_icd.registry.shipped import open_model, shipped_models
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 N_GRAPHS, N_RUNS = 6, 3
 MAILS = "events:path={}/email_eu_temporal.parquet,window=3d,sort=yes,graphs=268"
@@ -64,7 +64,7 @@ def _data_sets(folder: Path) -> Iterator[DataSet]:
     found = data_sets(folder)
     yield from (found[name] for name in ("GN.3", "GN.4", "L(f,.3)"))
     for mixing in (0.4, 0.5):
-        draw = partial(generate_lfr, mixing=mixing)
+        draw = partial(generate_lfr, settings=LfrSettings(mixing=mixing))
         yield DataSet(
             f"L(f,{mixing:.1f})".replace("0.", "."), partial(planted_graphs, draw, TEST_SEED)
         )

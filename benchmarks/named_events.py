@@ -25,7 +25,7 @@ from stream_icd.node_ids import places
 from stream_icd.registry.find import find_model
 from stream_icd.registry.model import read_model
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.labels.attribute_table import read_attributes
+from stream_icd.sources.node_tables import read_attributes
 from stream_icd.tracking.confirmation import CONFIRMED, confirmed
 from stream_icd.tracking.track import remember, track
 

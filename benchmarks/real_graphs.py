@@ -28,7 +28,7 @@ from benchmarks.shared.methods import graph_methods
 from benchmarks.shared.methods.graph_methods import Find, scores_of
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.known_streams import Purpose
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 RESULTS = Path(__file__).parent / "results" / "real_graphs.jsonl"
 BEFORE = "default, before"
@@ -87,7 +87,7 @@ def measure(graphs: list[KnownGraphs], wanted: Mapping[str, Find], figures: Kept
 
 def warm_up(wanted: Mapping[str, Find]) -> None:
     """Run each once, so that none is measured while it compiles."""
-    planted = generate_lfr(np.random.default_rng(0), n_nodes=300, mixing=0.3)
+    planted = generate_lfr(np.random.default_rng(0), LfrSettings(n_nodes=300, mixing=0.3))
     classes = (planted.communities.astype(np.int64),)
     graph = graph_methods.ClassifiedGraph(planted.adjacency(), classes)
     for find in wanted.values():

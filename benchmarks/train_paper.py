@@ -36,7 +36,7 @@ from stream_icd.model import initial_model
 from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.icd.epochs import Epoch, best_epoch, draw_training
 from stream_icd.training.icd.train_encoder import Training, train, validate
@@ -45,10 +45,14 @@ from stream_icd.training.train_model import split_in_order
 GENERATORS: dict[str, Callable[[np.random.Generator], PlantedGraph]] = {
     "GN-0.3": lambda rng: generate_gn(rng, p_in=0.3),
     "GN-0.4": lambda rng: generate_gn(rng, p_in=0.4),
-    "L(f,0.3)": lambda rng: generate_lfr(rng, mixing=0.3),
-    "L(f,0.6)": lambda rng: generate_lfr(rng, mixing=0.6),
-    "L(n,0.3)": lambda rng: generate_lfr(rng, int(rng.integers(5000, 6001)), mixing=0.3),
-    "L(n,0.6)": lambda rng: generate_lfr(rng, int(rng.integers(5000, 6001)), mixing=0.6),
+    "L(f,0.3)": lambda rng: generate_lfr(rng, LfrSettings(mixing=0.3)),
+    "L(f,0.6)": lambda rng: generate_lfr(rng, LfrSettings(mixing=0.6)),
+    "L(n,0.3)": lambda rng: generate_lfr(
+        rng, LfrSettings(int(rng.integers(5000, 6001)), mixing=0.3)
+    ),
+    "L(n,0.6)": lambda rng: generate_lfr(
+        rng, LfrSettings(int(rng.integers(5000, 6001)), mixing=0.6)
+    ),
 }
 
 ARMS: dict[str, Callable[[Recipe], Recipe]] = {

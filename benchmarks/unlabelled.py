@@ -33,7 +33,7 @@ from stream_icd.quality.agreement import nmi
 from stream_icd.quality.cuts import modularity
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fitted import Fit
@@ -44,7 +44,10 @@ N_LEARNED, N_TESTED = 3, 6
 PLANTED: dict[str, Callable[[np.random.Generator], PlantedGraph]] = {
     "GN, p_in .3": partial(generate_gn, p_in=0.3),
     "GN, p_in .4": partial(generate_gn, p_in=0.4),
-    **{f"LFR, μ .{m}": partial(generate_lfr, mixing=m / 10) for m in (1, 3, 5, 6, 7)},
+    **{
+        f"LFR, μ .{m}": partial(generate_lfr, settings=LfrSettings(mixing=m / 10))
+        for m in (1, 3, 5, 6, 7)
+    },
 }
 
 

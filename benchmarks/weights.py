@@ -32,7 +32,7 @@ from stream_icd.icd.features import model_features
 from stream_icd.quality.agreement import nmi
 from stream_icd.quality.cuts import modularity
 from stream_icd.registry.shipped import open_model
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 Floats = NDArray[np.float64]
@@ -97,7 +97,9 @@ def _planted(first_seed: int, n_graphs: int) -> Iterator[tuple[str, Weighted]]:
     for mixing in MIXINGS:
         for kind, draw in KINDS.items():
             for seed in range(first_seed, first_seed + n_graphs):
-                graph = generate_lfr(np.random.default_rng(seed), n_nodes=N_NODES, mixing=mixing)
+                graph = generate_lfr(
+                    np.random.default_rng(seed), LfrSettings(n_nodes=N_NODES, mixing=mixing)
+                )
                 inside = graph.communities[graph.edges[0]] == graph.communities[graph.edges[1]]
                 weights = draw(np.random.default_rng([seed, 1]), inside)
                 yield f"LFR {mixing}, {kind}", _weighted(graph, weights)

@@ -28,7 +28,7 @@ from stream_icd.evaluation.measures import measure
 from stream_icd.execution.usage import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 
@@ -147,4 +147,4 @@ def _small_gn(rng: np.random.Generator) -> PlantedGraph:
 
 
 def _small_lfr(rng: np.random.Generator) -> PlantedGraph:
-    return generate_lfr(rng, n_nodes=300, mixing=0.3, max_degree=30, max_community=60)
+    return generate_lfr(rng, LfrSettings(n_nodes=300, mixing=0.3, max_degree=30, max_community=60))

@@ -9,7 +9,7 @@ from stream_icd.programs.options import GraphName, RowOptions
 
 if TYPE_CHECKING:
     from stream_icd.programs import ProducerRun, Source
-    from stream_icd.sources.tables.timed_rows import Number
+    from stream_icd.sources.timed_rows import Number
 
 app = typer.Typer()
 

@@ -51,7 +51,7 @@ class Files(ReadingProducer):
     def open(self, run: "ProducerRun") -> "Source":
         """Open the snapshots of the files."""
         from stream_icd.sources.durations import parse_duration, parse_window
-        from stream_icd.sources.edges.edge_files import watch_edge_files
+        from stream_icd.sources.edge_files import watch_edge_files
 
         every_s = parse_duration(self.every).total_seconds()
         return watch_edge_files(

@@ -47,8 +47,7 @@ class Replay(Producer, TempoOptions, PastOptions):
         """Open the archived snapshots, each at its time."""
         import time
 
-        from stream_icd.replay.archived_source import archived_source
-        from stream_icd.replay.pacing import paced_source
+        from stream_icd.replay.archived_source import archived_source, paced_source
         from stream_icd.store.store import open_store
 
         return paced_source(

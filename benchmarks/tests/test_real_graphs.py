@@ -14,9 +14,9 @@ from benchmarks.shared.kept import Kept
 from benchmarks.shared.methods.graph_methods import candidates, mixing_of, shortest_of_the_grid
 from benchmarks.shared.pages.rule_table import compare_on_graphs
 from stream_icd.quality.description_length import description_length
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
-PLANTED = generate_lfr(np.random.default_rng(1), n_nodes=300, mixing=0.2)
+PLANTED = generate_lfr(np.random.default_rng(1), LfrSettings(n_nodes=300, mixing=0.2))
 GRAPH = ClassifiedGraph(PLANTED.adjacency(), (PLANTED.communities.astype(np.int64),))
 
 

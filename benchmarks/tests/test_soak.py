@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.shared.soak_ends import ROW, Offer, Plan
 from benchmarks.soak import SAMPLE, Soaked, draw, soak, write_samples
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from testbed.brokers import Broker
 
 GROWTH_MIB = 32.0
@@ -23,7 +23,9 @@ def days(tmp_path: Path) -> Path:
     """Some days of small graphs, in a form that is read as AS topologies are."""
     tables = []
     for number in range(8):
-        row, column = generate_lfr(np.random.default_rng(number), 600 + 50 * number).edges
+        row, column = generate_lfr(
+            np.random.default_rng(number), LfrSettings(600 + 50 * number)
+        ).edges
         day = [date(2026, 1, 1) + timedelta(days=number)] * len(row)
         tables.append(pa.table({"window_start": day, "src": row, "dst": column}))
     pq.write_table(pa.concat_tables(tables), tmp_path / "days.parquet")

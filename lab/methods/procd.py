@@ -26,7 +26,7 @@ from lab.neural import (
 from stream_icd.arrays import Labels
 from stream_icd.evaluation.method import CONVERT, Method, Task, module
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,7 +53,8 @@ def generated(rng: np.random.Generator) -> LabelledGraph:
     models, these are LFR graphs.
     """
     drawn = generate_lfr(
-        rng, NODES, max_degree=50, max_community=60, mixing=float(rng.uniform(*MIXINGS))
+        rng,
+        LfrSettings(NODES, max_degree=50, max_community=60, mixing=float(rng.uniform(*MIXINGS))),
     )
     return LabelledGraph(drawn.adjacency(), drawn.communities)
 

@@ -18,7 +18,7 @@ from lab.why import (
     rows_scaled,
     symmetrically_normalised,
 )
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 
 def test_a_change_ends_with_its_context() -> None:
@@ -40,7 +40,7 @@ def test_a_change_ends_with_its_context() -> None:
 )
 def test_a_change_reaches_its_method(method: str, change: Changed) -> None:
     planted = generate_lfr(
-        np.random.default_rng(0), 300, max_degree=40, max_community=40, mixing=0.6
+        np.random.default_rng(0), LfrSettings(300, max_degree=40, max_community=40, mixing=0.6)
     )
     hard = BenchmarkGraph(planted.adjacency(), planted.communities)
     assert percent(method, hard, "nmi", change) != percent(method, hard, "nmi", as_it_is)

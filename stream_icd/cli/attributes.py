@@ -47,7 +47,7 @@ class SendAttributes(SendTable):
         from stream_icd.kafka.topics import ATTRIBUTES
         from stream_icd.messages.records import outgoing
         from stream_icd.printable import say
-        from stream_icd.sources.labels.attribute_table import read_attributes
+        from stream_icd.sources.node_tables import read_attributes
         from stream_icd.subscribers.attributes import attributes_in_topic
         from stream_icd.wire.attributes import NodeAttributes, attributes_key, encode_attributes
 

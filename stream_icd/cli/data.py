@@ -44,8 +44,7 @@ class Fetch:
         from rich.console import Console
         from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
-        from stream_icd.datasets.download import fetch as download
-        from stream_icd.datasets.public_data import public_data
+        from stream_icd.datasets.public_data import fetch, public_data
 
         data = public_data(self.name)
         console = Console(stderr=True)
@@ -59,7 +58,7 @@ class Fetch:
                 progress.start_task(tasks[file])
                 progress.update(tasks[file], completed=got, total=size)
 
-            path = download(data, self.to, show)
+            path = fetch(data, self.to, show)
         say(f"{path}: {data.about}")
         say(f"terms: {data.terms}")
         say(f"cite:  {data.citation}")

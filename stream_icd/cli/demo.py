@@ -133,7 +133,7 @@ class Demo:
     def attributes(self) -> "Attributes | None":
         """Read the table of attributes, if there is one."""
         from stream_icd.programs.names import TOPIC
-        from stream_icd.sources.labels.attribute_table import read_attributes
+        from stream_icd.sources.node_tables import read_attributes
 
         if self.names == TOPIC:
             raise BadSettings(

@@ -66,15 +66,14 @@ class Label(SendTable):
     )
 
     def run(self) -> None:
-        from stream_icd.history.archive import Selection
-        from stream_icd.history.nothing import refuse_nothing
+        from stream_icd.history.archive import Selection, refuse_nothing
         from stream_icd.kafka.topics import LABELS
         from stream_icd.messages.claims import ClaimCheck
         from stream_icd.messages.records import outgoing
         from stream_icd.printable import say
         from stream_icd.programs.label import send_labels
         from stream_icd.programs.options import chosen_settings
-        from stream_icd.sources.labels.label_groups import label_groups
+        from stream_icd.sources.node_tables import label_groups
         from stream_icd.store.store import open_store
         from stream_icd.wire.communities import encode_labels
 

@@ -11,10 +11,12 @@ Lines that begin with `#` are comments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from typing import IO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
@@ -76,15 +78,12 @@ def _links_of_pairs(content: bytes, delimiter: str, name: str, on_bad_row: OnBad
     for line in invalid:
         if not line.startswith("#"):
             on_bad_row(BadRow(f"{name}: {line!r:.80} is not a pair of AS numbers"))
-    good = pc.and_(_is_as_number(text["src"]), _is_as_number(text["dst"]))
+    src, dst = (pc.match_substring_regex(text[end], AS_NUMBER) for end in ("src", "dst"))
+    good = pc.and_(src, dst)
     for row in text.filter(pc.invert(good)).to_pylist():
         if not row["src"].startswith(b"#"):
             on_bad_row(BadRow(f"{name}: {row['src']!r:.40}, {row['dst']!r:.40} are not AS numbers"))
     return text.filter(good).cast(pa.schema({"src": pa.string(), "dst": pa.string()})).cast(PAIRS)
-
-
-def _is_as_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.match_substring_regex(column, AS_NUMBER)
 
 
 def _links_of_routes(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
@@ -95,8 +94,8 @@ def _links_of_routes(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) ->
             links.update(links_of_path(path.decode()))
         except ValueError:
             on_bad_row(BadRow(f"{name}: {path!r:.80} is not an AS path"))
-    src, dst = zip(*sorted(links), strict=True) if links else ((), ())
-    return pa.table([pa.array(src, pa.int64()), pa.array(dst, pa.int64())], schema=PAIRS)
+    ends = np.array(sorted(links), np.int64).reshape(-1, 2)
+    return pa.table([ends[:, 0], ends[:, 1]], schema=PAIRS)
 
 
 def _paths(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> Iterator[bytes]:
@@ -104,13 +103,11 @@ def _paths(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> Iterator[
         fields = line.split(b"|", PATH_FIELD + 1)
         if len(fields) > PATH_FIELD + 1:
             yield fields[PATH_FIELD]
-        elif line.strip() and not _says_nothing_of_links(line, fields):
+            continue
+        # In a file of updates, a withdrawal or a session state says nothing of links.
+        says_nothing = line.startswith(b"#") or fields[2:3] in ([b"W"], [b"STATE"])
+        if line.strip() and not says_nothing:
             on_bad_row(BadRow(f"{name}: {line!r:.80} is not a route of bgpdump -m"))
-
-
-def _says_nothing_of_links(line: bytes, fields: list[bytes]) -> bool:
-    """Whether a line is a comment or, in a file of updates, a withdrawal or a session state."""
-    return line.startswith(b"#") or (len(fields) > 2 and fields[2] in (b"W", b"STATE"))
 
 
 def links_of_path(path: str) -> Iterator[tuple[int, int]]:
@@ -132,6 +129,6 @@ def links_of_path(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _as_number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+    if not re.fullmatch(AS_NUMBER, text):
         raise ValueError(text)
     return int(text)

@@ -11,6 +11,7 @@ import tarfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -20,14 +21,15 @@ import pyarrow.parquet as pq
 from stream_icd.datasets.as_links import PAIRS, read_links
 from stream_icd.errors import BadRow, BadSettings, BadSnapshot, SourceNotFound
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import EPOCH, WindowOf, windows_between
+from stream_icd.sources.durations import EPOCH, WindowOf, parse_window, windows_at
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
-from stream_icd.sources.tables.tables import DAMAGED, uncompressed
+from stream_icd.sources.tables import DAMAGED, uncompressed
 
 SOURCE = "urn:stream_icd:as"
 TIME = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[.T_-](\d{2}):?(\d{2}))?(?!\d)")
 TEXT_FILE = re.compile(r"\.txt(\.gz|\.bz2)?$")
-ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar")
+ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tgz)$")
+ENDING = re.compile(rf"{TEXT_FILE.pattern}|{ARCHIVE.pattern}|\.parquet$")
 DAY = timedelta(days=1)
 
 ReadPairs = Callable[[OnBadRow], pa.Table]
@@ -55,8 +57,8 @@ def read_as_topology(
             Several files of the same time are one snapshot.
         first, last: first and last day, inclusive.
         window: the window that a time lies in; all files of a window are one snapshot. By default
-            a window lasts until the time of the next file (`windows_between`).
-        graph: name of the graph; by default from the name of the file or directory (`name_of`).
+            a window lasts until the time of the next file (`windows_at`).
+        graph: by default from the name of the file or directory (`name_of`).
         source: the snapshots' `ce_source`.
         on_bad_row: called with each line of unknown format, each damaged file, and each window
             without links.
@@ -70,12 +72,12 @@ def read_as_topology(
         raise SourceNotFound(
             f"{path} holds no date: expected files with names such as as19971108.txt"
         )
-    windows = _windows(sorted(times), window)
-    wanted = {
-        one: [times[time] for time in members]
-        for one, members in windows.items()
-        if (first or date.min) <= one.start.date() <= (last or date.max)
-    }
+    if len(times) == 1:
+        window = window or parse_window("1d")
+    wanted: dict[Window, list[ReadPairs]] = defaultdict(list)
+    for time, one in windows_at(times, window, DAY).items():
+        if (first or date.min) <= one.start.date() <= (last or date.max):
+            wanted[one].append(times[time])
     if not wanted:
         raise BadSettings(
             f"no day from {first or 'the beginning'} to {last or 'the end'} in {path}; "
@@ -91,28 +93,8 @@ def name_of(path: Path) -> str:
     >>> [name_of(Path(name)) for name in ("as-caida.tar.gz", "rib.20080101.0000.txt")]
     ['as-caida', 'rib']
     """
-    name = path.resolve().name
-    for ending in (*ARCHIVES, ".txt.gz", ".txt.bz2", ".txt", ".parquet"):
-        if name.endswith(ending):
-            name = name.removesuffix(ending)
-            break
+    name = ENDING.sub("", path.resolve().name)
     return TIME.sub("", name).strip("-_. ") or "as"
-
-
-def _windows(
-    times: Sequence[datetime], window: WindowOf | None
-) -> Mapping[Window, Sequence[datetime]]:
-    """Return the windows in time order, each with its times."""
-    if window is None:
-        alone = [
-            Window(times[0].replace(hour=0, minute=0), times[0].replace(hour=0, minute=0) + DAY)
-        ]
-        found = alone if len(times) == 1 else windows_between(times, DAY)
-        return {one: [time] for one, time in zip(found, times, strict=True)}
-    grouped: dict[Window, list[datetime]] = defaultdict(list)
-    for time in times:
-        grouped[window(time)].append(time)
-    return grouped
 
 
 def _snapshots(
@@ -120,7 +102,9 @@ def _snapshots(
 ) -> Iterator[tuple[Snapshot, None]]:
     for window, reads in wanted.items():
         pairs = pa.concat_tables([read(on_bad_row) for read in reads])
-        name = _name(window)
+        # The day on which it begins, or the minute if it is not whole days.
+        whole_days = not (window.start - EPOCH) % DAY and not (window.end - window.start) % DAY
+        name = f"{window.start:%Y-%m-%d}" if whole_days else f"{window.start:%Y-%m-%dT%H:%MZ}"
         try:
             snapshot = snapshot_from_pairs(
                 pairs["src"],
@@ -136,18 +120,12 @@ def _snapshots(
         yield snapshot, None
 
 
-def _name(window: Window) -> str:
-    """Return the day on which it begins, or the minute if it is not whole days."""
-    whole_days = not (window.start - EPOCH) % DAY and not (window.end - window.start) % DAY
-    return f"{window.start:%Y-%m-%d}" if whole_days else f"{window.start:%Y-%m-%dT%H:%MZ}"
-
-
 def _times(path: Path) -> Mapping[datetime, ReadPairs]:
     if not path.exists():
         raise SourceNotFound(f"nothing at {path}; get it with: stream-icd data fetch as-733")
     if path.is_dir():
         return _times_of_files({str(file): _opens(file) for file in sorted(path.iterdir())})
-    if path.name.endswith(ARCHIVES):
+    if ARCHIVE.search(path.name):
         return _times_of_files(_members(path))
     if path.suffix == ".parquet":
         return _times_of_parquet(path)
@@ -165,7 +143,7 @@ def _times_of_files(files: Mapping[str, OpenFile]) -> Mapping[datetime, ReadPair
         name = Path(path).name
         if (time := _time_in(name)) is not None:
             found[time][name] = opens
-    return {time: _reads(same_time) for time, same_time in found.items()}
+    return {time: partial(_read_all, same_time) for time, same_time in found.items()}
 
 
 def _time_in(name: str) -> datetime | None:
@@ -179,12 +157,8 @@ def _time_in(name: str) -> datetime | None:
         raise BadSettings(f"the file name {name} holds no date: {error}") from error
 
 
-def _reads(files: Mapping[str, OpenFile]) -> ReadPairs:
-    def read(on_bad_row: OnBadRow) -> pa.Table:
-        tables = [_read(name, opens, on_bad_row) for name, opens in files.items()]
-        return pa.concat_tables(tables)
-
-    return read
+def _read_all(files: Mapping[str, OpenFile], on_bad_row: OnBadRow) -> pa.Table:
+    return pa.concat_tables([_read(name, opens, on_bad_row) for name, opens in files.items()])
 
 
 def _read(name: str, opens: OpenFile, on_bad_row: OnBadRow) -> pa.Table:

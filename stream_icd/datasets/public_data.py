@@ -1,11 +1,27 @@
-"""Public data sets for producers: location, description and citation."""
+"""Public data sets for producers, and how to download them: resumable, never visible in part."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import shutil
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadSettings, SourceNotFound
+
+CHUNK = 1 << 18
+TIMEOUT_S = 30.0
+AGENT = "stream-icd (data fetch)"
+"""Some servers refuse programs without a user agent."""
+
+OnProgress = Callable[[str, int, int | None], None]
+"""Called with a file's name, bytes so far, and total bytes if the server reports them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,14 +29,10 @@ class PublicData:
     """A public data set, in one file or several.
 
     Attributes:
-        name: name of the data set in this library.
-        urls: URLs of its files.
-        about: one-line description.
+        urls: one for each file.
         page: URL of the owner's description.
         terms: the owner's terms of use.
-        citation: publication to cite.
         produce: command to send it, with `{path}` for the file, or the folder of several files.
-        sha256: SHA-256 of each file by name, if known.
     """
 
     name: str
@@ -30,7 +42,6 @@ class PublicData:
     terms: str
     citation: str
     produce: str
-    sha256: Mapping[str, str] = field(default_factory=dict)
 
 
 SNAP_TERMS = "SNAP states no licence for the data; it asks for the citation."
@@ -99,12 +110,94 @@ CATALOGUE: tuple[PublicData, ...] = (
 
 
 def public_data(name: str) -> PublicData:
-    """Return the data set with that name.
+    """Return the data set with that name; `BadSettings` lists the known names."""
+    known = {data.name: data for data in CATALOGUE}
+    if name not in known:
+        raise BadSettings(f"no data set {name!r}: choose from {', '.join(known)}")
+    return known[name]
+
+
+def fetch(
+    data: PublicData, folder: Path, on_progress: OnProgress = lambda _name, _got, _all: None
+) -> Path:
+    """Download the missing files of the data into `folder/name`, and unpack `.zip`.
+
+    If a connection breaks, the partial file is kept as `.part`, and the next call resumes it.
+
+    Returns:
+        The file, or the folder if the data are several files.
 
     Raises:
-        BadSettings: the name is unknown; the message lists the known names.
+        SourceNotFound: the server cannot be reached; the message says how to download manually.
+        BadSettings: a file is damaged, or cannot be written.
     """
-    for data in CATALOGUE:
-        if data.name == name:
-            return data
-    raise BadSettings(f"no data set {name!r}: choose from {', '.join(d.name for d in CATALOGUE)}")
+    target = folder / data.name
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        files = [_file(url, target, on_progress) for url in data.urls]
+    except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        raise SourceNotFound(_by_hand(data, target, error)) from error
+    except OSError as error:
+        raise BadSettings(f"cannot write to {target}: {error.strerror or error}") from error
+    return files[0] if len(files) == 1 else target
+
+
+def _file(url: str, folder: Path, on_progress: OnProgress) -> Path:
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise BadSettings(f"{url} is not a web address")
+    name = url.rpartition("/")[2]
+    whole, part = folder / name, folder / f"{name}.part"
+    if not whole.exists():
+        _download(url, part, partial(on_progress, name))
+        part.rename(whole)
+    if whole.suffix == ".zip":
+        _unpack(whole, folder)
+    return whole
+
+
+def _download(url: str, part: Path, on_progress: Callable[[int, int | None], None]) -> None:
+    have = part.stat().st_size if part.exists() else 0
+    headers = {"User-Agent": AGENT} | ({"Range": f"bytes={have}-"} if have else {})
+    try:
+        answer = urlopen(Request(url, headers=headers), timeout=TIMEOUT_S)
+    except HTTPError as error:
+        if error.code != 416 or not have:
+            raise
+        part.unlink()  # the partial file does not match the file on the server
+        _download(url, part, on_progress)
+        return
+    with answer:
+        # A server that cannot resume sends the whole file again, with status 200.
+        resumed = answer.status == 206
+        length = answer.headers.get("Content-Length")
+        size = None if length is None else int(length) + (have if resumed else 0)
+        with part.open("ab" if resumed else "wb") as file:
+            while chunk := answer.read(CHUNK):
+                file.write(chunk)
+                on_progress(file.tell(), size)
+    if size is not None and part.stat().st_size != size:
+        raise ConnectionError(f"the connection ended after {part.stat().st_size} of {size} bytes")
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    unpacked, unpacking = folder / archive.stem, folder / f"{archive.stem}.part"
+    if unpacked.exists():
+        return
+    shutil.rmtree(unpacking, ignore_errors=True)
+    try:
+        with zipfile.ZipFile(archive) as content:
+            content.extractall(unpacking)  # which keeps every name inside the folder
+    except zipfile.BadZipFile as error:
+        archive.unlink()
+        raise BadSettings(f"{archive.name} is damaged ({error}) and was deleted") from error
+    unpacking.rename(unpacked)
+
+
+def _by_hand(data: PublicData, folder: Path, error: Exception) -> str:
+    reason = getattr(error, "reason", None) or error
+    addresses = "\n".join(f"  {url}" for url in data.urls)
+    return (
+        f"cannot download {data.name} ({reason}). What came so far is kept; run it again to go on."
+        f" Or download by hand:\n{addresses}\nand put it into {folder}/"
+        f" (its page: {data.page})"
+    )

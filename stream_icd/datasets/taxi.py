@@ -21,7 +21,7 @@ from stream_icd.coordinates import DEGREES
 from stream_icd.errors import BadSettings, BadSnapshot, LimitExceeded
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.durations import snapshot_id
-from stream_icd.sources.tables.timed_rows import Number
+from stream_icd.sources.timed_rows import Number
 from stream_icd.sources.windows import Hopping
 
 EARTH_RADIUS_M = 6_371_008.8
@@ -91,9 +91,7 @@ class TaxiSettings:
         nearest: join two taxis if either is among this many nearest of the other; 0 for none.
         radius_m: join two taxis at most this many metres apart; 0 for none.
         sample: use this many random active taxis, the same ones while they are active.
-        seed: random seed of the sample.
         lateness: how far behind the newest fix another may arrive.
-        graph: name of the graph.
         coordinates: put the position of each taxi into the snapshot.
 
     Raises:

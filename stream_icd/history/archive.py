@@ -1,24 +1,27 @@
-"""The archive: stores each message once, and returns the same bytes when read."""
+"""The archive: stores each message once, and returns the same bytes when read.
+
+What reads raises `HistoryDamaged` if a file cannot be read, or is none of an archive.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
 import pyarrow as pa
 
-from stream_icd.errors import HistoryDamaged
+from stream_icd.errors import BadSettings, HistoryDamaged, SourceNotFound, StreamIcdError
 from stream_icd.history.layout import (
     Identity,
     Kind,
     Partition,
     Received,
-    day_of_folder,
-    graph_of_folder,
     is_compacted,
+    partition_at,
     window_file,
 )
 from stream_icd.history.parquet import (
@@ -33,6 +36,7 @@ from stream_icd.history.parquet import (
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import is_aside
+from stream_icd.suggest import did_you_mean, listed
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot
@@ -44,12 +48,10 @@ MERGED_CHECK_EVERY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The windows to select.
+    """The windows to select; None selects all.
 
     Attributes:
-        kind: snapshots, labels, communities or memory.
-        graph: only this graph; None for all.
-        model: only communities or memory of this model version; None for all.
+        model: the model version of communities or memory.
         start, end: windows that begin at `start` or later, and before `end`.
         revisions: of a corrected window, the `newest` revision or `all`.
     """
@@ -64,38 +66,28 @@ class Selection:
     def holds(self, noted: ArchivedWindow) -> bool:
         begins = noted.window.start
         return (
-            (self.model is None or noted.identity.model == self.model)
+            self.model in (None, noted.identity.model)
             and (self.start is None or self.start <= begins)
             and (self.end is None or begins < self.end)
         )
 
     def may_hold(self, partition: Partition) -> bool:
         """Whether windows of that day can be selected."""
-        first = None if self.start is None else self.start.astimezone(UTC).date()
-        last = None if self.end is None else self.end.astimezone(UTC).date()
-        return (self.graph is None or partition.graph == self.graph) and (
-            (first or partition.day) <= partition.day <= (last or partition.day)
+        day = partition.day
+        return (
+            self.graph in (None, partition.graph)
+            and (self.start is None or self.start.astimezone(UTC).date() <= day)
+            and (self.end is None or day <= self.end.astimezone(UTC).date())
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Merged:
-    """The content of a day's merged files, and when it was looked up."""
-
-    looked_at: float
-    received: dict[Identity, Received]
-
-
-@dataclass(frozen=True, slots=True)
 class Archive:
-    """Writes messages to a store; several archives may write to the same store at once.
-
-    Attributes:
-        store: where the files are.
-    """
+    """Writes messages to a store; several archives may write to the same store at once."""
 
     store: Store
-    _merged: dict[Partition, _Merged] = field(default_factory=dict)
+    # When the merged files of a day were looked into, and what they hold.
+    _merged: dict[Partition, tuple[float, dict[Identity, Received]]] = field(default_factory=dict)
 
     def add(self, kind: Kind, message: Message, received: Received = (0, 0)) -> bool:
         """Store a message durably; return False if it was already stored.
@@ -104,8 +96,7 @@ class Archive:
         again after another revision, it becomes the newest again.
 
         Args:
-            message: a valid message of the wire contract (the caller has decoded it once), as
-                `encode_snapshot` and the other encoders make it; extra headers are kept too.
+            message: already decoded once, as the encoders of `wire` make it.
             received: when and where Kafka received it.
 
         Raises:
@@ -126,38 +117,33 @@ class Archive:
             found = [one.received for one in read_footer(self.store, path)]
         except FileNotFoundError:
             found = []
-        merged = self._merged_in(noted.partition).get(noted.identity)
-        return max([*found, *([merged] if merged is not None else [])], default=None)
+        merged = self._merged_in(noted.partition)
+        if noted.identity in merged:
+            found.append(merged[noted.identity])
+        return max(found, default=None)
 
     def _merged_in(self, partition: Partition) -> dict[Identity, Received]:
-        known, now = self._merged.get(partition), time.monotonic()
-        if known is None or now - known.looked_at > MERGED_CHECK_EVERY_S:
-            paths = [path for path in self.store.files(partition.folder) if is_compacted(path)]
+        now = time.monotonic()
+        looked_at, received = self._merged.get(partition, (-math.inf, {}))
+        if now - looked_at > MERGED_CHECK_EVERY_S:
+            paths = filter(is_compacted, self.store.files(partition.folder))
             found = (noted for path in paths for noted in read_footer(self.store, path))
-            known = _Merged(now, {noted.identity: noted.received for noted in found})
-            self._merged[partition] = known
-        return known.received
+            received = {noted.identity: noted.received for noted in found}
+            self._merged[partition] = now, received
+        return received
 
 
 def partitions(store: Store, selection: Selection) -> list[Partition]:
     """Return the days that may hold selected windows, in time order."""
-    found = []
-    for graph_name in store.folders(selection.kind):
-        graph = graph_of_folder(graph_name)
-        for day_name in store.folders(f"{selection.kind}/{graph_name}"):
-            day = day_of_folder(day_name)
-            if graph is not None and day is not None:
-                found.append(Partition(day, graph, selection.kind))
-    return sorted(filter(selection.may_hold, found))
+    graphs = [f"{selection.kind}/{name}" for name in store.folders(selection.kind)]
+    found = (partition_at(f"{graph}/{day}") for graph in graphs for day in store.folders(graph))
+    return sorted(one for one in found if one is not None and selection.may_hold(one))
 
 
 def windows(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
     """Yield the selected windows in time order, each identity once.
 
     A correction that moves a window to another day does not replace the older revision.
-
-    Raises:
-        HistoryDamaged: a file is not an archive file.
     """
     days: dict[object, list[Partition]] = {}
     for partition in partitions(store, selection):
@@ -180,11 +166,7 @@ def newest(found: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
 
 
 def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
-    """Return the windows of a day, each identity once, even while files are being merged.
-
-    Raises:
-        HistoryDamaged: a file is not an archive file.
-    """
+    """Return the windows of a day, each identity once, even while files are being merged."""
     for _ in range(ATTEMPTS):
         try:
             found = [
@@ -208,11 +190,7 @@ def data_files(store: Store, partition: Partition) -> list[str]:
 
 
 def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
-    """Return the rows of a window, even if its file was merged into another one meanwhile.
-
-    Raises:
-        HistoryDamaged: the rows cannot be read, or are gone.
-    """
+    """Return the rows of a window, even if its file was merged into another one meanwhile."""
     for _ in range(ATTEMPTS):
         try:
             return read_rows(store, noted)
@@ -223,19 +201,59 @@ def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
 
 
 def read_message(store: Store, noted: ArchivedWindow) -> Message:
-    """Return the archived message, with the same headers, table and bytes.
-
-    Raises:
-        HistoryDamaged: the message cannot be read, or is gone.
-    """
+    """Return the archived message, with the same headers, table and bytes."""
     return message_of(noted, read_window(store, noted))
 
 
 def read_snapshot(store: Store, noted: ArchivedWindow, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
-    """Return the archived snapshot.
-
-    Raises:
-        HistoryDamaged, BadSnapshot: it cannot be read.
-    """
+    """Return the archived snapshot; raises `BadSnapshot` if its message is none."""
     message = read_message(store, noted)
     return decode_snapshot(message.key, message.value, message.headers, limits)
+
+
+def refuse_nothing(store: Store, selections: Iterable[Selection]) -> None:
+    """Check that at least one of the selections, of different kinds, holds a window.
+
+    Raises:
+        SourceNotFound: there is no archive, or it is empty.
+        BadSettings: the archive holds only other graphs, models or times.
+    """
+    chosen = list(selections)
+    if all(next(windows(store, one), None) is None for one in chosen):
+        kinds = store.folders()
+        raise nothing_selected(store, next((one for one in chosen if one.kind in kinds), chosen[0]))
+
+
+def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
+    """Return the error for an empty selection; its message names what the archive holds."""
+    if not store.is_there():
+        return SourceNotFound(
+            f"there is no archive at {store.place}: give a folder or URI that `stream-icd "
+            "consume archive` writes to"
+        )
+    days = partitions(store, Selection(selection.kind))
+    if not days:
+        return SourceNotFound(
+            f"{store.place} holds no archived {selection.kind}; to archive them: stream-icd "
+            f"consume archive {store.place}"
+        )
+    graphs = sorted({day.graph for day in days})
+    if selection.graph is not None and selection.graph not in graphs:
+        return BadSettings(
+            f"{store.place} holds no {selection.kind} of graph {selection.graph}; "
+            f"it holds {listed(graphs)}{did_you_mean(selection.graph, graphs)}"
+        )
+    found = list(windows(store, Selection(selection.kind, selection.graph)))
+    models = sorted({noted.identity.model for noted in found})
+    if selection.model is not None and selection.model not in models:
+        return BadSettings(
+            f"{store.place} holds no communities of model {selection.model}; it holds those of "
+            f"{listed(models)}{did_you_mean(selection.model, models)}"
+        )
+    of_model = [one for one in found if replace(selection, start=None, end=None).holds(one)]
+    start, end = selection.start or "the beginning", selection.end or "the end"
+    return BadSettings(
+        f"{store.place} holds no {selection.kind} with windows that start from {start} to "
+        f"{end}; its windows start from {of_model[0].window.start} to "
+        f"{of_model[-1].window.start}"
+    )

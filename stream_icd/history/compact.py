@@ -70,7 +70,10 @@ def _compact_day(
 ) -> Compaction:
     files = data_files(store, partition)
     found = sorted(read_partition(store, partition), key=lambda noted: noted.order)
-    wanted = {f"{partition.folder}/{_merged_name(part)}": part for part in _parts(found, most_rows)}
+    wanted = {}
+    for part in _parts(found, most_rows):
+        name = compacted_file((noted.identity, noted.received) for noted in part)
+        wanted[f"{partition.folder}/{name}"] = part
     done = Compaction(partition, len(found), len(files), min(len(files), len(wanted)))
     if dry_run or len(wanted) >= len(files):
         return done
@@ -80,10 +83,6 @@ def _compact_day(
     for path in set(files) - set(wanted):
         store.delete(path)
     return done
-
-
-def _merged_name(part: list[ArchivedWindow]) -> str:
-    return compacted_file((noted.identity, noted.received) for noted in part)
 
 
 def _clean(store: Store, partition: Partition, before: date) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 from urllib.parse import quote, unquote
 
 from stream_icd.snapshot import Window
@@ -57,28 +58,22 @@ class Partition:
     @property
     def folder(self) -> str:
         """Its folder in the store; the graph's name is URL-encoded, as readers expect."""
-        return f"{self.kind}/{graph_folder(self.graph)}/date={self.day.isoformat()}"
+        return f"{self.kind}/graph={quote(self.graph, safe='')}/date={self.day.isoformat()}"
 
 
 def partition_of(kind: Kind, graph: str, window: Window) -> Partition:
     return Partition(window.start.astimezone(UTC).date(), graph, kind)
 
 
-def graph_folder(graph: str) -> str:
-    return f"graph={quote(graph, safe='')}"
-
-
-def graph_of_folder(name: str) -> str | None:
-    """Return the graph of a folder name, or None if it is not a graph folder."""
-    return unquote(name.removeprefix("graph=")) if name.startswith("graph=") else None
-
-
-def day_of_folder(name: str) -> date | None:
-    """Return the day of a folder name, or None if it is not a day folder."""
-    try:
-        return date.fromisoformat(name.removeprefix("date=")) if name[:5] == "date=" else None
-    except ValueError:
+def partition_at(folder: str) -> Partition | None:
+    """Return the partition of a folder; None if it is none of an archive."""
+    kind, graph, day = folder.split("/")
+    if not (graph.startswith("graph=") and day.startswith("date=")):
         return None
+    with suppress(ValueError):
+        day_of = date.fromisoformat(day.removeprefix("date="))
+        return Partition(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
+    return None
 
 
 def window_file(identity: Identity) -> str:

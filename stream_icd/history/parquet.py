@@ -50,8 +50,6 @@ TYPES: dict[Kind, str] = {
     "memory": STATE_TYPE,
 }
 OF_A_MODEL: tuple[Kind, ...] = ("communities", "memory")
-ZONED = pa.timestamp("us", tz="UTC")
-MILLISECONDS = pa.timestamp("ms", tz="UTC")
 REVISION_DIGITS = 12
 DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
 """A message is decoded within its reader's limits before it is archived."""
@@ -67,16 +65,11 @@ class ArchivedWindow:
     """A message in the archive, as described by the footer of its file.
 
     Attributes:
-        partition: kind, graph and day.
-        identity: snapshot id, model of communities or memory, and revision.
-        window: the span of event time.
-        rows: pairs of a snapshot, nodes of communities and labels.
-        columns: those of the message's table.
-        headers: headers of the message, unchanged.
+        rows: number of pairs of a snapshot, of nodes of communities and labels.
+        columns, metadata: those of the message's table; stable ids of communities are metadata.
         path, row_group: where its rows are.
         schema: schema of its archived rows, as text.
-        metadata: that of the message's table, such as the stable ids of communities.
-        received: when it was received; determines which revision is the newest.
+        received: determines which revision is the newest.
     """
 
     partition: Partition
@@ -101,11 +94,7 @@ class ArchivedWindow:
 def describe(
     kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
 ) -> ArchivedWindow:
-    """Return the archive's description of a message, from its headers.
-
-    Raises:
-        BadInput: a header is missing or wrong.
-    """
+    """Return the archive's description of a message; raises `BadInput` for a bad header."""
     fields = EventHeaders(message.headers, TYPES[kind], DECODED_BEFORE, BadInput)
     graph, window = graph_of(message.key, DECODED_BEFORE, BadInput), fields.window()
     snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
@@ -131,44 +120,37 @@ def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
 
 
 def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
-    """Return the table to archive: snapshot, revision, window, model, then the message's columns.
+    """Return the table to archive: what the headers say of all rows, and the message's columns.
 
     Snapshots always have the columns `weight`, `x` and `y`, null where a graph has none, so that
     all files have the same schema.
     """
-    kind, n = noted.partition.kind, table.num_rows
+    kind, said = noted.partition.kind, dict(noted.headers)
+
+    def constant(value: object, type: pa.DataType) -> pa.Array:
+        return pa.repeat(pa.scalar(value, type), table.num_rows)
+
     columns = {
-        "snapshot_id": pa.repeat(pa.scalar(noted.identity.snapshot_id), n),
-        "revision": pa.repeat(pa.scalar(noted.identity.revision), n),
-        "received": pa.repeat(pa.scalar(noted.received[0], MILLISECONDS), n),
-        "window_start": pa.repeat(pa.scalar(noted.window.start, ZONED), n),
-        "window_end": pa.repeat(pa.scalar(noted.window.end, ZONED), n),
+        "snapshot_id": constant(noted.identity.snapshot_id, pa.string()),
+        "revision": constant(noted.identity.revision, pa.string()),
+        "received": constant(noted.received[0], pa.timestamp("ms", tz="UTC")),
+        "window_start": constant(noted.window.start, pa.timestamp("us", tz="UTC")),
+        "window_end": constant(noted.window.end, pa.timestamp("us", tz="UTC")),
     }
     if kind in OF_A_MODEL:
-        columns["model"] = pa.repeat(pa.scalar(noted.identity.model), n)
+        columns["model"] = constant(noted.identity.model, pa.string())
     if kind == "communities":
-        columns |= _columns_of_headers(noted.headers, n)
+        columns["evidence"] = constant(said.get("icd_evidence", b"").decode() or None, pa.string())
+        for name in ("bits_saved", *OF_MEMORY):
+            number = said.get(f"icd_{name}")
+            columns[name] = constant(number and float(number), pa.float64())
     columns |= {name: table[name] for name in table.column_names}
     if kind == "communities":
         columns["community_id"] = _community_ids(noted, table)
     if kind == "snapshots":
         for name in NUMBERS:
-            columns[name] = columns.pop(name, pa.nulls(n, pa.float64()))
+            columns[name] = columns.pop(name, pa.nulls(table.num_rows, pa.float64()))
     return pa.table(columns)
-
-
-def _columns_of_headers(headers: Headers, n: int) -> dict[str, pa.Array]:
-    """Return what a result's headers say of its communities; null where they say nothing."""
-    said = dict(headers)
-    evidence = said.get("icd_evidence")
-    numbers = {name: said.get(f"icd_{name}") for name in ("bits_saved", *OF_MEMORY)}
-    return {
-        "evidence": pa.repeat(pa.scalar(evidence and evidence.decode(), pa.string()), n),
-        **{
-            name: pa.repeat(pa.scalar(number and float(number), pa.float64()), n)
-            for name, number in numbers.items()
-        },
-    }
 
 
 def _community_ids(noted: ArchivedWindow, table: pa.Table) -> pa.Array:
@@ -181,31 +163,10 @@ def _community_ids(noted: ArchivedWindow, table: pa.Table) -> pa.Array:
 
 def _with_wide_ids(table: pa.Table) -> pa.Table:
     """Return the table with ids of nodes in the one type of their kind."""
-    names = [name for name in NODES if name in table.column_names]
-    kind = wide_type(*(table[name] for name in names))
-    for name in names:
-        if table[name].type != kind:
-            at = table.column_names.index(name)
-            table = table.set_column(at, name, table[name].cast(kind))
-    return table
-
-
-def _of_this_version(noted: ArchivedWindow, rows: pa.Table) -> pa.Table:
-    """Widen ids of nodes, and add columns, as this version would have written the rows."""
-    rows = _with_wide_ids(rows)
-    if noted.partition.kind == "snapshots":
-        for name in NUMBERS:
-            if name not in rows.column_names:
-                rows = rows.append_column(name, pa.nulls(rows.num_rows, pa.float64()))
-    if noted.partition.kind != "communities":
-        return rows
-    columns = _columns_of_headers(noted.headers, rows.num_rows)
-    for at, (name, column) in enumerate(columns.items(), rows.column_names.index("model") + 1):
-        if name not in rows.column_names:
-            rows = rows.add_column(at, name, column)
-    if "community_id" not in rows.column_names:
-        rows = rows.append_column("community_id", _community_ids(noted, rows))
-    return rows
+    columns = {name: table[name] for name in table.column_names}
+    ids = {name: column for name, column in columns.items() if name in NODES}
+    kind = wide_type(*ids.values())
+    return pa.table(columns | {name: column.cast(kind) for name, column in ids.items()})
 
 
 def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> pa.Buffer:
@@ -270,7 +231,7 @@ def _belongs(path: str, found: Sequence[ArchivedWindow], *, named_by_times: bool
 
 
 def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
-    """Return the rows of a window, as `rows_of` made them.
+    """Return the rows of a window, as `rows_of` makes them now, whatever version archived them.
 
     Raises:
         FileNotFoundError: the file is gone (merged into another one).
@@ -278,8 +239,9 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
     """
     try:
         with store.open(noted.path) as file:
-            rows = pq.ParquetFile(file).read_row_group(noted.row_group)
-            return _of_this_version(noted, rows.replace_schema_metadata(None))
+            parquet = pq.ParquetFile(file)
+            table = parquet.read_row_group(noted.row_group, columns=list(noted.columns))
+            return rows_of(noted, _with_wide_ids(table))
     except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError) as error:
@@ -289,20 +251,16 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
 def message_of(noted: ArchivedWindow, rows: pa.Table) -> Message:
     """Return the archived message; its value is encoded as by `encode_snapshot` and others."""
     table = rows.select(list(noted.columns))
-    for name in {"x", "y"} & set(noted.columns):
-        at = table.column_names.index(name)
-        table = table.set_column(at, name, _zeros_under_nulls(table[name]))
+    for at, name in enumerate(noted.columns):
+        if name in ("x", "y"):  # Parquet leaves any bytes under nulls
+            absent = table[name].is_null().to_numpy()
+            floats = np.where(absent, 0.0, table[name].to_numpy())
+            table = table.set_column(at, name, pa.array(floats, mask=absent))
     return Message(
         key=noted.partition.graph.encode(),
         value=write_table(table.replace_schema_metadata(dict(noted.metadata) or None)),
         headers=noted.headers,
     )
-
-
-def _zeros_under_nulls(column: pa.ChunkedArray) -> pa.Array:
-    """Return the same column of floats; Parquet leaves any bytes under its nulls."""
-    absent = column.is_null().to_numpy()
-    return pa.array(np.where(absent, 0.0, column.to_numpy()), mask=absent)
 
 
 def _to_json(noted: ArchivedWindow) -> dict[str, Any]:

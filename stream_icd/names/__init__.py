@@ -1,6 +1,6 @@
 """What communities are: named by what is over-represented among their members.
 
-`sources.labels.attribute_table.read_attributes` reads a table of attributes from a file.
+`sources.node_tables.read_attributes` reads a table of attributes from a file.
 """
 
 from __future__ import annotations

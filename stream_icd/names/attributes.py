@@ -23,17 +23,13 @@ class Attribute:
 
     Attributes:
         name: such as `country`.
-        values: its values, ascending.
+        values: ascending.
         codes: position of each node's value in `values`, `(n,)`; `UNKNOWN` without one.
     """
 
     name: str
     values: tuple[str, ...]
     codes: NDArray[np.int32]
-
-    def value(self, code: int) -> str | None:
-        """Return the value of a code; None for `UNKNOWN`."""
-        return None if code == UNKNOWN else self.values[code]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +38,6 @@ class Attributes:
 
     Attributes:
         nodes: `(n,)` ids, ascending, each once.
-        columns: the attributes.
     """
 
     nodes: pa.Array
@@ -51,8 +46,7 @@ class Attributes:
     def of_nodes(self, nodes: pa.Array) -> tuple[Attribute, ...]:
         """Return the attributes of other nodes, in their order; unknown for those not listed.
 
-        Raises:
-            BadSettings: the ids are of another kind, so that no node can ever be found.
+        Raises `BadSettings` if their ids are of another kind, so that no node can ever be found.
         """
         if is_text(nodes.type) != is_text(self.nodes.type):
             ours, theirs = (
@@ -62,7 +56,7 @@ class Attributes:
                 f"the table of attributes names nodes by {ours}, the graph by {theirs}: no node "
                 "can be found. Give the column node the type of the graph's ids"
             )
-        at = self._places(widened(nodes))
+        at = places(widened(nodes), self.nodes)
         return tuple(
             Attribute(one.name, one.values, np.append(one.codes, np.int32(UNKNOWN))[at])
             for one in self.columns
@@ -90,14 +84,6 @@ class Attributes:
     def of_graph(self, graph: str, kind: pa.DataType) -> Attributes:  # noqa: ARG002
         """Return the attributes of any graph: see `LiveAttributes.of_graph`."""
         return self
-
-    def _places(self, nodes: pa.Array) -> NDArray[np.int64]:
-        """Return the position of each node, -1 if absent."""
-        if not (nodes.type == self.nodes.type == pa.int64() and len(self.nodes)):
-            return places(nodes, self.nodes)
-        listed, asked = self.nodes.to_numpy(), nodes.to_numpy()
-        at = np.minimum(np.searchsorted(listed, asked), len(listed) - 1)
-        return np.where(listed[at] == asked, at, -1)
 
 
 def attributes_of(
@@ -147,6 +133,5 @@ def _attribute(name: str, values: pa.Array, order: pa.Array) -> Attribute:
     text = pc.if_else(pc.equal(text, ""), None, text)
     known = pc.unique(text.drop_null())
     known = known.take(pc.sort_indices(known))
-    codes = pc.fill_null(pc.index_in(text, value_set=known), UNKNOWN) if len(known) else None
-    of_nodes = np.full(len(text), UNKNOWN) if codes is None else codes.to_numpy()
-    return Attribute(name, tuple(known.to_pylist()), of_nodes.astype(np.int32))
+    codes = pc.fill_null(pc.index_in(text, value_set=known), UNKNOWN).to_numpy()
+    return Attribute(name, tuple(known.to_pylist()), codes.astype(np.int32))

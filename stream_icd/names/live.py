@@ -145,7 +145,8 @@ class _Graph:
             ids = pa.array(list(self.rows), pa.string())
             rows = [dict(row) for row in self.rows.values()]
         else:
-            numbers = {int(one): dict(row) for one, row in self.rows.items() if _is_integer(one)}
+            whole = ((int(one), row) for one, row in self.rows.items() if INTEGER.fullmatch(one))
+            numbers = {one: dict(row) for one, row in whole if -(1 << 63) <= one < 1 << 64}
             if high := max(numbers, default=0) >= 1 << 63:  # as ids of type uint64
                 numbers = {number: row for number, row in numbers.items() if number >= 0}
             ids = pa.array(list(numbers), pa.uint64() if high else pa.int64())
@@ -155,10 +156,6 @@ class _Graph:
         return attributes_of(
             ids, {name: pa.array([row.get(name) for row in rows]) for name in sorted(self.named)}
         )
-
-
-def _is_integer(node: str) -> bool:
-    return bool(INTEGER.fullmatch(node)) and -(1 << 63) <= int(node) < 1 << 64
 
 
 def _size(node: str, row: Row) -> int:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stream_icd.errors import BadSettings
 from stream_icd.names.attributes import UNKNOWN, Attribute, Attributes
+from stream_icd.names.live import LiveAttributes
 from stream_icd.names.over_represented import Counts, chance, counts, log_odds, significant
 from stream_icd.printable import printable, shortened
 from stream_icd.quality.agreement import ami
 
 MOST_VALUES = 3
 """A name has at most so many values."""
+
+NAME_BYTES = 400
+"""Bytes of a name in memory, measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +56,7 @@ class Part:
 
     Attributes:
         value: None stands for the members of which it is not known.
-        members: how many have it.
-        total: how many nodes of the window have it.
+        members, total: how many members, and how many nodes of the window, have it.
         z: log-odds against the other communities, in standard errors (`log_odds`).
         names: whether it is over-represented beyond chance.
     """
@@ -71,7 +73,6 @@ class Compared:
     """The values of one attribute, compared between communities.
 
     Attributes:
-        codes: value of each node, `(n,)`.
         counts: the pairs of a community and a value that occur.
         z: log-odds of each pair, `(n_pairs,)`.
         chosen: whether the value is over-represented beyond chance, `(n_pairs,)`.
@@ -82,21 +83,17 @@ class Compared:
     z: NDArray[np.float64]
     chosen: NDArray[np.bool_]
 
-    def of(self, community: int) -> NDArray[np.int64]:
+    def of(self, community: int) -> list[int]:
         """Return the pairs of a community, that with the most members first."""
-        found = self.counts
-        first, last = np.searchsorted(found.community, [community, community + 1])
-        pairs: NDArray[np.int64] = np.arange(first, last)
-        return pairs[np.argsort(-found.members[pairs], kind="stable")]
+        first, last = np.searchsorted(self.counts.community, [community, community + 1])
+        by_members = np.argsort(-self.counts.members[first:last], kind="stable")
+        pairs: list[int] = (first + by_members).tolist()
+        return pairs
 
     def naming(self) -> Iterator[tuple[int, list[int]]]:
         """Yield each community with over-represented values, and these as `of` orders them."""
-        pairs = np.flatnonzero(self.chosen)
-        pairs = pairs[np.lexsort((-self.counts.members[pairs], self.counts.community[pairs]))]
-        communities = self.counts.community[pairs].tolist()
-        rows = zip(communities, pairs.tolist(), strict=True)
-        for community, group in groupby(rows, itemgetter(0)):
-            yield community, [pair for _, pair in group]
+        for community in np.unique(self.counts.community[self.chosen]).tolist():
+            yield community, [pair for pair in self.of(community) if self.chosen[pair]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +103,6 @@ class NamedWindow:
     Attributes:
         ids: id of each community, `(K,)`, ascending.
         labels: position of each node's community in `ids`, `(n,)`.
-        compared: the attributes.
     """
 
     ids: NDArray[np.int64]
@@ -128,10 +124,7 @@ class NamedWindow:
         return {int(self.ids[at]): name for at, (_, name) in sorted(best.items())}
 
     def composition(self, community: int, most: int = 12) -> dict[str, tuple[Part, ...]]:
-        """Return what a community is made of: its most frequent values, by attribute.
-
-        Empty if there is no such community in the window.
-        """
+        """Return the most frequent values of a community by attribute; empty without such a one."""
         at = int(np.searchsorted(self.ids, community))
         if at == len(self.ids) or self.ids[at] != community:
             return {}
@@ -194,7 +187,7 @@ def _name(one: Compared, pairs: list[int], community: int, size: int) -> Name:
 
 def _parts(one: Compared, community: int, size: int, most: int) -> Iterator[Part]:
     found = one.counts
-    for pair in one.of(community)[:most].tolist():
+    for pair in one.of(community)[:most]:
         value = int(found.value[pair])
         members, total = int(found.members[pair]), int(found.totals[value])
         z, chosen = float(one.z[pair]), bool(one.chosen[pair])
@@ -202,3 +195,52 @@ def _parts(one: Compared, community: int, size: int, most: int) -> Iterator[Part
     if unknown := size - int(found.known[community]):
         total = int((one.attribute.codes == UNKNOWN).sum())
         yield Part(None, unknown, total, 0.0, names=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowNames:
+    """What is known of a window's communities besides their members.
+
+    Attributes:
+        names: by id; communities without one are left out.
+        agreement: AMI of communities and values by attribute; None if no node has a value.
+    """
+
+    names: Mapping[int, Name] = field(default_factory=dict)
+    agreement: Mapping[str, float | None] = field(default_factory=dict)
+
+
+NOTHING = WindowNames()
+
+
+class Naming:
+    """Names communities, window after window, by attributes of nodes that may change.
+
+    Attributes:
+        other_ids: why a graph has no attributes, since its ids are of another type; else empty.
+    """
+
+    def __init__(self, attributes: Attributes | LiveAttributes) -> None:
+        self.attributes = attributes
+        self.other_ids = ""
+
+    @property
+    def trouble(self) -> str:
+        """Why nodes have no attributes; empty if all is well."""
+        return self.other_ids or self.attributes.trouble
+
+    def window(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> NamedWindow | None:
+        """Return the communities beside the attributes; None if no node can be found in them."""
+        attributes = self.attributes.of_graph(graph, nodes.type)
+        if attributes is None:
+            return None
+        try:
+            return named(nodes, ids, attributes)
+        except BadSettings as error:
+            self.other_ids = str(error)
+            return None
+
+    def of(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> WindowNames:
+        """Return what is kept of a window."""
+        found = self.window(graph, nodes, ids)
+        return NOTHING if found is None else WindowNames(found.names(), found.agreement())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.names.naming import Naming
+    from stream_icd.names.names import Naming
 
 TOPIC = Path("topic")
 """`--names topic`; a file of this name is given with its folder, as `/data/topic`."""
@@ -33,7 +33,7 @@ def naming_by(
     if names is None:
         yield None
         return
-    from stream_icd.names.naming import Naming
+    from stream_icd.names.names import Naming
 
     if names == TOPIC:
         from stream_icd.subscribers.attributes import following_attributes
@@ -41,6 +41,6 @@ def naming_by(
         with following_attributes(settings(), graph) as attributes:
             yield Naming(attributes)
         return
-    from stream_icd.sources.labels.attribute_table import read_attributes
+    from stream_icd.sources.node_tables import read_attributes
 
     yield Naming(read_attributes(names))

@@ -15,7 +15,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.sources.source import OnBadRow, Stop
-from stream_icd.sources.tables.tables import RawRows, rows_of_json
+from stream_icd.sources.tables import RawRows, rows_of_json
 from stream_icd.sources.windows import Quiet
 
 BATCH = 10_000

@@ -19,11 +19,11 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.publish import SentBefore
 from stream_icd.programs.declared import Producer
 from stream_icd.programs.producer import BadRows, ProducerRun
-from stream_icd.sources.edges.edge_files import is_archive
-from stream_icd.sources.labels.label_groups import LabelTable
+from stream_icd.sources.edge_files import is_archive
+from stream_icd.sources.node_tables import LabelTable
 from stream_icd.sources.windows import OnLate, TimedRows
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 FORMS = """\
@@ -135,7 +135,7 @@ def _generated(kind: str, given: Options) -> Labelled:
         n_nodes, mixing = range(int(least), int(most or least) + 1), float(options["mixing"])
 
         def draw(rng: np.random.Generator) -> PlantedGraph:
-            return generate_lfr(rng, n_nodes=int(rng.choice(n_nodes)), mixing=mixing)
+            return generate_lfr(rng, LfrSettings(n_nodes=int(rng.choice(n_nodes)), mixing=mixing))
 
     graphs = (draw(np.random.default_rng(seed)) for seed in count(int(options["seed"])))
     return (LabelledGraph(graph.adjacency(), graph.communities) for graph in graphs)

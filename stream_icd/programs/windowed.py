@@ -12,8 +12,8 @@ from stream_icd.programs.producer import ProducerRun
 from stream_icd.programs.topic_rows import read_topic_rows
 from stream_icd.sources.durations import EPOCH, parse_duration
 from stream_icd.sources.source import Source
-from stream_icd.sources.tables.tables import read_rows
-from stream_icd.sources.tables.timed_rows import (
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.timed_rows import (
     Columns,
     Number,
     sorted_by_time,

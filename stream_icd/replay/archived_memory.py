@@ -3,16 +3,16 @@
 An operator can make a graph start anew (`topics detect-anew`). The windows before that and those
 after it are two *eras* of the graph: memory is handed on within each, whatever the times of their
 windows. The archive holds the memory at the beginning of each era but the first, which keeps only
-the ids that are used up.
+the ids that are used up. What reads the archive raises `HistoryDamaged`.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import ClassVar
 
 from stream_icd.history.archive import (
@@ -29,56 +29,8 @@ from stream_icd.replay.redetect import chain_name
 from stream_icd.store.store import Store
 from stream_icd.workers.memory_topic import place_in
 
-
-@dataclass(frozen=True, slots=True)
-class Eras:
-    """The eras of a graph.
-
-    Attributes:
-        beginnings: the archived memory at the beginning of each era but the first, in order.
-    """
-
-    beginnings: tuple[ArchivedWindow, ...] = ()
-
-    def of_snapshot(self, noted: ArchivedWindow) -> int:
-        """Return the number of the era in which the stream detected a snapshot; 0 is the first."""
-        return self._at(noted.received[1])
-
-    def of_memory(self, noted: ArchivedWindow) -> int:
-        """Return the number of the era that an archived memory belongs to."""
-        return self._at(place_in(noted.headers).offset)
-
-    def _at(self, offset: int) -> int:
-        return sum(place_in(one.headers).offset < offset for one in self.beginnings)
-
-
-def eras(store: Store, graph: str | None = None) -> dict[str, Eras]:
-    """Return the eras of each graph that started anew.
-
-    Raises:
-        HistoryDamaged: a file cannot be read.
-    """
-    found: dict[str, list[ArchivedWindow]] = defaultdict(list)
-    year_one = Selection("memory", graph, end=BEFORE_ALL.end + timedelta(days=1))
-    for day in partitions(store, year_one):
-        found[day.graph] += newest(read_partition(store, day))
-    return {
-        graph: Eras(tuple(sorted(of_graph, key=lambda one: place_in(one.headers).offset)))
-        for graph, of_graph in found.items()
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class Before:
-    """The time before a replayed part, for one era of a graph.
-
-    Attributes:
-        memory: the archived memory that the replay starts with; None: it starts without any.
-        windows: the windows after it and before the part, which must be detected first.
-    """
-
-    memory: ArchivedWindow | None
-    windows: tuple[ArchivedWindow, ...] = ()
+Beginnings = Sequence[ArchivedWindow]
+"""The archived memory at the beginning of each era of a graph but the first, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,32 +38,25 @@ class ArchivedMemory:
     """Gives each era of each graph the memory that a replay starts with.
 
     Attributes:
-        eras: those of each graph that started anew.
-        before: by the name of the chain that an era's windows are.
+        beginnings: of each graph that started anew.
+        memory: by the name of the chain that an era's windows are; others start without any.
+        earlier: the windows that must be detected first, in time order.
     """
 
     store: Store
-    eras: dict[str, Eras]
-    before: dict[str, Before]
+    beginnings: Mapping[str, Beginnings]
+    memory: Mapping[str, ArchivedWindow]
+    earlier: Sequence[ArchivedWindow]
     most_bytes: ClassVar[float] = math.inf
 
     def __call__(self, chain: str) -> bytes | None:
-        """Return the encoded memory of a chain; None if it starts without any.
-
-        Raises:
-            HistoryDamaged: the memory cannot be read.
-        """
-        memory = self.before[chain].memory if chain in self.before else None
+        """Return the encoded memory of a chain; None if it starts without any."""
+        memory = self.memory.get(chain)
         return None if memory is None else read_message(self.store, memory).value
 
     def era(self, noted: ArchivedWindow) -> int:
-        """Return the era of an archived snapshot."""
-        return self.eras.get(noted.partition.graph, Eras()).of_snapshot(noted)
-
-    def windows(self) -> Iterator[ArchivedWindow]:
-        """Yield the windows that must be detected first, in time order."""
-        found = (one for before in self.before.values() for one in before.windows)
-        yield from sorted(found, key=lambda one: one.order)
+        """Return the number of the era in which the stream detected a snapshot; 0 is the first."""
+        return _era(self.beginnings.get(noted.partition.graph, ()), noted.received[1])
 
 
 def archived_memory(store: Store, selection: Selection, model: str) -> ArchivedMemory:
@@ -122,51 +67,68 @@ def archived_memory(store: Store, selection: Selection, model: str) -> ArchivedM
 
     Args:
         model: the model version of the replay: its memory is preferred to that of another model.
-
-    Raises:
-        HistoryDamaged: a file cannot be read.
     """
-    of_graph = eras(store, selection.graph)
-    graphs = set(of_graph)
+    beginnings = _beginnings(store, selection.graph)
+    graphs = set(beginnings)
     if selection.start is not None:
         before = replace(selection, start=None, end=selection.start)
         graphs |= {day.graph for day in partitions(store, before)}
-    found = {
-        chain_name(graph, era): _before(store, replace(selection, graph=graph), model, known, era)
-        for graph in sorted(graphs)
-        for known in [of_graph.get(graph, Eras())]
-        for era in range(len(known.beginnings) + 1)
-    }
-    return ArchivedMemory(store, of_graph, found)
+    memories: dict[str, ArchivedWindow] = {}
+    earlier: list[ArchivedWindow] = []
+    for graph in sorted(graphs):
+        of_graph = beginnings.get(graph, ())
+        for era in range(len(of_graph) + 1):
+            memory, after = _before(store, replace(selection, graph=graph), model, of_graph, era)
+            if memory is not None:
+                memories[chain_name(graph, era)] = memory
+            earlier += after
+    return ArchivedMemory(store, beginnings, memories, sorted(earlier, key=lambda one: one.order))
 
 
-def _before(store: Store, selection: Selection, model: str, known: Eras, era: int) -> Before:
-    memory = known.beginnings[era - 1] if era else None
+def _beginnings(store: Store, graph: str | None) -> dict[str, Beginnings]:
+    found: dict[str, list[ArchivedWindow]] = defaultdict(list)
+    year_one = Selection("memory", graph, end=BEFORE_ALL.end + timedelta(days=1))
+    for day in partitions(store, year_one):
+        found[day.graph] += newest(read_partition(store, day))
+    return {graph: sorted(of_graph, key=_offset) for graph, of_graph in found.items()}
+
+
+def _offset(memory: ArchivedWindow) -> int:
+    """Return the place of a memory in the stream of its graph."""
+    return place_in(memory.headers).offset
+
+
+def _era(beginnings: Beginnings, offset: int) -> int:
+    return sum(_offset(one) < offset for one in beginnings)
+
+
+def _before(
+    store: Store, selection: Selection, model: str, beginnings: Beginnings, era: int
+) -> tuple[ArchivedWindow | None, list[ArchivedWindow]]:
+    """Return the memory that an era of a graph starts with, and the windows from there to it."""
+    memory = beginnings[era - 1] if era else None
     if selection.start is None:
-        return Before(memory)
+        return memory, []
     before = replace(selection, start=None, end=selection.start)
-    memory = _last_memory(store, replace(before, kind="memory"), model, known, era) or memory
-    if memory is None:
-        return Before(None, tuple(_of_era(windows(store, before), known, era)))
-    # Windows of days before it are not after it, whatever their hour.
-    since = replace(before, start=_midnight(memory.window.start))
-    after = (one for one in windows(store, since) if one.window.end > memory.window.end)
-    return Before(memory, tuple(_of_era(after, known, era)))
-
-
-def _of_era(found: Iterable[ArchivedWindow], known: Eras, era: int) -> Iterator[ArchivedWindow]:
-    return (one for one in found if known.of_snapshot(one) == era)
+    memory = _last_memory(store, replace(before, kind="memory"), model, beginnings, era) or memory
+    if memory is not None:  # windows of days before it are not after it, whatever their hour
+        midnight = memory.window.start.replace(hour=0, minute=0, second=0, microsecond=0)
+        before = replace(before, start=midnight)
+    of_era = (one for one in windows(store, before) if _era(beginnings, one.received[1]) == era)
+    return memory, [one for one in of_era if memory is None or one.window.end > memory.window.end]
 
 
 def _last_memory(
-    store: Store, before: Selection, model: str, known: Eras, era: int
+    store: Store, before: Selection, model: str, beginnings: Beginnings, era: int
 ) -> ArchivedWindow | None:
     """Return the memory after the last window, from the last day of the era that has one."""
     for day in reversed(partitions(store, before)):
         found = [
             one
             for one in read_partition(store, day)
-            if before.holds(one) and one.window != BEFORE_ALL and known.of_memory(one) == era
+            if before.holds(one)
+            and one.window != BEFORE_ALL
+            and _era(beginnings, _offset(one)) == era
         ]
         if found:
             return max(
@@ -174,7 +136,3 @@ def _last_memory(
                 key=lambda one: (one.window.end, one.identity.model == model, one.received),
             )
     return None
-
-
-def _midnight(time: datetime) -> datetime:
-    return time.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,14 +1,20 @@
-"""The archive as a source of snapshots."""
+"""The archive as a source of snapshots, at once or at the pace of the past."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
-from stream_icd.history.archive import Selection, read_message, read_snapshot, windows
-from stream_icd.history.nothing import nothing_selected
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.archive import (
+    Selection,
+    nothing_selected,
+    read_message,
+    read_snapshot,
+    windows,
+)
+from stream_icd.replay.pacing import Tempo, paced
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
 from stream_icd.store.store import Store
@@ -36,41 +42,51 @@ def archived_source(store: Store, selection: Selection, as_graph: str | None = N
             f"--as-graph {as_graph}: these are snapshots of {len(graphs)} graphs, "
             f"{', '.join(graphs[:10])}; choose one with --graph"
         )
-    known = {
+    limits = Limits()
+    labels = {
         (noted.partition.graph, noted.identity.snapshot_id): noted
         for noted in windows(store, replace(selection, kind="labels"))
     }
-    limits = Limits()
-    snapshots = (_renamed(read_snapshot(store, noted, limits), as_graph) for noted in chosen)
-    labels = {
-        _new_id(graph, snapshot_id, as_graph): noted
-        for (graph, snapshot_id), noted in known.items()
-    }
-    return Source(
-        len(chosen),
-        ((one, _labels(store, labels.get((one.graph, one.id)), one, limits)) for one in snapshots),
+
+    def snapshots() -> Iterator[tuple[Snapshot, Labels | None]]:
+        for noted in chosen:
+            snapshot, known = read_snapshot(store, noted, limits), None
+            found = labels.get((snapshot.graph, snapshot.id))
+            if as_graph is not None:
+                snapshot = _renamed(snapshot, as_graph)
+            if found is not None:
+                message = read_message(store, found)
+                known = decode_labels(message.key, message.value, message.headers, limits)
+                known = replace(known, graph=snapshot.graph, snapshot_id=snapshot.id)
+            yield snapshot, known
+
+    return Source(len(chosen), snapshots())
+
+
+def _renamed(snapshot: Snapshot, graph: str) -> Snapshot:
+    prefix, new_id = f"{snapshot.graph}/", snapshot.id
+    if new_id.startswith(prefix):
+        new_id = f"{graph}/{new_id.removeprefix(prefix)}"
+    return replace(snapshot, graph=graph, id=new_id)
+
+
+def paced_source(
+    source: Source,
+    tempo: Tempo,
+    monotonic: Callable[[], float],
+    sleep: Callable[[float], object],
+    already: Container[Snapshot] = (),
+) -> Source:
+    """Return the same snapshots and labels, none before it is due, by the end of its window.
+
+    Args:
+        already: snapshots that were already sent; they are not delayed.
+    """
+    snapshots = paced(
+        source.snapshots,
+        lambda one: None if one[0] in already else one[0].window.end,
+        tempo,
+        monotonic,
+        sleep,
     )
-
-
-def _new_id(graph: str, snapshot_id: str, as_graph: str | None) -> tuple[str, str]:
-    """Return the graph and the id of a snapshot when its graph is renamed to `as_graph`."""
-    if as_graph is None:
-        return graph, snapshot_id
-    prefix = f"{graph}/"
-    own = snapshot_id.startswith(prefix)
-    return as_graph, f"{as_graph}/{snapshot_id.removeprefix(prefix)}" if own else snapshot_id
-
-
-def _renamed(snapshot: Snapshot, as_graph: str | None) -> Snapshot:
-    graph, new_id = _new_id(snapshot.graph, snapshot.id, as_graph)
-    return snapshot if as_graph is None else replace(snapshot, graph=graph, id=new_id)
-
-
-def _labels(
-    store: Store, noted: ArchivedWindow | None, snapshot: Snapshot, limits: Limits
-) -> Labels | None:
-    if noted is None:
-        return None
-    message = read_message(store, noted)
-    labels = decode_labels(message.key, message.value, message.headers, limits)
-    return replace(labels, graph=snapshot.graph, snapshot_id=snapshot.id)
+    return Source(source.total, snapshots)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise, product
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -62,8 +62,6 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of `compare`."""
-
     qualities: tuple[VersionQuality, ...]
     agreements: tuple[Agreement, ...]
 
@@ -72,21 +70,15 @@ def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> C
     """Compare results on the replayed snapshots; ignore others."""
     new = _by_version(replayed, "replayed")
     names = {name for found in new.values() for name in found}
-    old = {
-        version: {name: one for name, one in found.items() if name in names}
-        for version, found in _by_version(before, "before").items()
-    }
-    old = {version: found for version, found in old.items() if found}
-    pairs = [(a, b) for a, b in product(sorted(old), sorted(new)) if a[0] == b[0]]
-    return Comparison(
-        qualities=tuple(
-            _quality(version, list(found.values()))
-            for version, found in sorted((old | new).items())
-        ),
-        agreements=tuple(
-            _agreement(a, b, old[a], new[b]) for a, b in pairs if old[a].keys() & new[b].keys()
-        ),
+    again = (one for one in before if (one.graph, one.snapshot_id) in names)
+    old = _by_version(again, "before")
+    qualities = (_quality(version, found) for version, found in sorted((old | new).items()))
+    agreements = (
+        _agreement(a, b, old[a], new[b])
+        for a, b in product(sorted(old), sorted(new))
+        if old[a].keys() & new[b].keys()
     )
+    return Comparison(tuple(qualities), tuple(agreements))
 
 
 def _by_version(
@@ -98,78 +90,59 @@ def _by_version(
     return found
 
 
-def _quality(version: Version, found: list[Communities]) -> VersionQuality:
-    found = sorted(found, key=lambda one: one.window.end)
-    moved = [churn(earlier, later) for earlier, later in pairwise(found)]
+def _quality(version: Version, results: dict[Name, Communities]) -> VersionQuality:
+    found = sorted(results.values(), key=lambda one: one.window.end)
     return VersionQuality(
         version=version,
         windows=len(found),
-        communities=float(np.mean([one.n_communities for one in found])),
-        modularity=float(np.mean([one.modularity for one in found])),
-        ncut=float(np.mean([one.ncut for one in found])),
-        churn=_mean(moved),
-        horizon=_mean([one.horizon for one in found if one.horizon is not None]),
-        predicted_bits=_mean(
-            [one.predicted_bits for one in found if one.predicted_bits is not None]
-        ),
+        communities=_mean(one.n_communities for one in found),
+        modularity=_mean(one.modularity for one in found),
+        ncut=_mean(one.ncut for one in found),
+        churn=_mean(churn(earlier, later) for earlier, later in pairwise(found)),
+        horizon=_mean(one.horizon for one in found),
+        predicted_bits=_mean(one.predicted_bits for one in found),
     )
 
 
-def _mean(values: list[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")
+def _mean(values: Iterable[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else float("nan")
 
 
 def _agreement(
     a: Version, b: Version, old: dict[Name, Communities], new: dict[Name, Communities]
 ) -> Agreement:
     common = sorted(old.keys() & new.keys())
-    values = {name: _nmi(old[name], new[name]) for name in common}
+    values = {name: nmi(*_common(old[name], new[name])) for name in common}
     least = min(common, key=values.__getitem__)
     return Agreement(
         before=a,
         replayed=b,
         windows=len(common),
-        same=sum(_same(old[name], new[name]) for name in common),
+        same=sum(
+            old[name].nodes.equals(new[name].nodes)
+            and np.array_equal(old[name].labels, new[name].labels)
+            for name in common
+        ),
         nmi=float(np.mean(list(values.values()))),
         least_nmi=values[least],
         least_at=least[1],
     )
 
 
-class Assigned(Protocol):
-    """Communities of some nodes."""
-
-    @property
-    def nodes(self) -> pa.Array:
-        """Ids of the nodes, `(n_nodes,)`."""
-
-    @property
-    def labels(self) -> NDArray[np.int32]:
-        """Community of each node, `(n_nodes,)`."""
-
-
 class Assignment(NamedTuple):
-    """Communities of nodes, as `Assigned` says."""
+    """Communities of nodes: `nodes` and `labels`, `(n_nodes,)`."""
 
     nodes: pa.Array
     labels: NDArray[np.int32]
 
 
+Assigned = Communities | Assignment
+
+
 def churn(earlier: Assigned, later: Assigned) -> float:
-    """Return the fraction of common nodes that change community, with optimal matching.
-
-    0 if there are no common nodes.
-    """
-    labels = _common(earlier, later)
-    return 1.0 - accuracy(*labels)
-
-
-def _nmi(a: Communities, b: Communities) -> float:
-    return nmi(*_common(a, b))
-
-
-def _same(a: Communities, b: Communities) -> bool:
-    return a.nodes.equals(b.nodes) and np.array_equal(a.labels, b.labels)
+    """Return the fraction of common nodes that change community, with optimal matching, or 0."""
+    return 1.0 - accuracy(*_common(earlier, later))
 
 
 def _common(a: Assigned, b: Assigned) -> tuple[np.ndarray, np.ndarray]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from stream_icd.errors import BadSettings
-
-if TYPE_CHECKING:
-    from stream_icd.snapshot import Snapshot
-    from stream_icd.sources.source import Source
 
 Item = TypeVar("Item")
 
@@ -65,32 +61,27 @@ def parse_tempo(speed: str | None, rate: float | None, *, fastest: bool = False)
 
 
 def parse_rate(text: str) -> float:
-    """Parse a rate: `50`, or `50/s`.
-
-    Raises:
-        BadSettings: it is none.
-    """
+    """Parse a rate: `50`, or `50/s`; raise `BadSettings` if it is none."""
     return _number("--rate", text, "/s")
 
 
 def paced(
     items: Iterable[Item],
-    time_of: Callable[[Item], datetime],
+    time_of: Callable[[Item], datetime | None],
     tempo: Tempo,
     monotonic: Callable[[], float],
     sleep: Callable[[float], object],
-    at_once: Callable[[Item], bool] = lambda _: False,
 ) -> Iterator[Item]:
     """Yield the items, none before it is due. Late items are yielded at once.
 
     Args:
-        at_once: returns whether an item is yielded without delay; such items do not count.
+        time_of: returns when an item happened; None: yield it at once, and do not count it.
     """
     started, first, index = monotonic(), None, 0
     for item in items:
-        if not at_once(item):
-            first = first or time_of(item)
-            due = started + tempo.due_s(index, (time_of(item) - first).total_seconds())
+        if (time := time_of(item)) is not None:
+            first = first or time
+            due = started + tempo.due_s(index, (time - first).total_seconds())
             if (wait := due - monotonic()) > 0:
                 sleep(min(wait, threading.TIMEOUT_MAX))
             index += 1
@@ -101,31 +92,3 @@ def _number(option: str, text: str, unit: str) -> float:
     if not re.fullmatch(rf"[0-9]+(\.[0-9]+)?({unit})?", text):
         raise BadSettings(f"{option} {text!r}: give a number such as 10{unit}")
     return float(text.removesuffix(unit))
-
-
-def paced_source(
-    source: Source,
-    tempo: Tempo,
-    monotonic: Callable[[], float],
-    sleep: Callable[[float], object],
-    already: Container[Snapshot] = (),
-) -> Source:
-    """Return the same snapshots and labels, none before its due time.
-
-    Args:
-        tempo: determines when each is due, by the end of its window.
-        already: snapshots that were already sent; they are not delayed.
-    """
-    from stream_icd.sources.source import Source  # options of commands load this module
-
-    return Source(
-        source.total,
-        paced(
-            source.snapshots,
-            lambda one: one[0].window.end,
-            tempo,
-            monotonic,
-            sleep,
-            at_once=lambda one: one[0] in already,
-        ),
-    )

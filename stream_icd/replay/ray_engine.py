@@ -27,7 +27,6 @@ class RayActors:
     that dies is restarted, and its windows are detected again, with the same results.
 
     Attributes:
-        redetection: processes the jobs.
         workers: number of actors.
         address: address of the cluster, such as `auto` or `ray://head:10001`; None starts one here.
 

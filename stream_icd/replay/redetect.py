@@ -24,7 +24,7 @@ from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store, open_store
+from stream_icd.store.store import open_store
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message, refusing
@@ -79,16 +79,15 @@ def archived_job(
     )
 
 
+_opened_store = lru_cache(maxsize=8)(open_store)
+
+
 def _read(uri: str, noted: ArchivedWindow, limits: Limits) -> Snapshot:
     return read_snapshot(_opened_store(uri), noted, limits)
 
 
 def record_job(record: Record, reader: MessageReader, *, for_memory: bool = False) -> Job:
-    """Return a record of the snapshots topic as a job; only its headers are read.
-
-    Raises:
-        BadSnapshot: the headers violate the contract.
-    """
+    """Return a record of the snapshots topic as a job; bad headers raise `BadSnapshot`."""
     with refusing(BadSnapshot, "the headers cannot be read"):
         limits = reader.limits
         fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)
@@ -108,7 +107,7 @@ Outcome = Message | Refused
 
 @dataclass(frozen=True, slots=True)
 class Redetection:
-    """A model and its settings. Called with a job, it returns the communities as a message.
+    """The work on a job: it returns the communities as a message, or why there are none.
 
     The same model, settings, snapshot and memory give the same communities in any process.
 
@@ -149,20 +148,13 @@ class Redetection:
         return chain_name(job.graph, job.era)
 
     def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
-        """Return the communities of the job's snapshot, or why there are none.
-
-        Args:
-            relay: gives the memory before the snapshot; None: detect without memory.
-        """
         outcome = detected(job.snapshot, self.model, self.settings, relay=relay, recent=self.recent)
         return outcome if isinstance(outcome, Refused) else outcome.message
 
     def name(self, job: Job) -> str:
-        """Return the job's name for error messages."""
         return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
 
     def allowance(self, job: Job) -> MessageAllowance:
-        """Return the resource limits for the job."""
         return self.settings.budget.allowance(job.sent_bytes)
 
     def instead(self, baton: bytes) -> bytes:
@@ -170,15 +162,9 @@ class Redetection:
         return anew(baton)
 
     def warm_up(self) -> None:
-        """See `warm_up`."""
         warm_up(self.model, self.settings)
 
 
 def chain_name(graph: str, era: int = 0) -> str:
     """Return the name of the chain that the windows of an era of a graph are."""
     return f"{graph}\0{era}" if era else graph
-
-
-@lru_cache(maxsize=8)
-def _opened_store(uri: str) -> Store:
-    return open_store(uri)

@@ -26,10 +26,10 @@ class Plan:
     Attributes:
         kept: the results that already exist.
         revision: returns the revision that the result of a job will have.
-        newest: the newest revision of each snapshot's result; older ones are not detected.
-        earlier: the same of snapshots that are detected for their memory only.
         remembers: whether a window needs the memory of the one before.
         smooths: whether a window needs all others of its graph.
+        newest: the newest revision of each snapshot's result; older ones are not detected.
+        earlier: the same of snapshots that are detected for their memory only.
         graphs: the number of snapshots to detect, by graph.
         already: how many results already exist, and are skipped.
         first, last: earliest and latest window end of the snapshots to detect.
@@ -71,7 +71,7 @@ class Plan:
                 yield job
 
     def publishes(self, job: Job) -> bool:
-        """Return whether the result of a job is to be stored."""
+        """Whether the result of a job is to be stored."""
         kept = (job.graph, job.snapshot_id, self.revision(job)) in self.kept
         return not (job.for_memory or kept)
 
@@ -107,7 +107,7 @@ def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What was detected and stored, and what failed."""
+    """How many results were stored, and how many snapshots were refused."""
 
     snapshots: int
     refused: int
@@ -130,22 +130,19 @@ def replay(
     detects earlier snapshots again, since the rest needs the memory of them.
 
     Args:
-        first: returns the memory of a graph before its first job.
-        stop: checked after each result.
         on_outcome: called after each job, for a progress bar.
+        first: returns the memory of a graph before its first job.
 
     Raises:
         BrokerError, StoreError, HistoryDamaged: see these classes; stored results remain.
     """
-    counts = Counter[bool]()
-    outcomes = engine(plan.wanted(jobs), first)
+    n_snapshots = n_refused = 0
     due = paced(
-        outcomes,
-        lambda pair: pair[0].window_end,
+        engine(plan.wanted(jobs), first),
+        lambda pair: pair[0].window_end if plan.publishes(pair[0]) else None,
         tempo,
         monotonic,
         stop.wait,
-        at_once=lambda pair: not plan.publishes(pair[0]),
     )
     with results.writing() as keep:
         for job, outcome in due:
@@ -153,12 +150,12 @@ def replay(
                 break
             if not plan.publishes(job):
                 continue
-            refused = isinstance(outcome, Refused)
             if isinstance(outcome, Refused):
                 log = structlog.get_logger().bind(graph=job.graph, snapshot=job.snapshot_id)
                 log.warning("not detected", stage=outcome.stage, reason=outcome.reason)
+                n_refused += 1
             else:
                 keep(outcome)
-            counts[refused] += 1
+                n_snapshots += 1
             on_outcome(job)
-    return Replayed(snapshots=counts[False], refused=counts[True])
+    return Replayed(n_snapshots, n_refused)

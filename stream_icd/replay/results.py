@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.layout import Received
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -35,25 +33,6 @@ Kept = tuple[str, str, str]
 Keep = Callable[[Message], object]
 
 
-class Results(Protocol):
-    """A store of communities; `name` is its name for people."""
-
-    @property
-    def name(self) -> str: ...
-
-    def kept(self, version: str) -> set[Kept]:
-        """Return the existing results of this model version."""
-        ...
-
-    def read(self) -> Iterator[Communities]:
-        """Yield the newest revision of each existing result."""
-        ...
-
-    def writing(self) -> AbstractContextManager[Keep]:
-        """Give a function that stores a result; all are durable at the end of the block."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class HistoryResults:
     """Results in an archive, where each is durable as soon as it is stored."""
@@ -62,11 +41,11 @@ class HistoryResults:
 
     @property
     def name(self) -> str:
-        """The location of the archive."""
+        """The name for people."""
         return self.store.place
 
     def kept(self, version: str) -> set[Kept]:
-        """Return the existing results, from the footers of the files."""
+        """Return the existing results of this model version."""
         chosen = Selection("communities", model=version, revisions="all")
         return {
             (noted.partition.graph, noted.identity.snapshot_id, noted.identity.revision)
@@ -74,7 +53,7 @@ class HistoryResults:
         }
 
     def read(self) -> Iterator[Communities]:
-        """Yield the results in the order of the windows."""
+        """Yield the newest revision of each existing result, in the order of the windows."""
         limits = Limits()
         for noted in windows(self.store, Selection("communities")):
             message = read_message(self.store, noted)
@@ -82,18 +61,20 @@ class HistoryResults:
 
     @contextmanager
     def writing(self) -> Iterator[Keep]:
-        """Write one file per result."""
+        """Give a function that stores a result; all are durable at the end of the block."""
         archive = Archive(self.store)
-        yield lambda message: archive.add("communities", message, _detected(message))
+
+        def keep(message: Message) -> None:
+            detected = datetime.fromisoformat(dict(message.headers)["icd_detected_at"].decode())
+            # That of a later replay is the newest.
+            archive.add("communities", message, (round(detected.timestamp() * 1000), 0))
+
+        yield keep
 
 
 @dataclass(frozen=True, slots=True)
 class TopicResults:
-    """Results in a topic, which is created on the first write.
-
-    Attributes:
-        partitions: number of partitions, if the topic must be created.
-    """
+    """Results in a topic, which is created with these partitions on the first write."""
 
     settings: KafkaSettings
     topic: str
@@ -101,7 +82,6 @@ class TopicResults:
 
     @property
     def name(self) -> str:
-        """The topic's name."""
         return f"topic {self.topic}"
 
     def kept(self, version: str) -> set[Kept]:
@@ -134,10 +114,7 @@ class TopicResults:
             yield keep
 
 
-def _detected(message: Message) -> Received:
-    """Return when a result was detected: that of a later replay is the newest."""
-    text = dict(message.headers)["icd_detected_at"].decode()
-    return round(datetime.fromisoformat(text).timestamp() * 1000), 0
+Results = HistoryResults | TopicResults
 
 
 def _text(name: bytes) -> str:
@@ -145,11 +122,7 @@ def _text(name: bytes) -> str:
 
 
 def check_results_topic(topic: str, *, into_live: bool) -> None:
-    """Refuse the live topic for results, unless its use was explicitly allowed.
-
-    Raises:
-        BadSettings: it is the live topic.
-    """
+    """Refuse the live topic for results (`BadSettings`), unless its use was explicitly allowed."""
     if topic == COMMUNITIES and not into_live:
         raise BadSettings(
             f"{topic} is the live topic: its subscribers would take past results for new ones. "

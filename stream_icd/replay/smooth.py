@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-import structlog
-
 from stream_icd.detection.record import warm_up
-from stream_icd.detection.settings import DetectSettings, result_version
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.detection.snapshot import communities_with, remembered_labels
-from stream_icd.errors import BadInput, BadMemory
+from stream_icd.errors import BadInput
 from stream_icd.execution.budget import MessageAllowance
 from stream_icd.execution.engines import Engine
 from stream_icd.execution.relay import First, Relay, nothing
@@ -31,53 +29,41 @@ PASSES = 2
 """Each window is detected twice: forward in time, and backward."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphJob:
-    """All windows of an era of a graph, and the encoded memory before the first one."""
-
-    jobs: tuple[Job, ...]
-    memory: bytes | None
-
-    @property
-    def sent_bytes(self) -> int:
-        """Size of all snapshots together, and of the memory."""
-        return sum(job.sent_bytes for job in self.jobs) + len(self.memory or b"")
+Graph = tuple[Job, ...]
+"""All windows of an era of a graph, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Smoothing:
-    """A model and its settings. Called with a graph, it returns the outcome of each window."""
+    """The work on a graph: it returns the outcome of each window."""
 
     model: VersionedModel
     settings: DetectSettings
 
-    @property
-    def version(self) -> str:
-        """The model version that results are published under."""
-        return result_version(self.model, self.settings)
-
-    def __call__(self, graph: GraphJob, _relay: Relay | None = None) -> tuple[Outcome, ...]:
-        """Return the communities of each window, or why there are none."""
+    def __call__(self, graph: Graph, relay: Relay | None = None) -> tuple[Outcome, ...]:
+        baton = None if relay is None else relay.take()
+        memory = None if baton is None else decode_memory(baton)
         snapshots: dict[int, Snapshot] = {}
         outcomes: dict[int, Outcome] = {}
-        for at, job in enumerate(graph.jobs):
+        for at, job in enumerate(graph):
             try:
                 snapshots[at] = _after(job.snapshot(), snapshots)
             except BadInput as error:
                 outcomes[at] = Refused("decode", error)
         try:
-            outcomes |= dict(zip(snapshots, self._smoothed(graph, snapshots), strict=True))
+            smoothed = self._smoothed(list(snapshots.values()), memory)
+            outcomes |= dict(zip(snapshots, smoothed, strict=True))
         except BadInput as error:
             outcomes |= dict.fromkeys(snapshots, Refused("detect", error))
         return tuple(outcome for _, outcome in sorted(outcomes.items()))
 
-    def _smoothed(self, graph: GraphJob, snapshots: dict[int, Snapshot]) -> Iterator[Outcome]:
-        settings, windows = self.settings, list(snapshots.values())
+    def _smoothed(self, windows: Sequence[Snapshot], memory: Memory | None) -> Iterator[Outcome]:
+        settings = self.settings
         given = [one.n_communities or settings.n_communities for one in windows]
         found = detect_smoothed(
             windows,
             self.model.model,
-            _before(graph),
+            memory,
             [
                 None if k is None else min(k, one.n_nodes)
                 for k, one in zip(given, windows, strict=True)
@@ -94,51 +80,36 @@ class Smoothing:
                 communities_with(labels, snapshot, adjacency, self.model, settings)
             )
 
-    def chain(self, _graph: GraphJob) -> None:
-        """Return None: graphs do not depend on each other."""
+    def chain(self, graph: Graph) -> str:
+        """Return the era, whose first window needs the memory before it."""
+        return chain_name(graph[0].graph, graph[0].era)
 
-    def name(self, graph: GraphJob) -> str:
-        """Return the graph's name for error messages."""
-        return printable(f"graph {graph.jobs[0].graph}, {len(graph.jobs)} windows")
+    def name(self, graph: Graph) -> str:
+        return printable(f"graph {graph[0].graph}, {len(graph)} windows")
 
-    def allowance(self, graph: GraphJob) -> MessageAllowance:
+    def allowance(self, graph: Graph) -> MessageAllowance:
         """Return the resource limits for the graph: those of its windows together."""
-        budget, sent = self.settings.budget, graph.sent_bytes
-        seconds = sum(budget.allowance(job.sent_bytes).seconds for job in graph.jobs)
-        return replace(budget.allowance(sent), seconds=PASSES * seconds)
+        budget, sent = self.settings.budget, [job.sent_bytes for job in graph]
+        seconds = PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
+        return replace(budget.allowance(sum(sent)), seconds=seconds)
 
     def instead(self, baton: bytes) -> bytes:
-        """Return the baton: graphs do not depend on each other."""
-        return baton
+        """Return the memory of a graph that starts anew, since this one cannot be used."""
+        return anew(baton)
 
     def warm_up(self) -> None:
-        """See `warm_up`."""
         warm_up(self.model, self.settings)
-
-
-def _before(graph: GraphJob) -> Memory | None:
-    """Return the memory before the first window; if it cannot be read, the graph starts anew."""
-    if graph.memory is None:
-        return None
-    try:
-        return decode_memory(graph.memory)
-    except BadMemory as error:
-        name = graph.jobs[0].graph
-        structlog.get_logger().warning("memory cannot be used", job=name, reason=str(error))
-        return decode_memory(anew(graph.memory))
 
 
 @dataclass(frozen=True, slots=True)
 class SmoothedGraphs:
-    """An engine that detects all windows of a graph together.
-
-    It yields the outcomes graph by graph.
+    """An engine that detects all windows of a graph together, and yields graph by graph.
 
     Attributes:
         engine: runs graphs, one after the other or several at a time.
     """
 
-    engine: Engine[GraphJob, tuple[Outcome, ...] | Refused]
+    engine: Engine[Graph, tuple[Outcome, ...] | Refused]
 
     def __call__(
         self, jobs: Iterable[Job], first: First = nothing, /
@@ -146,20 +117,15 @@ class SmoothedGraphs:
         chains: dict[str, list[Job]] = defaultdict(list)
         for job in jobs:
             chains[chain_name(job.graph, job.era)].append(job)
-        graphs = (GraphJob(tuple(windows), first(chain)) for chain, windows in chains.items())
-        for graph, outcomes in self.engine(graphs):
+        for graph, outcomes in self.engine(map(tuple, chains.values()), first):
             if isinstance(outcomes, Refused):
-                yield from ((job, outcomes) for job in graph.jobs)
+                yield from ((job, outcomes) for job in graph)
             else:
-                yield from zip(graph.jobs, outcomes, strict=True)
+                yield from zip(graph, outcomes, strict=True)
 
 
 def _after(snapshot: Snapshot, before: dict[int, Snapshot]) -> Snapshot:
-    """Check that a window is after those before it.
-
-    Raises:
-        BadInput: it is not.
-    """
+    """Return a window if it is after those before it; else raise `BadInput`."""
     last = next(reversed(before.values()), None)
     if last is not None and snapshot.window.end <= last.window.end:
         raise BadInput(

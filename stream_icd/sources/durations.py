@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median_low
@@ -20,8 +20,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def parse_duration(text: str) -> timedelta:
     """Parse a duration such as `90s`, `1h30m` or `3d`; units are ms, s, m, h, d and w.
 
-    Raises:
-        BadSettings: the text is not a duration.
+    Raises `BadSettings` for other texts.
 
     >>> parse_duration("1h30m")
     datetime.timedelta(seconds=5400)
@@ -61,11 +60,8 @@ def iso_duration(span: timedelta) -> str:
 
 
 def snapshot_id(graph: str, window: Window) -> str:
-    """Return the id of a window's snapshot: the graph and an ISO 8601 interval.
+    """Return the id of a window's snapshot, the same each time: the graph and an ISO 8601 interval.
 
-    It depends only on the graph and the window, so the same windows always get the same ids.
-
-    >>> from datetime import UTC, datetime
     >>> start = datetime(2008, 2, 2, 8, tzinfo=UTC)
     >>> snapshot_id("taxi", Window(start, start + timedelta(hours=1)))
     'taxi/2008-02-02T08:00:00Z/PT1H'
@@ -81,57 +77,53 @@ NEIGHBOURS = 6
 """How many spacings on each side determine the usual spacing at a point of a series."""
 
 
-def windows_between(starts: Sequence[datetime], alone: timedelta) -> list[Window]:
-    """Return the windows of a series that begin at these distinct, ascending times.
+def windows_at(
+    times: Iterable[datetime], window: WindowOf | None, alone: timedelta
+) -> dict[datetime, Window]:
+    """Return the window of each time, in time order: `window` of it, or by the times themselves.
 
-    A window ends where the next one begins, but at the latest after the usual spacing, which is the
-    median of the nearby spacings. So a missing day in a daily series leaves a gap, and a series may
-    change from monthly to weekly.
+    Then a window begins at each time and ends where the next one begins, but at the latest after
+    the usual spacing, which is the median of the nearby spacings. So a missing day in a daily
+    series leaves a gap, and a series may change from monthly to weekly.
 
     Args:
         alone: length of the window if there is only one.
 
     >>> days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3, 5)]
-    >>> [window.end.day for window in windows_between(days, timedelta(days=1))]
+    >>> [one.end.day for one in windows_at(days, None, timedelta(days=1)).values()]
     [2, 3, 4, 6]
     """
-    if not starts:
-        return []
+    starts = sorted(set(times))
+    if window is not None:
+        return {start: window(start) for start in starts}
     spacings = [later - earlier for earlier, later in pairwise(starts)] or [alone]
     usual = [
         median_low(spacings[max(0, i - NEIGHBOURS) : i + NEIGHBOURS + 1])
         for i in range(len(spacings))
     ]
     lengths = [*map(min, spacings, usual), usual[-1]]
-    return [Window(start, start + length) for start, length in zip(starts, lengths, strict=False)]
+    pairs = zip(starts, lengths, strict=False)
+    return {start: Window(start, start + length) for start, length in pairs}
 
 
 def parse_window(text: str) -> WindowOf:
     """Return a function to windows of that length, which begin at its multiples since 1970, UTC.
 
-    Args:
-        text: a duration such as `2h` or `7d`, or `month` for calendar months.
-
-    Raises:
-        BadSettings: the text is neither.
+    The text is a duration such as `2h`, or `month`; other texts raise `BadSettings`.
 
     >>> parse_window("month")(datetime(2026, 2, 14, tzinfo=UTC)).end.isoformat()
     '2026-03-01T00:00:00+00:00'
     """
-    if text == "month":
-        return _month_of
-    length = parse_duration(text)
+    length = timedelta(days=31) if text == "month" else parse_duration(text)
     if length <= timedelta(0):
         raise BadSettings(f"--window {text}: a window must be longer than 0")
+
+    def month_of(time: datetime) -> Window:
+        first = datetime(time.year, time.month, 1, tzinfo=UTC)
+        return Window(first, (first + length).replace(day=1))
 
     def window_of(time: datetime) -> Window:
         start = EPOCH + (time - EPOCH) // length * length
         return Window(start, start + length)
 
-    return window_of
-
-
-def _month_of(time: datetime) -> Window:
-    first = datetime(time.year, time.month, 1, tzinfo=UTC)
-    after = first + timedelta(days=31)
-    return Window(first, datetime(after.year, after.month, 1, tzinfo=UTC))
+    return month_of if text == "month" else window_of

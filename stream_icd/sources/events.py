@@ -19,8 +19,6 @@ class EventSettings:
     """How events become snapshots.
 
     Attributes:
-        graph: name of the graph.
-        rule: how time is divided into windows.
         lateness: how far behind the newest event another may arrive.
         counted: the weight of an edge is its number of events (otherwise edges have no weight, or
             the sum of the `weight` of their events, if events have one).
@@ -43,11 +41,7 @@ class EventSettings:
             raise BadSettings(f"least_nodes={self.least_nodes}; an edge has two nodes")
 
     def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:
-        """Return the graph of a window of events.
-
-        Args:
-            rows: `src`, `dst` and perhaps `weight`.
-        """
+        """Return the graph of a window of events: rows of `src`, `dst` and perhaps `weight`."""
         weights = rows["weight"].to_numpy() if "weight" in rows.column_names else None
         try:
             snapshot = snapshot_from_pairs(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Literal
@@ -22,6 +22,8 @@ from stream_icd.synthetic.planted_graph import PlantedGraph
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 STEP = timedelta(minutes=1)
+SECOND_LAW = 2**32
+"""Added to the seed after a change of the law: far from the seeds that people choose."""
 
 Shift = Literal["none", "sudden", "gradual"]
 """How a parameter of the generator changes over a stream."""
@@ -91,18 +93,9 @@ def independent_gn(
     return Source(n_snapshots, planted_snapshots(graphs(), graph, source))
 
 
-SECOND_LAW = 2**32
-"""Added to the seed of a stream for its graphs after a change of the law."""
-
-
 @dataclass(frozen=True, slots=True)
 class LawChange:
-    """Another law from some snapshot on: other settings, and other communities altogether.
-
-    Attributes:
-        at: number of snapshots before the change.
-        settings: those of the later snapshots; they have the same nodes.
-    """
+    """Other settings after `at` snapshots, and other communities altogether, of the same nodes."""
 
     at: int
     settings: LfrSettings
@@ -123,7 +116,6 @@ def drifting_lfr(
     Args:
         churn: fraction of the nodes that are offered another community at each step.
         event_rate: probability at each step of a merge, and of a split, a birth, a death.
-        change: when the law of the stream changes, and to which; None: never.
 
     Raises:
         BadSettings: a share or a probability is outside 0..1.
@@ -134,7 +126,6 @@ def drifting_lfr(
     if change is not None:
         source += f"&change={change.at}&mixing={change.settings.mixing:g}"
         source += f"&sizes={change.settings.min_community}-{change.settings.max_community}"
-        # Seeds of the second law are far from those that people choose.
         after = (SECOND_LAW + seed, n_snapshots - before, change.settings)
         stream = chain(stream, generate_drifting_lfr(*after, churn, event_rate))
     graphs = (planted for planted, _ in stream)
@@ -166,29 +157,21 @@ def independent_lfr(
         raise BadSettings(f"most_nodes={most} is below n_nodes={settings.n_nodes}")
     if shift != "none":
         replace(settings, mixing=mixing_after)  # fails at once, not during the stream
-    graphs = _independent(seed, n_snapshots, settings, most, shift, mixing_after)
+
+    def graphs() -> Iterator[PlantedGraph]:
+        for step in range(n_snapshots):
+            rng = np.random.default_rng([seed, step])
+            mixing = shifted(shift, step, n_snapshots, settings.mixing, mixing_after)
+            n_nodes = int(rng.integers(settings.n_nodes, most, endpoint=True))
+            yield generate_lfr(rng, replace(settings, n_nodes=n_nodes, mixing=mixing))
+
     source = f"{_name(seed, settings)}&most={most}&shift={shift}"
     source += f"&after={mixing_after:g}" if shift != "none" else ""
-    return Source(n_snapshots, planted_snapshots(graphs, graph, source))
-
-
-def _independent(
-    seed: int,
-    n_snapshots: int,
-    settings: LfrSettings,
-    most_nodes: int,
-    shift: Shift,
-    mixing_after: float,
-) -> Iterator[PlantedGraph]:
-    for step in range(n_snapshots):
-        rng = np.random.default_rng([seed, step])
-        mixing = shifted(shift, step, n_snapshots, settings.mixing, mixing_after)
-        n_nodes = int(rng.integers(settings.n_nodes, most_nodes, endpoint=True))
-        yield generate_lfr(rng, **asdict(replace(settings, n_nodes=n_nodes, mixing=mixing)))
+    return Source(n_snapshots, planted_snapshots(graphs(), graph, source))
 
 
 def _name(seed: int, settings: LfrSettings) -> str:
-    """Return the name of the source; different settings give different names."""
+    """Return the source URI; different settings give different ones."""
     name = f"urn:stream_icd:lfr?seed={seed}&nodes={settings.n_nodes}&mixing={settings.mixing:g}"
     sizes = settings.min_community, settings.max_community
     if sizes == (LfrSettings.min_community, LfrSettings.max_community):

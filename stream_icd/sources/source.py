@@ -49,11 +49,7 @@ class NeverStop:
 
 
 def stop_at_bad_row(error: BadRow) -> None:
-    """Read strictly: stop at the first bad row.
-
-    Raises:
-        BadRow: always, the given one.
-    """
+    """Read strictly: raise the first bad row."""
     raise error
 
 

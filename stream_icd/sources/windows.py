@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from stream_icd.sources.durations import microseconds, time_at
 from stream_icd.sources.source import Count, NeverStop, Source, Stop, count_nothing
 
 Times = NDArray[np.int64]
+Time = TypeVar("Time", int, Times)
 NEVER = np.iinfo(np.int64).min // 4
 FOREVER = np.iinfo(np.int64).max // 4
 
@@ -71,33 +72,6 @@ OnLate = Callable[[TimedRows], None]
 """Called with the late rows, which were left out of a window."""
 
 
-class Rule(Protocol):
-    """How time is divided into windows."""
-
-    def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
-        """Which rows miss a window that they belong to, given the watermark that each found."""
-        ...
-
-    def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
-        """Which rows miss every window that they belong to."""
-        ...
-
-    def may_close(self, earliest: int, watermark: int) -> int:
-        """A time before which no window closes, given the earliest row that is held."""
-        ...
-
-    def closed(self, time: Times, after: int, watermark: int) -> list[tuple[int, int]]:
-        """Start and end of each window of these ascending times with `after < end <= watermark`.
-
-        In order of their ends.
-        """
-        ...
-
-    def open_from(self, watermark: int, closed: list[tuple[int, int]]) -> int:
-        """The earliest time whose rows may still belong to a window that is open."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Hopping:
     """Windows of one size that begin every `hop`: `[align + i·hop, align + i·hop + size)`.
@@ -120,21 +94,27 @@ class Hopping:
             )
 
     def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+        """Which rows miss a window that they belong to, given the watermark that each found."""
         size = microseconds(self.size)
-        mask: NDArray[np.bool_] = self._end_after(time - size) + size <= watermark
-        return mask
+        return self._next_start(time - size) + size <= watermark
 
     def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
-        mask: NDArray[np.bool_] = time < self._end_after(watermark - microseconds(self.size))
-        return mask
+        """Which rows miss every window that they belong to."""
+        return time < self._next_start(watermark - microseconds(self.size))
 
     def may_close(self, earliest: int, watermark: int) -> int:
-        return self._first_end(earliest, watermark)
+        """A time before which no window closes, given the earliest row that is held."""
+        size = microseconds(self.size)
+        return self._next_start(max(earliest, watermark) - size) + size
 
     def closed(self, time: Times, after: int, watermark: int) -> list[tuple[int, int]]:
+        """Start and end of each window of these ascending times with `after < end <= watermark`.
+
+        In order of their ends.
+        """
         size, hop = microseconds(self.size), microseconds(self.hop)
         found: list[tuple[int, int]] = []
-        end = self._first_end(int(time[0]), after)
+        end = self.may_close(int(time[0]), after)
         while end <= watermark:
             row = int(np.searchsorted(time, end - size))
             if row == len(time):
@@ -143,21 +123,15 @@ class Hopping:
                 found.append((end - size, end))
                 end += hop
             else:  # empty window: go to the first window of the next row
-                end = self._first_end(int(time[row]), after)
+                end = self.may_close(int(time[row]), after)
         return found
 
     def open_from(self, watermark: int, closed: list[tuple[int, int]]) -> int:  # noqa: ARG002
-        start: int = self._end_after(watermark - microseconds(self.size))
-        return start
+        """The earliest time whose rows may still belong to a window that is open."""
+        return self._next_start(watermark - microseconds(self.size))
 
-    def _first_end(self, time: int, after: int) -> int:
-        """Return the end of the first window that holds `time` and ends after `after`."""
-        size = microseconds(self.size)
-        end: int = self._end_after(max(time, after) - size) + size
-        return end
-
-    def _end_after(self, time: Any) -> Any:
-        """The first start of a window after this time (of one, or of each in an array)."""
+    def _next_start(self, time: Time) -> Time:
+        """Return the first start of a window after this time, or after each."""
         hop, align = microseconds(self.hop), microseconds(self.align)
         return (time - align) // hop * hop + hop + align
 
@@ -179,8 +153,7 @@ class Session:
             raise BadSettings(f"session gap {self.gap}: it must be above 0")
 
     def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
-        mask: NDArray[np.bool_] = time < watermark
-        return mask
+        return time < watermark
 
     def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
         return self.late(time, watermark)
@@ -199,19 +172,23 @@ class Session:
         return closed[-1][1] if closed else NEVER
 
 
+Rule = Hopping | Session
+"""How time is divided into windows."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
-    """Rows of open windows; `found` is the watermark when each row arrived."""
+    """Rows of open windows.
+
+    Attributes:
+        found: (n,) the watermark when each arrived.
+        order: (2, n) stream and place of each.
+    """
 
     time: Times
     found: Times
     order: Times
     rows: pa.Table
-
-    def sorted(self) -> _Held:
-        """Sort by time, then by stream and place, independent of arrival order."""
-        by_time = np.lexsort((self.order[1], self.order[0], self.time))
-        return self.take(by_time)
 
     def take(self, chosen: Times) -> _Held:
         rows = self.rows.take(pa.array(chosen))
@@ -229,12 +206,12 @@ def cut_windows(
 ) -> Iterator[tuple[Window, pa.Table]]:
     """Yield each window that holds a row, once, in order of ends, with its rows in time order.
 
-    At the end of the arrivals, open windows are closed; after `stop`, they are discarded, because
-    they are incomplete.
+    At the end of the arrivals, open windows are closed; after `stop`, they are discarded as
+    incomplete.
 
     Args:
         lateness: how far behind the newest row a row may arrive; windows wait this long.
-        n_streams: number of streams; a window waits for each.
+        n_streams: a window waits for each stream.
         on_late: called with late rows, which were left out of one or more windows.
     """
     newest = np.full(n_streams, NEVER, np.int64)
@@ -292,7 +269,9 @@ def _close(
         np.concatenate([h.found for h in held]),
         np.concatenate([h.order for h in held], axis=1),
         pa.concat_tables([h.rows for h in held]),
-    ).sorted()
+    )
+    # Independent of the order of arrival: by time, then by stream and place.
+    together = together.take(np.lexsort((*together.order[::-1], together.time)))
     closed = rule.closed(together.time, after, watermark)
     windows = []
     for start, end in closed:
@@ -309,8 +288,7 @@ class Windowing(Protocol):
     """How rows become snapshots: `EventSettings`, `TaxiSettings`."""
 
     @property
-    def rule(self) -> Rule:
-        """How time is divided into windows."""
+    def rule(self) -> Rule: ...
 
     @property
     def lateness(self) -> timedelta:
@@ -367,8 +345,7 @@ class LateRows:
     """
 
     def __init__(self, path: Path, count: Count) -> None:
-        self._path = path
-        self._count = count
+        self._path, self._count = path, count
         self._known = _known(path)
         self._reported = False
 

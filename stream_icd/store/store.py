@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
 from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
-from stream_icd.store.s3_create import create_object
+from stream_icd.extras import needs_extra
 from stream_icd.store.uri import place_of, refuse_password
 from stream_icd.store.whole_file import whole_file
 
-# Object stores, as pyarrow names them: they have no folders, and creating one costs a request.
 WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
+"""Object stores, as pyarrow names them; to create a folder there costs a request."""
+
+TAKEN, CONFLICT = 412, 409
+"""HTTP status if the object exists, and if another conditional PUT is in progress."""
+
+ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ class Store:
     Attributes:
         filesystem: local disk, S3, GCS, Azure, HDFS, or your own.
         root: the folder, as the file system names it.
-        uri: the URI that opens the same store again.
+        uri: opens the same store again.
     """
 
     filesystem: fs.FileSystem
@@ -52,7 +59,7 @@ class Store:
 
     def above(self) -> Store:
         """Return the store of the parent folder; a bucket, which has none, is its own."""
-        if self._is_bucket():
+        if self.filesystem.type_name in WITHOUT_FOLDERS and "/" not in self.root:
             return self
         return self._at(self.root.rpartition("/")[0], self.place.rpartition("/")[0])
 
@@ -75,30 +82,22 @@ class Store:
 
     def is_there(self) -> bool:
         """Whether the folder exists; in an object store, whether it contains anything."""
-        (info,) = self._look_up([self.root])
-        return bool(info.type != fs.FileType.NotFound)
+        return bool(self._info().type != fs.FileType.NotFound)
 
     def exists(self, path: str) -> bool:
         """Whether the file exists."""
-        (info,) = self._look_up([self._full(path)])
-        return bool(info.type == fs.FileType.File)
+        return bool(self._info(path).type == fs.FileType.File)
 
     def size(self, path: str) -> int:
         """Size of a file in bytes; 0 if it does not exist."""
-        (info,) = self._look_up([self._full(path)])
-        return info.size or 0
+        return self._info(path).size or 0
 
     def modified(self, path: str) -> datetime:
         """When a file was last written, UTC; the earliest time if it does not exist."""
-        (info,) = self._look_up([self._full(path)])
-        return info.mtime or datetime.min.replace(tzinfo=UTC)
+        return self._info(path).mtime or datetime.min.replace(tzinfo=UTC)
 
     def open(self, path: str) -> pa.NativeFile:
-        """Open a file for reading at any position.
-
-        Raises:
-            FileNotFoundError: the file does not exist.
-        """
+        """Open a file for reading at any position; raises `FileNotFoundError`."""
         return self.filesystem.open_input_file(self._full(path))
 
     def read(self, path: str, n_bytes: int) -> bytes | None:
@@ -108,7 +107,7 @@ class Store:
             FileNotFoundError: the file does not exist.
             StoreUnreachable: the store does not answer or is missing, such as an unmounted disk.
         """
-        (info,) = self._look_up([self._full(path)])
+        info = self._info(path)
         if info.type != fs.FileType.File:
             self._check_is_there()
             raise FileNotFoundError(f"{self.place}/{path}")
@@ -125,16 +124,16 @@ class Store:
     def put(self, path: str, content: pa.Buffer) -> None:
         """Write a file durably with this content, replacing any file at `path`.
 
-        On a local disk, a temporary file is written, synchronised and renamed: even if the process
-        or the machine stops, there is the whole file or none. An object store's PUT is atomic.
+        Even if the process or the machine stops, there is the whole file or none: on a local disk
+        by `whole_file`; an object store's PUT is atomic.
 
         Raises:
             StoreUnwritable: the disk is full or not writable; no partial file is left.
         """
         with _unwritable(f"{self.place}/{path}"):
             if isinstance(self.filesystem, fs.LocalFileSystem):
-                with whole_file(Path(self._full(path))) as aside, aside.open("xb") as file:
-                    file.write(content)
+                with whole_file(Path(self._full(path))) as aside:
+                    aside.write_bytes(content)
                 return
             if self.filesystem.type_name not in WITHOUT_FOLDERS:
                 self.filesystem.create_dir(self._full(path).rpartition("/")[0], recursive=True)
@@ -156,7 +155,12 @@ class Store:
         """
         with _unwritable(f"{self.place}/{path}"):
             if isinstance(self.filesystem, fs.LocalFileSystem):
-                return _linked(Path(self._full(path)), content)
+                try:
+                    with whole_file(Path(self._full(path)), replace=False) as aside:
+                        aside.write_bytes(content)
+                except FileExistsError:
+                    return False
+                return True
             if self.filesystem.type_name == "s3":
                 return create_object(self.uri, self.filesystem.region, self._full(path), content)
         raise BadSettings(
@@ -166,14 +170,8 @@ class Store:
 
     def delete(self, path: str) -> None:
         """Delete a file; do nothing if it does not exist."""
-        with _unwritable(f"{self.place}/{path}"):
-            try:
-                self.filesystem.delete_file(self._full(path))
-            except FileNotFoundError:
-                return
-
-    def _is_bucket(self) -> bool:
-        return self.filesystem.type_name in WITHOUT_FOLDERS and "/" not in self.root
+        with _unwritable(f"{self.place}/{path}"), suppress(FileNotFoundError):
+            self.filesystem.delete_file(self._full(path))
 
     def _check_is_there(self) -> None:
         is_local = isinstance(self.filesystem, fs.LocalFileSystem)
@@ -181,6 +179,10 @@ class Store:
         (info,) = self._look_up([whole])
         if info.type != fs.FileType.Directory:
             raise StoreUnreachable(f"{whole} does not exist; {self.place} should be there")
+
+    def _info(self, path: str = "") -> fs.FileInfo:
+        (info,) = self._look_up([self._full(path)])
+        return info
 
     def _look_up(self, what: fs.FileSelector | list[str]) -> list[fs.FileInfo]:
         try:
@@ -191,15 +193,6 @@ class Store:
 
     def _full(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
-
-
-def _linked(path: Path, content: pa.Buffer) -> bool:
-    try:
-        with whole_file(path, replace=False) as aside, aside.open("xb") as file:
-            file.write(content)
-    except FileExistsError:
-        return False
-    return True
 
 
 def open_store(uri: str) -> Store:
@@ -234,3 +227,48 @@ def _unwritable(what: str) -> Iterator[None]:
             f"cannot write {what}: {error.strerror or error}. Nothing of it is visible. Make "
             "room or fix the cause, then start again: it continues where it stopped"
         ) from error
+
+
+def create_object(uri: str, region: str, path: str, content: pa.Buffer) -> bool:
+    """Write `BUCKET/KEY` in S3 unless the object exists; return whether it was written.
+
+    This is a conditional PUT, which `pyarrow.fs` lacks. Credentials are found as the AWS tools find
+    them: environment, configuration files, instance.
+
+    Args:
+        uri: of the store, with the options `scheme` and `endpoint_override` of `pyarrow.fs`.
+
+    Raises:
+        MissingExtra: boto3 is not installed.
+        OSError: the store refused, or does not answer.
+    """
+    with needs_extra("s3", "boto3"):
+        import boto3  # noqa: F401
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    bucket, _, key = path.partition("/")
+    client, body = _client(uri, region), content.to_pybytes()
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            client.put_object(Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
+            return True
+        except ClientError as error:
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            if status == TAKEN:
+                return False
+            if status != CONFLICT or attempt == ATTEMPTS:
+                raise OSError(str(error)) from error
+        except BotoCoreError as error:
+            raise OSError(str(error)) from error
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _client(uri: str, region: str) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    options = {name: values[-1] for name, values in parse_qs(urlsplit(uri).query).items()}
+    scheme, endpoint = options.get("scheme", "https"), options.get("endpoint_override")
+    address = {"endpoint_url": f"{scheme}://{endpoint}"} if endpoint else {}
+    style = {"addressing_style": "path" if endpoint else "auto"}
+    return boto3.client("s3", region_name=region, config=Config(s3=style), **address)

@@ -13,11 +13,7 @@ def place_of(uri: str) -> str:
 
 
 def refuse_password(uri: str) -> None:
-    """Refuse a URI that contains a password, because logs and the command line would show it.
-
-    Raises:
-        ValueError: the URI contains a password.
-    """
+    """Raise `ValueError` if a URI has a password, which logs and the command line would show."""
     who, at, _ = uri.partition("?")[0].partition("://")[2].rpartition("@")
     if at and ":" in who:
         raise ValueError(

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
-from stream_icd.synthetic.community_events import Identities, birth, death, merge, split
 from stream_icd.synthetic.lfr import (
     LfrSettings,
     assign_communities,
@@ -26,7 +25,8 @@ from stream_icd.synthetic.lfr import (
 from stream_icd.synthetic.planted_graph import PlantedGraph, ordered_edges
 from stream_icd.synthetic.wiring import Degrees, SplitDegrees, split_degrees, wire_edges
 
-EVENTS = {"merges": merge, "splits": split, "births": birth, "deaths": death}
+Identities = NDArray[np.int64]
+"""A community keeps its identity for life; its label in a snapshot (0..K-1) may change."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Drift:
 def generate_drifting_lfr(
     seed: int,
     n_snapshots: int,
-    settings: LfrSettings | None = None,
+    settings: LfrSettings = LfrSettings(),
     churn: float = 0.02,
     event_rate: float = 0.1,
 ) -> Iterator[tuple[PlantedGraph, Drift]]:
@@ -76,7 +76,7 @@ def generate_drifting_lfr(
     if n_snapshots < 0:
         raise BadSettings(f"n_snapshots cannot be negative: {n_snapshots}")
     rng = np.random.default_rng(seed)
-    return _drift(rng, n_snapshots, settings or LfrSettings(), churn, event_rate)
+    return _drift(rng, n_snapshots, settings, churn, event_rate)
 
 
 def _drift(
@@ -126,3 +126,79 @@ def _move(
     moved: NDArray[np.int64] = movers[new_homes != homes[movers]]
     homes[movers] = new_homes
     return moved
+
+
+def _merge(
+    rng: np.random.Generator, homes: Identities, settings: LfrSettings, _: Iterator[int]
+) -> tuple[tuple[int, int], ...]:
+    """Merge two communities into one with the identity of the larger: (absorbed, survivor)."""
+    identities, sizes = np.unique(homes, return_counts=True)
+    chosen = rng.integers(len(identities))
+    fits = sizes + sizes[chosen] <= settings.max_community
+    fits[chosen] = False
+    if len(identities) < 3 or not fits.any():
+        return ()
+    pair = [chosen, rng.choice(np.flatnonzero(fits))]
+    absorbed, survivor = identities[sorted(pair, key=lambda community: int(sizes[community]))]
+    homes[homes == absorbed] = survivor
+    return ((int(absorbed), int(survivor)),)
+
+
+def _split(
+    rng: np.random.Generator, homes: Identities, settings: LfrSettings, fresh: Iterator[int]
+) -> tuple[tuple[int, int], ...]:
+    """Split a random half, the smaller if odd, off a community: (parent, child)."""
+    identities, sizes = np.unique(homes, return_counts=True)
+    parents = identities[sizes >= 2 * settings.min_community]
+    if not len(parents):
+        return ()
+    parent, child = int(rng.choice(parents)), next(fresh)
+    members = rng.permutation(np.flatnonzero(homes == parent))
+    homes[members[: len(members) // 2]] = child
+    return ((parent, child),)
+
+
+def _birth(
+    rng: np.random.Generator, homes: Identities, settings: LfrSettings, fresh: Iterator[int]
+) -> tuple[int, ...]:
+    """Form a community, twice the smallest size, of random nodes: (newborn,)."""
+    size = min(2 * settings.min_community, settings.max_community)
+    founders = _spare_nodes(rng, homes, settings.min_community)
+    if len(founders) < size:
+        return ()
+    newborn = next(fresh)
+    homes[rng.choice(founders, size, replace=False)] = newborn
+    return (newborn,)
+
+
+def _death(
+    rng: np.random.Generator, homes: Identities, settings: LfrSettings, _: Iterator[int]
+) -> tuple[int, ...]:
+    """Distribute a community's nodes over the others, by the room in each: (dead,)."""
+    identities, sizes = np.unique(homes, return_counts=True)
+    dead = rng.integers(len(identities))
+    room = settings.max_community - sizes
+    room[dead] = 0
+    if len(identities) < 3 or room.sum() < sizes[dead]:
+        return ()
+    taken = rng.multivariate_hypergeometric(room, sizes[dead])
+    members = rng.permutation(np.flatnonzero(homes == identities[dead]))
+    homes[members] = np.repeat(identities, taken)
+    return (int(identities[dead]),)
+
+
+def _spare_nodes(rng: np.random.Generator, homes: Identities, smallest: int) -> NDArray[np.int64]:
+    """Return random nodes that can all leave without a community falling below `smallest`."""
+    nodes = rng.permutation(len(homes))
+    nodes = nodes[np.argsort(homes[nodes], kind="stable")]
+    _, starts, sizes = np.unique(homes[nodes], return_index=True, return_counts=True)
+    rank = np.arange(len(homes)) - np.repeat(starts, sizes)  # of a node in its community
+    return nodes[rank < np.repeat(sizes - smallest, sizes)]
+
+
+EVENTS = {"merges": _merge, "splits": _split, "births": _birth, "deaths": _death}
+"""Each changes `homes` in place: `(n_nodes,)`, the identity of each node's community.
+
+It keeps the size of every community within the bounds of the settings, and at least two
+communities; without room for the event, nothing changes and the result is empty.
+"""

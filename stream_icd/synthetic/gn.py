@@ -44,11 +44,7 @@ def generate_gn(
 
 
 def check_gn(n_nodes: int, n_communities: int, **probabilities: float) -> None:
-    """Check the settings of planted partitions.
-
-    Raises:
-        BadSettings: a probability is outside [0, 1], or there are more communities than nodes.
-    """
+    """Raise `BadSettings` for a probability outside [0, 1] or more communities than nodes."""
     if not 1 <= n_communities <= n_nodes:
         raise BadSettings(f"n_communities must be in 1..n_nodes ({n_nodes}), not {n_communities}")
     for name, probability in probabilities.items():

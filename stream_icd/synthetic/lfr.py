@@ -16,16 +16,18 @@ from stream_icd.errors import BadSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph, shuffle_nodes
 from stream_icd.synthetic.wiring import Degrees, split_degrees, wire_edges
 
-# Maximum draws of community sizes to find room for the largest hubs (small graphs only).
+DEGREE_EXPONENT, COMMUNITY_EXPONENT = 2.0, 1.0
+"""τ₁ and τ₂ of the power laws of degrees and of community sizes."""
+
 MAX_DRAWS = 100
+"""Maximum draws of community sizes to find room for the largest hubs (small graphs only)."""
 
 
 @dataclass(frozen=True)
 class LfrSettings:
     """Parameters of an LFR graph, checked on creation (`BadSettings`).
 
-    mixing is μ, the share of a node's edges that leave its community; the exponents are those of
-    the degrees (τ₁) and of the community sizes (τ₂).
+    mixing is μ, the share of a node's edges that leave its community.
     """
 
     n_nodes: int = 5000
@@ -34,8 +36,6 @@ class LfrSettings:
     min_community: int = 10
     max_community: int = 200
     mixing: float = 0.3
-    degree_exponent: float = 2
-    community_exponent: float = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.mixing <= 1:
@@ -62,17 +62,7 @@ class LfrSettings:
             )
 
 
-def generate_lfr(
-    rng: np.random.Generator,
-    n_nodes: int = 5000,
-    mean_degree: float = 10,
-    max_degree: int = 100,
-    min_community: int = 10,
-    max_community: int = 200,
-    mixing: float = 0.3,
-    degree_exponent: float = 2,
-    community_exponent: float = 1,
-) -> PlantedGraph:
+def generate_lfr(rng: np.random.Generator, settings: LfrSettings = LfrSettings()) -> PlantedGraph:
     """Generate a graph of the LFR benchmark: simple, with shuffled node ids.
 
     `mean_degree` is the exact mean of the distribution that degrees are drawn from. (The program
@@ -81,21 +71,11 @@ def generate_lfr(
 
     Raises `BadSettings` where no such graph exists.
 
-    >>> generate_lfr(np.random.default_rng(7), n_nodes=1000, mixing=0.5).n_nodes
+    >>> generate_lfr(np.random.default_rng(7), LfrSettings(n_nodes=1000, mixing=0.5)).n_nodes
     1000
     """
-    settings = LfrSettings(
-        n_nodes,
-        mean_degree,
-        max_degree,
-        min_community,
-        max_community,
-        mixing,
-        degree_exponent,
-        community_exponent,
-    )
     degrees = draw_degrees(rng, settings)
-    split = split_degrees(rng, degrees, mixing)
+    split = split_degrees(rng, degrees, settings.mixing)
     communities = draw_communities(rng, split.internal, settings)
     return shuffle_nodes(rng, wire_edges(rng, split, communities), communities)
 
@@ -112,7 +92,7 @@ def _degree_probabilities(settings: LfrSettings) -> NDArray[np.float64]:
     Only this m and this part give exactly the requested mean.
     """
     degrees = np.arange(1, settings.max_degree + 1)
-    weights = np.power(degrees, -float(settings.degree_exponent), dtype=np.float64)
+    weights = np.power(degrees, -DEGREE_EXPONENT, dtype=np.float64)
     counts = np.cumsum(weights[::-1])[::-1]  # counts[i]: all weight at degrees[i] and above
     sums = np.cumsum((weights * degrees)[::-1])[::-1]
     means = sums / counts  # ascending
@@ -120,7 +100,7 @@ def _degree_probabilities(settings: LfrSettings) -> NDArray[np.float64]:
     if not means[0] <= target < settings.max_degree:
         raise BadSettings(
             f"mean_degree must be in {means[0]:.2f}..{settings.max_degree} for exponent "
-            f"{settings.degree_exponent} and max_degree {settings.max_degree}, not {target}"
+            f"{DEGREE_EXPONENT:g} and max_degree {settings.max_degree}, not {target}"
         )
     lowest = int(np.searchsorted(means, target, side="right")) - 1
     weights[:lowest] = 0
@@ -148,7 +128,7 @@ def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> NDArray
     n_nodes, smallest = settings.n_nodes, settings.min_community
     largest = min(settings.max_community, n_nodes - smallest)
     support = np.arange(smallest, largest + 1)
-    weights = support ** -float(settings.community_exponent)
+    weights = support**-COMMUNITY_EXPONENT
     drawn = rng.choice(support, n_nodes // smallest + 1, p=weights / weights.sum())
     n_communities = int(np.searchsorted(np.cumsum(drawn), n_nodes)) + 1
     n_communities = min(n_communities, n_nodes // smallest)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Labels
+from stream_icd.arrays import Labels, symmetric
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -36,22 +36,14 @@ class PlantedGraph:
 
     def adjacency(self) -> csr_array:
         """Symmetric 0/1 adjacency, (n_nodes, n_nodes) float64, canonical, zero diagonal."""
-        # Imported here: a producer of generated graphs needs no matrix, and starts faster.
-        from scipy.sparse import coo_array
-
         low, high = self.edges
-        rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
-        ones = np.ones(len(rows))
-        adjacency = coo_array((ones, (rows, columns)), (self.n_nodes, self.n_nodes)).tocsr()
-        adjacency.sort_indices()
-        return adjacency
+        return symmetric(low, high, np.ones(len(low)), self.n_nodes)
 
 
 def ordered_edges(pairs: NDArray[np.int64], n_nodes: int) -> Edges:
     """Bring node pairs (2, E), each once in any order, into the form of `PlantedGraph.edges`."""
     low, high = pairs.min(axis=0), pairs.max(axis=0)
-    keys = np.sort(low * n_nodes + high)
-    return np.stack([keys // n_nodes, keys % n_nodes])
+    return np.stack(np.divmod(np.sort(low * n_nodes + high), n_nodes))
 
 
 def shuffle_nodes(

@@ -16,10 +16,9 @@ from stream_icd.synthetic.planted_graph import Edges
 
 Degrees = NDArray[np.int64]
 
-# Maximum rounds of exchanges, and offers per round, before the rest is dropped: without a limit, a
-# degree sequence of no simple graph (three hubs in a community of ten) would never end.
-MAX_ROUNDS = 40
-OFFERS = 4
+MAX_ROUNDS, OFFERS = 40, 4
+"""Maximum rounds of exchanges, and offers per round, before the rest is dropped: without a limit, a
+degree sequence of no simple graph (three hubs in a community of ten) would never end."""
 
 
 class SplitDegrees(NamedTuple):
@@ -95,11 +94,16 @@ def _simple_pairs(
             break
         ours = np.repeat(np.flatnonzero(bad), OFFERS)
         theirs = rng.integers(starts[ours], ends[ours])
-        offered = _exchanged(rng, pairs[:, ours], pairs[:, theirs])  # (2 ends, 2 pairs, n_offers)
+        # (u, v), (x, y) become (u, x), (v, y) or, at random, (u, y), (v, x).
+        straight, turned = pairs[:, theirs], pairs[::-1, theirs]
+        joined = np.where(rng.random(len(ours)) < 0.5, straight, turned)
+        offered = np.stack([pairs[:, ours], joined])  # (2 ends, 2 pairs, n_offers)
         offered_keys = _keys(offered, len(degrees))  # (2 pairs, n_offers)
         good = (apart[offered[0]] != apart[offered[1]]) & ~_is_among(offered_keys, np.sort(keys))
         fits = np.flatnonzero(good.all(axis=0) & ~bad[theirs])
-        fits = fits[_first_of_all(ours[fits], theirs[fits], *offered_keys[:, fits])]
+        # Those can be applied at once of which none shares a pair with an earlier one.
+        made = _repeated(offered_keys[:, fits].T.ravel()).reshape(-1, 2).any(axis=1)
+        fits = fits[~(_repeated(ours[fits]) | _repeated(theirs[fits]) | made)]
         for place, side in ((ours[fits], 0), (theirs[fits], 1)):
             pairs[:, place] = offered[:, side, fits]
             keys[place] = offered_keys[side, fits]
@@ -119,14 +123,6 @@ def _random_pairs(
     return pairs, starts, ends
 
 
-def _exchanged(
-    rng: np.random.Generator, ours: NDArray[np.int64], theirs: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Exchange (u, v), (x, y) for (u, x), (v, y) or, at random, (u, y), (v, x): (2 ends, 2, n)."""
-    turned = np.where(rng.random(ours.shape[1]) < 0.5, theirs, theirs[::-1])
-    return np.stack([ours, turned])
-
-
 def _keys(pairs: NDArray[np.int64], n_nodes: int) -> NDArray[np.int64]:
     """Return one number per pair, independent of direction; the ends are along axis 0."""
     keys: NDArray[np.int64] = pairs.min(axis=0) * n_nodes + pairs.max(axis=0)
@@ -138,17 +134,6 @@ def _is_among(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArra
     at = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
     among: NDArray[np.bool_] = ascending[at] == values
     return among
-
-
-def _first_of_all(
-    ours: NDArray[np.int64],
-    theirs: NDArray[np.int64],
-    keys: NDArray[np.int64],
-    their_keys: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    """Return the exchanges that can be applied at once: none shares a pair with an earlier one."""
-    made = _repeated(np.stack([keys, their_keys], axis=1).ravel()).reshape(-1, 2).any(axis=1)
-    return ~(_repeated(ours) | _repeated(theirs) | made)
 
 
 def _repeated(values: NDArray[np.int64]) -> NDArray[np.bool_]:

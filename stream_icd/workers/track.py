@@ -19,7 +19,7 @@ from stream_icd.kafka.topics import EVENTS
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.records import outgoing
-from stream_icd.names.naming import Naming
+from stream_icd.names.names import Naming
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import EventsTopic, Forgotten
 from stream_icd.subscribers.mixed_models import MixedModels

@@ -33,7 +33,7 @@ from stream_icd.kafka.topics import (
     create_topics,
 )
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import wait_until
@@ -58,7 +58,7 @@ Program = subprocess.Popen[bytes]
 def edges() -> np.ndarray:
     """Of every snapshot; shape (2, n_edges)."""
     rng = np.random.default_rng(1)
-    return generate_lfr(rng, n_nodes=300, max_degree=30, max_community=60).edges
+    return generate_lfr(rng, LfrSettings(n_nodes=300, max_degree=30, max_community=60)).edges
 
 
 def snapshot(graph: str, i: int) -> Snapshot:

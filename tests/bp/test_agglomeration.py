@@ -11,7 +11,7 @@ from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.quality.agreement import nmi
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 
 def cut(labels: np.ndarray, parts: int) -> np.ndarray:
@@ -22,7 +22,7 @@ def cut(labels: np.ndarray, parts: int) -> np.ndarray:
 
 @pytest.mark.parametrize("parts", [2, 4])
 def test_communities_cut_to_pieces_are_found_again(parts: int) -> None:
-    graph = generate_lfr(np.random.default_rng(3), n_nodes=2000, mixing=0.3)
+    graph = generate_lfr(np.random.default_rng(3), LfrSettings(n_nodes=2000, mixing=0.3))
     found = agglomerate(finest_level(graph.adjacency()), cut(graph.communities, parts))
     assert nmi(graph.communities, found) > 0.99
 
@@ -37,7 +37,7 @@ def test_right_communities_stay() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_description_never_gets_longer(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    graph = generate_lfr(rng, n_nodes=500, mixing=0.5).adjacency()
+    graph = generate_lfr(rng, LfrSettings(n_nodes=500, mixing=0.5)).adjacency()
     labels = rng.integers(0, 40, 500).astype(np.int32)
     found = agglomerate(finest_level(graph), labels)
     assert description_length(graph, found) <= description_length(graph, labels)

@@ -24,7 +24,7 @@ from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
 from stream_icd.memory.ids import replaced_ids
 from stream_icd.quality.agreement import ami
 from stream_icd.quality.description_length import description_length
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 
 def cliques(*sizes: int) -> csr_array:
@@ -68,7 +68,7 @@ def test_a_star_stays_whole_after_a_few_rounds(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_communities_of_a_random_graph_do_not_split() -> None:
-    planted = generate_lfr(np.random.default_rng(1), n_nodes=2000, mixing=0.4)
+    planted = generate_lfr(np.random.default_rng(1), LfrSettings(n_nodes=2000, mixing=0.4))
     graph, k = finest_level(planted.adjacency()), planted.n_communities
     labels = split_communities(finest(graph), planted.communities, k, 8.0, 0.4, rng())
     assert np.array_equal(labels, planted.communities)
@@ -140,7 +140,7 @@ def test_a_few_edges_or_a_single_community_break_nothing() -> None:
 
 @pytest.mark.parametrize("mixing", [0.2, 0.6])
 def test_the_mixing_beyond_chance_is_the_planted_one(mixing: float) -> None:
-    planted = generate_lfr(np.random.default_rng(3), n_nodes=2000, mixing=mixing)
+    planted = generate_lfr(np.random.default_rng(3), LfrSettings(n_nodes=2000, mixing=mixing))
     graph = finest_level(planted.adjacency())
     found = mixing_beyond_chance(graph, planted.communities, planted.n_communities)
     assert found == pytest.approx(mixing, abs=0.04)

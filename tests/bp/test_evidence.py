@@ -13,7 +13,7 @@ from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.null_model import rewired
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 
 def evidence(adjacency: csr_array) -> Evidence:
@@ -32,7 +32,7 @@ def test_random_graphs_show_none(n_nodes: int, n_edges: int) -> None:
 
 @pytest.mark.parametrize("mixing", [0.1, 0.3, 0.6])
 def test_planted_communities_are_strong_and_vanish_when_rewired(mixing: float) -> None:
-    planted = generate_lfr(np.random.default_rng(7), mixing=mixing).adjacency()
+    planted = generate_lfr(np.random.default_rng(7), LfrSettings(mixing=mixing)).adjacency()
     assert evidence(planted).strength == "strong"
     assert evidence(_shuffled(planted)) == Evidence(0.0, "none")
 
@@ -71,7 +71,7 @@ def test_declared_nodes_without_edges_cost_and_change_nothing() -> None:
 
 
 def test_too_fine_communities_count_by_their_best_merger() -> None:
-    planted = generate_lfr(np.random.default_rng(7), n_nodes=1000, mixing=0.1)
+    planted = generate_lfr(np.random.default_rng(7), LfrSettings(n_nodes=1000, mixing=0.1))
     halves = 2 * planted.communities + np.arange(1000) % 2
     whole, fine = (evidence_for(planted.adjacency(), one) for one in (planted.communities, halves))
     assert fine.strength == "strong"
@@ -79,7 +79,7 @@ def test_too_fine_communities_count_by_their_best_merger() -> None:
 
 
 def test_other_units_of_weight_and_isolated_nodes_change_nothing() -> None:
-    planted = generate_lfr(np.random.default_rng(7), n_nodes=500, mixing=0.2)
+    planted = generate_lfr(np.random.default_rng(7), LfrSettings(n_nodes=500, mixing=0.2))
     adjacency, labels = planted.adjacency(), planted.communities
     heavier = csr_array((1e6 * adjacency.data, adjacency.indices, adjacency.indptr))
     padded = csr_array(adjacency)
@@ -97,7 +97,7 @@ def test_no_edges_are_no_evidence(n_nodes: int) -> None:
 
 
 def test_one_community_is_no_evidence() -> None:
-    planted = generate_lfr(np.random.default_rng(7), n_nodes=500, mixing=0.1)
+    planted = generate_lfr(np.random.default_rng(7), LfrSettings(n_nodes=500, mixing=0.1))
     assert evidence_for(planted.adjacency(), np.zeros(500, np.int32)) == Evidence(0.0, "none")
 
 

@@ -12,7 +12,7 @@ from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.multilevel.local_moves import move_nodes
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.quality.cuts import modularity
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 
 def ring_of_pairs(heavy: list[float], light: float) -> csr_array:
@@ -59,7 +59,9 @@ def test_small_components_are_merged_before_anything_else() -> None:
 
 
 def test_far_fewer_communities_than_modularity_finds_are_not_only_merged() -> None:
-    adjacency = generate_lfr(np.random.default_rng(0), n_nodes=2000, mixing=0.3).adjacency()
+    adjacency = generate_lfr(
+        np.random.default_rng(0), LfrSettings(n_nodes=2000, mixing=0.3)
+    ).adjacency()
     graph, rng = finest_level(adjacency), np.random.default_rng(0)
     found = maximise_modularity(graph, 1.0, rng, iterations=10)
     merged = exactly(graph, found, 5, 1.0, rng, believed=True)

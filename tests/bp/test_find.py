@@ -18,7 +18,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.quality.agreement import nmi
 from stream_icd.quality.cuts import modularity
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 BELIEFS = BpParameters(resolution=6.0, mixing=0.4, iterations=1)
 EQUAL_BELIEFS = BpParameters(resolution=6.0, mixing=0.4, size_spread=0.0, iterations=1)
@@ -119,14 +119,14 @@ def test_a_start_of_the_wrong_length_is_refused() -> None:
 
 
 def test_clear_planted_communities_are_found() -> None:
-    graph = generate_lfr(np.random.default_rng(21), n_nodes=3000, mixing=0.3)
+    graph = generate_lfr(np.random.default_rng(21), LfrSettings(n_nodes=3000, mixing=0.3))
     parameters = BpParameters(8.0, 0.3, iterations=1)
     found = find_communities(graph.adjacency(), parameters, graph.n_communities)
     assert nmi(graph.communities, found) > 0.99
 
 
 def test_beliefs_find_more_than_modularity_at_any_resolution() -> None:
-    graph = generate_lfr(np.random.default_rng(21), n_nodes=3000, mixing=0.55)
+    graph = generate_lfr(np.random.default_rng(21), LfrSettings(n_nodes=3000, mixing=0.55))
     adjacency, k = graph.adjacency(), graph.n_communities
     by_beliefs = find_communities(adjacency, BpParameters(8.0, 0.55, iterations=1), k)
     by_modularity = [
@@ -151,7 +151,9 @@ def test_equal_communities_are_found_better_when_told_that_sizes_differ_little()
 
 @ALL_PARAMETERS
 def test_the_same_seed_gives_the_same_answer_in_any_thread(parameters: BpParameters) -> None:
-    adjacency = generate_lfr(np.random.default_rng(3), n_nodes=1500, mixing=0.5).adjacency()
+    adjacency = generate_lfr(
+        np.random.default_rng(3), LfrSettings(n_nodes=1500, mixing=0.5)
+    ).adjacency()
     alone = find_communities(adjacency, parameters, 30, seed=7)
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(find_communities, adjacency, parameters, 30, None, 7) for _ in range(4)]
@@ -160,7 +162,7 @@ def test_the_same_seed_gives_the_same_answer_in_any_thread(parameters: BpParamet
 
 
 def test_the_graph_given_is_not_changed() -> None:
-    adjacency = generate_lfr(np.random.default_rng(3), n_nodes=500).adjacency()
+    adjacency = generate_lfr(np.random.default_rng(3), LfrSettings(n_nodes=500)).adjacency()
     before, start = adjacency.copy(), np.arange(500, dtype=np.int32)
     find_communities(adjacency, BELIEFS, 12, start)
     assert (adjacency != before).nnz == 0
@@ -183,7 +185,7 @@ def test_node_order_does_not_matter_where_structure_is_clear(
 
 
 def test_node_order_hardly_matters_where_structure_is_weaker() -> None:
-    graph = generate_lfr(np.random.default_rng(4), n_nodes=3000, mixing=0.3)
+    graph = generate_lfr(np.random.default_rng(4), LfrSettings(n_nodes=3000, mixing=0.3))
     adjacency, order = graph.adjacency(), np.random.default_rng(1).permutation(3000)
     shuffled = csr_array(adjacency[order][:, order])
     shuffled.sort_indices()
@@ -211,7 +213,7 @@ def test_weights_tell_communities_apart(parameters: BpParameters) -> None:
 
 
 def test_modularity_does_not_depend_on_the_unit_of_weight() -> None:
-    adjacency = generate_lfr(np.random.default_rng(2), n_nodes=800).adjacency()
+    adjacency = generate_lfr(np.random.default_rng(2), LfrSettings(n_nodes=800)).adjacency()
     labels = find_communities(adjacency, BpParameters())
     assert np.array_equal(find_communities(adjacency * 4.0, BpParameters()), labels)
     assert modularity(adjacency, labels) > 0.5
@@ -226,7 +228,7 @@ def test_heavy_weights_and_hubs_do_not_overflow() -> None:
 
 
 def test_a_good_start_is_used() -> None:
-    graph = generate_lfr(np.random.default_rng(9), n_nodes=2000, mixing=0.55)
+    graph = generate_lfr(np.random.default_rng(9), LfrSettings(n_nodes=2000, mixing=0.55))
     parameters = BpParameters(3.0, iterations=1)
     started = find_communities(
         graph.adjacency(), parameters, graph.n_communities, graph.communities

@@ -18,7 +18,7 @@ from stream_icd.quality.agreement import nmi
 from stream_icd.quality.cuts import modularity
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 MODULARITY = BpParameters()
 SEARCH = BpParameters(search=True)
@@ -26,7 +26,7 @@ SEARCH = BpParameters(search=True)
 
 @pytest.mark.parametrize(("n_nodes", "mixing"), [(1000, 0.3), (5000, 0.3), (5000, 0.6)])
 def test_it_finds_what_modularity_joins(n_nodes: int, mixing: float) -> None:
-    graph = generate_lfr(np.random.default_rng(3), n_nodes=n_nodes, mixing=mixing)
+    graph = generate_lfr(np.random.default_rng(3), LfrSettings(n_nodes=n_nodes, mixing=mixing))
     plain = find_communities(graph.adjacency(), MODULARITY)
     found = find_communities(graph.adjacency(), SEARCH)
     assert nmi(graph.communities, found) > nmi(graph.communities, plain) + 0.005
@@ -35,7 +35,7 @@ def test_it_finds_what_modularity_joins(n_nodes: int, mixing: float) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_communities_too_weak_to_name_each_node_are_found(seed: int) -> None:
     """No partition saves bits here, not even the planted one: only beliefs over all of them do."""
-    graph = generate_lfr(np.random.default_rng(seed), mixing=0.7)
+    graph = generate_lfr(np.random.default_rng(seed), LfrSettings(mixing=0.7))
     assert description_length(graph.adjacency(), graph.communities) > 0
     found = find_communities(graph.adjacency(), SEARCH)
     assert nmi(graph.communities, found) > 0.35
@@ -49,7 +49,8 @@ def test_small_communities_are_found_beside_large_ones_and_in_small_graphs(
     n_nodes: int, mean_degree: float, max_degree: int, smallest: int, largest: int, gain: float
 ) -> None:
     graph = generate_lfr(
-        np.random.default_rng(3), n_nodes, mean_degree, max_degree, smallest, largest, 0.25
+        np.random.default_rng(3),
+        LfrSettings(n_nodes, mean_degree, max_degree, smallest, largest, 0.25),
     )
     plain = find_communities(graph.adjacency(), MODULARITY)
     found = find_communities(graph.adjacency(), SEARCH)
@@ -82,13 +83,15 @@ def test_beliefs_put_all_leaves_of_a_large_star_together() -> None:
 
 
 def test_the_same_seed_gives_the_same_communities() -> None:
-    graph = generate_lfr(np.random.default_rng(3), n_nodes=1000, mixing=0.5).adjacency()
+    graph = generate_lfr(
+        np.random.default_rng(3), LfrSettings(n_nodes=1000, mixing=0.5)
+    ).adjacency()
     first, second = (find_communities(graph, SEARCH, seed=4) for _ in range(2))
     assert np.array_equal(first, second)
 
 
 def test_isolated_nodes_and_graphs_without_edges_are_no_error() -> None:
-    planted = generate_lfr(np.random.default_rng(3), n_nodes=500, mixing=0.2)
+    planted = generate_lfr(np.random.default_rng(3), LfrSettings(n_nodes=500, mixing=0.2))
     padded = csr_array(planted.adjacency())
     padded.resize((510, 510))
     found = find_communities(as_adjacency(padded), SEARCH)
@@ -106,7 +109,9 @@ def test_a_search_is_on_or_off(search: object) -> None:
 @pytest.mark.parametrize("kind", ["lfr", "gn"])
 def test_no_resolution_alone_describes_a_graph_in_fewer_bits(kind: str) -> None:
     adjacency = {
-        "lfr": generate_lfr(np.random.default_rng(5), n_nodes=1500, mixing=0.4).adjacency(),
+        "lfr": generate_lfr(
+            np.random.default_rng(5), LfrSettings(n_nodes=1500, mixing=0.4)
+        ).adjacency(),
         "gn": generate_gn(np.random.default_rng(5), 1000, 50, 0.4).adjacency(),
     }[kind]
     found = description_length(adjacency, find_communities(adjacency, SEARCH))
@@ -147,7 +152,7 @@ def test_beliefs_without_doubt_cost_what_their_partition_costs() -> None:
 
 
 def test_beliefs_in_doubt_cost_less_than_any_partition() -> None:
-    graph = generate_lfr(np.random.default_rng(3), mixing=0.6)
+    graph = generate_lfr(np.random.default_rng(3), LfrSettings(mixing=0.6))
     level = finest_level(graph.adjacency())
     k = graph.n_communities
     found = believe(level, graph.communities, k, Model(0.6, 1.0, k), 20)

@@ -25,7 +25,7 @@ from stream_icd.bp.planted_partition.likelihood import modularity_of
 from stream_icd.graphs import in_threads
 from stream_icd.quality.agreement import nmi
 from stream_icd.registry.shipped import open_model
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 SMALL_ENOUGH_FOR_A_TEST = 500
 
@@ -38,7 +38,7 @@ def small_graphs_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planted(mixing: float, *, weighted: bool = False) -> tuple[csr_array, np.ndarray]:
-    graph = generate_lfr(np.random.default_rng(5), n_nodes=3000, mixing=mixing)
+    graph = generate_lfr(np.random.default_rng(5), LfrSettings(n_nodes=3000, mixing=mixing))
     adjacency = graph.adjacency()
     if weighted:
         rows, columns = adjacency.nonzero()

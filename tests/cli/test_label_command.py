@@ -15,7 +15,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import LABELS, create_topics
 from stream_icd.programs.label import _Archived
 from stream_icd.programs.training_data import training_graphs
-from stream_icd.sources.labels.label_groups import WindowName
+from stream_icd.sources.node_tables import WindowName
 from stream_icd.store.store import open_store
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import encode_snapshot

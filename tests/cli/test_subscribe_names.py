@@ -14,7 +14,7 @@ from stream_icd.cli.subscribe.shapes import COMMUNITIES
 from stream_icd.communities import STAGES, Communities
 from stream_icd.errors import BadSettings
 from stream_icd.names.attributes import attributes_of
-from stream_icd.names.naming import Naming
+from stream_icd.names.names import Naming
 from stream_icd.snapshot import Window
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

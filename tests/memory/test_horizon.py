@@ -152,7 +152,7 @@ def test_a_horizon_that_is_none_is_refused(text: str) -> None:
 
 
 def test_a_new_model_starts_trials_and_searches_anew() -> None:
-    planted = generate_lfr(np.random.default_rng(0), n_nodes=200, mixing=0.3)
+    planted = generate_lfr(np.random.default_rng(0), LfrSettings(n_nodes=200, mixing=0.3))
     given = planted.adjacency(), pa.array(range(200)), window(1, []).window
     first = detect_window(*given, BpParameters()).memory
     waits = replace(first, n_failed=4, wait=3, n_vain_searches=2, search_wait=3)

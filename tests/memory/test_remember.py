@@ -115,7 +115,7 @@ def test_windows_that_have_nothing_to_do_with_each_other_are_found_alone(
     parameters: BpParameters,
 ) -> None:
     rng = np.random.default_rng(5)
-    graphs = [generate_lfr(rng, n_nodes=N, mixing=0.4) for _ in range(4)]
+    graphs = [generate_lfr(rng, LfrSettings(n_nodes=N, mixing=0.4)) for _ in range(4)]
     n_ids = 0
     for graph, one in zip(graphs, found(graphs, parameters), strict=True):
         assert (

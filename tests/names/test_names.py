@@ -85,7 +85,8 @@ def test_one_community_has_no_name_since_there_is_nothing_to_compare() -> None:
 def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
     attributes = attributes_of(pa.array([5, 3, 9]), {"country": ["CH", "AT", "DE"]})
     (found,) = attributes.of_nodes(pa.array([9, 4, 3, 5]))
-    assert [found.value(code) for code in found.codes] == ["DE", None, "AT", "CH"]
+    values = [*found.values, None]  # the last one for `UNKNOWN`, which is -1
+    assert [values[code] for code in found.codes] == ["DE", None, "AT", "CH"]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.icd.recipe import UNTRAINED, Recipe
 from stream_icd.model import initial_model
 from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, load_model, save_model
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 BP = BpParameters(resolution=2.5, mixing=0.3)
 
@@ -270,7 +270,7 @@ def test_a_model_for_bp_is_one_short_file(tmp_path: Path) -> None:
     head = tomllib.loads((tmp_path / "short" / RECIPE_FILE).read_text())
     assert head.keys() == {"format", "weights", "sha256", "recipe", "bp"}
     assert (head["format"], head["recipe"]) == (3, {"name": "short"})
-    adjacency = generate_lfr(np.random.default_rng(0), 500, mixing=0.3).adjacency()
+    adjacency = generate_lfr(np.random.default_rng(0), LfrSettings(500, mixing=0.3)).adjacency()
     named = Recipe(name="long", encoder=UNTRAINED, discriminator_widths=(512, 1))
     models = load_model(tmp_path / "short"), initial_model(named, BP)
     for method in get_args(Method):

@@ -17,7 +17,7 @@ from stream_icd.registry.model import load_model, models_in, save_model
 from stream_icd.registry.shipped import models_folder, open_model, shipped_models
 from stream_icd.store.store import Store
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 MOST_BYTES = 100_000
@@ -83,8 +83,8 @@ def test_every_shipped_model_opens_is_small_and_has_a_card(name: str) -> None:
     ("name", "generate", "least_nmi"),
     [
         ("gn", partial(generate_gn, p_in=0.3), 0.9626),
-        ("lfr", partial(generate_lfr, mixing=0.3), 0.9721),
-        ("lfr", partial(generate_lfr, mixing=0.6), 0.5607),
+        ("lfr", partial(generate_lfr, settings=LfrSettings(mixing=0.3)), 0.9721),
+        ("lfr", partial(generate_lfr, settings=LfrSettings(mixing=0.6)), 0.5607),
     ],
 )
 def test_the_encoder_of_a_shipped_model_is_as_good_as_the_papers(

@@ -65,9 +65,7 @@ def test_a_window_8000_years_later_is_waited_for() -> None:
 def test_nobody_waits_for_what_is_there_already() -> None:
     clock = Clock()
     items = [START + timedelta(minutes=m) for m in MINUTES]
-    done = paced(
-        items, lambda t: t, Tempo(speed=60), clock, clock.sleep, at_once=lambda t: t < items[2]
-    )
+    done = paced(items, lambda t: None if t < items[2] else t, Tempo(speed=60), clock, clock.sleep)
     assert list(done) == items
     assert clock.now == 101.0  # from the third to the fourth
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stream_icd.errors import BadSettings, SourceNotFound
-from stream_icd.sources.labels.attribute_table import read_attributes
+from stream_icd.sources.node_tables import read_attributes
 
 
 def written(folder: Path, text: str) -> Path:

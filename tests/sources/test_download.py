@@ -1,8 +1,7 @@
-"""Fetching public data: whole or not at all, resumed, checked, and helpful without a network."""
+"""Fetching public data: whole or not at all, resumed, and helpful without a network."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import socket
 import threading
@@ -14,8 +13,7 @@ from typing import ClassVar
 
 import pytest
 
-from stream_icd.datasets.download import CHUNK, fetch
-from stream_icd.datasets.public_data import CATALOGUE, PublicData, public_data
+from stream_icd.datasets.public_data import CATALOGUE, CHUNK, PublicData, fetch, public_data
 from stream_icd.errors import BadSettings, SourceNotFound
 
 CONTENT = bytes(range(256)) * (CHUNK // 128)
@@ -63,14 +61,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     running.server_close()
 
 
-def offered(*urls: str, **sha256: str) -> PublicData:
-    known = {name.replace("_", "."): value for name, value in sha256.items()}
-    return PublicData("test", urls, "about", "page", "terms", "citation", "produce", known)
+def offered(*urls: str) -> PublicData:
+    return PublicData("test", urls, "about", "page", "terms", "citation", "produce")
 
 
 def test_a_file_is_fetched_with_progress_and_once(server: str, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int | None]] = []
-    data = offered(f"{server}/data.bin", data_bin=hashlib.sha256(CONTENT).hexdigest())
+    data = offered(f"{server}/data.bin")
     path = fetch(data, tmp_path, lambda *now: seen.append(now))
     assert path == tmp_path / "test" / "data.bin"
     assert path.read_bytes() == CONTENT
@@ -100,12 +97,6 @@ def test_a_part_that_is_too_long_is_fetched_afresh(server: str, tmp_path: Path) 
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "data.bin.part").write_bytes(CONTENT + b"more")
     assert fetch(offered(f"{server}/data.bin"), tmp_path).read_bytes() == CONTENT
-
-
-def test_a_file_with_another_checksum_is_thrown_away(server: str, tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match="SHA-256"):
-        fetch(offered(f"{server}/data.bin", data_bin="0" * 64), tmp_path)
-    assert list((tmp_path / "test").iterdir()) == []
 
 
 def test_several_archives_are_unpacked_into_one_folder(server: str, tmp_path: Path) -> None:

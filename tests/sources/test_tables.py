@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
-from stream_icd.sources.tables import tables
-from stream_icd.sources.tables.tables import read_rows
-from stream_icd.sources.tables.timed_rows import Columns, sorted_by_time, timed_rows
-from stream_icd.sources.tables.values import read_times
+from stream_icd.sources import tables
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.values import read_times
 from stream_icd.sources.windows import TimedRows
 
 EVENTS = Columns("t", {"src": "src", "dst": "dst"})

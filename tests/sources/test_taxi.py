@@ -24,8 +24,8 @@ from stream_icd.datasets.taxi import (
 from stream_icd.errors import BadSettings, LimitExceeded
 from stream_icd.snapshot import Snapshot, Window
 from stream_icd.sources.source import Source
-from stream_icd.sources.tables.tables import read_rows
-from stream_icd.sources.tables.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
 from stream_icd.sources.windows import TimedRows, windowed_snapshots
 from tests.real_data import real_data
 

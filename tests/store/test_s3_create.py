@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from stream_icd.store import s3_create
-from stream_icd.store.s3_create import ATTEMPTS, CONFLICT, TAKEN, create_object
+from stream_icd.store import store
+from stream_icd.store.store import ATTEMPTS, CONFLICT, TAKEN, create_object
 
 
 def refused(status: int) -> ClientError:
@@ -29,7 +29,7 @@ def create(monkeypatch: pytest.MonkeyPatch, *answers: Exception | None) -> tuple
         if (answer := left.pop(0)) is not None:
             raise answer
 
-    monkeypatch.setattr(s3_create, "_client", lambda *_: SimpleNamespace(put_object=put_object))
+    monkeypatch.setattr(store, "_client", lambda *_: SimpleNamespace(put_object=put_object))
     created = create_object("s3://b", "eu", "b/key", pa.py_buffer(b"x"))
     return created, len(answers) - len(left)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stream_icd.errors import BadSettings
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 SEEDS = range(12)
@@ -12,7 +12,7 @@ SEEDS = range(12)
 
 @cache
 def graphs(mixing: float) -> list[PlantedGraph]:
-    return [generate_lfr(np.random.default_rng(seed), mixing=mixing) for seed in SEEDS]
+    return [generate_lfr(np.random.default_rng(seed), LfrSettings(mixing=mixing)) for seed in SEEDS]
 
 
 def degrees(graph: PlantedGraph) -> np.ndarray:
@@ -84,16 +84,20 @@ def test_community_sizes_follow_the_power_law() -> None:
 @pytest.mark.parametrize("mean_degree", [6.5, 15.0, 40.0])
 def test_another_mean_degree_is_met(mean_degree: float) -> None:
     means = [
-        degrees(generate_lfr(np.random.default_rng(seed), mean_degree=mean_degree, mixing=0.5))
+        degrees(
+            generate_lfr(
+                np.random.default_rng(seed), LfrSettings(mean_degree=mean_degree, mixing=0.5)
+            )
+        )
         for seed in range(4)
     ]
     assert np.mean(means) == pytest.approx(mean_degree, rel=0.03)
 
 
 def test_no_edge_leaves_at_mixing_zero_and_none_stays_at_one() -> None:
-    inside = generate_lfr(np.random.default_rng(0), mixing=0.0)
+    inside = generate_lfr(np.random.default_rng(0), LfrSettings(mixing=0.0))
     assert realised_mixing(inside) == 0
-    outside = generate_lfr(np.random.default_rng(0), mixing=1.0)
+    outside = generate_lfr(np.random.default_rng(0), LfrSettings(mixing=1.0))
     assert realised_mixing(outside) == 1
 
 
@@ -108,7 +112,8 @@ def test_same_seed_same_graph_and_ids_say_nothing() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_small_graphs_have_sound_communities(seed: int) -> None:
     graph = generate_lfr(
-        np.random.default_rng(seed), n_nodes=90, mean_degree=6, max_degree=20, max_community=40
+        np.random.default_rng(seed),
+        LfrSettings(n_nodes=90, mean_degree=6, max_degree=20, max_community=40),
     )
     sizes = np.bincount(graph.communities)
     assert sizes.sum() == 90
@@ -133,4 +138,4 @@ def test_small_graphs_have_sound_communities(seed: int) -> None:
 )
 def test_impossible_settings_are_refused(settings: dict[str, float], message: str) -> None:
     with pytest.raises(BadSettings, match=message):
-        generate_lfr(np.random.default_rng(0), **settings)  # type: ignore[arg-type]
+        generate_lfr(np.random.default_rng(0), LfrSettings(**settings))  # type: ignore[arg-type]

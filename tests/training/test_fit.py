@@ -12,7 +12,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.agreement import nmi
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fit_labelled import fit_labelled
@@ -24,7 +24,7 @@ def labelled(graph: PlantedGraph) -> LabelledGraph:
 
 
 def lfr(seed: int, mixing: float, n_nodes: int = 1500) -> PlantedGraph:
-    return generate_lfr(np.random.default_rng(seed), n_nodes=n_nodes, mixing=mixing)
+    return generate_lfr(np.random.default_rng(seed), LfrSettings(n_nodes=n_nodes, mixing=mixing))
 
 
 @pytest.mark.parametrize("mixing", [0.5, 0.6])
@@ -143,13 +143,13 @@ def test_tiny_and_structureless_graphs_teach_something_usable(n_nodes: int) -> N
 def test_what_is_learned_holds_on_smaller_graphs_too() -> None:
     """The finest resolutions are as good on the graphs at hand, and fail on smaller ones."""
     at_hand = [
-        labelled(generate_lfr(np.random.default_rng(seed), n_nodes=4000, mixing=0.3))
+        labelled(generate_lfr(np.random.default_rng(seed), LfrSettings(n_nodes=4000, mixing=0.3)))
         for seed in range(4)
     ]
     parameters = fit_parameters(at_hand).parameters
     assert parameters.resolution <= 32
     for seed in range(50, 54):
-        smaller = generate_lfr(np.random.default_rng(seed), n_nodes=2000, mixing=0.3)
+        smaller = generate_lfr(np.random.default_rng(seed), LfrSettings(n_nodes=2000, mixing=0.3))
         found = find_communities(smaller.adjacency(), parameters, smaller.n_communities)
         assert nmi(smaller.communities, found) > 0.985
 

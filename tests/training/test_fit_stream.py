@@ -53,7 +53,7 @@ def drifting(seed: int, n_windows: int, churn: float = 0.02, n: int = N) -> list
 
 def unrelated(seed: int, n_windows: int) -> list[PlantedGraph]:
     rng = np.random.default_rng(seed)
-    return [generate_lfr(rng, n_nodes=400, mixing=0.3) for _ in range(n_windows)]
+    return [generate_lfr(rng, LfrSettings(n_nodes=400, mixing=0.3)) for _ in range(n_windows)]
 
 
 def followed(graphs: Sequence[PlantedGraph], parameters: BpParameters) -> list[Remembered]:
@@ -68,7 +68,7 @@ def followed(graphs: Sequence[PlantedGraph], parameters: BpParameters) -> list[R
 
 
 def empty(number: float, graph: str = "g", hours: float = 1) -> LabelledGraph:
-    adjacency = generate_lfr(np.random.default_rng(0), n_nodes=400).adjacency()
+    adjacency = generate_lfr(np.random.default_rng(0), LfrSettings(n_nodes=400)).adjacency()
     return LabelledGraph(adjacency, None, moment(number, 400, graph, hours))
 
 

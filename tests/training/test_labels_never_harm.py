@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 from stream_icd.estimator import ICD
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from tests.real_data import real_data
 
@@ -25,7 +25,9 @@ def planted(k: int, size: int, p_in: float, p_out: float) -> Draw:
 
 
 def lfr(n_nodes: int, mixing: float) -> Draw:
-    return lambda seed: generate_lfr(np.random.default_rng(seed), n_nodes=n_nodes, mixing=mixing)
+    return lambda seed: generate_lfr(
+        np.random.default_rng(seed), LfrSettings(n_nodes=n_nodes, mixing=mixing)
+    )
 
 
 KINDS: dict[str, Draw] = {

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.names.attributes import attributes_of
-from stream_icd.names.naming import Naming
+from stream_icd.names.names import Naming
 from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.panels.queries import Queries
 from stream_icd.view.report.kept_answers import kept_answers

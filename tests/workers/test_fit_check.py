@@ -19,7 +19,7 @@ from stream_icd.detection.snapshot import detect_snapshot
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -80,7 +80,10 @@ def test_the_defaults_fit_everything() -> None:
     ("name", "make"),
     [
         ("gn", lambda seed: generate_gn(np.random.default_rng(seed), 1000, 50, p_in=0.5)),
-        ("lfr", lambda seed: generate_lfr(np.random.default_rng(seed), 1000, mixing=0.3)),
+        (
+            "lfr",
+            lambda seed: generate_lfr(np.random.default_rng(seed), LfrSettings(1000, mixing=0.3)),
+        ),
     ],
 )
 def test_a_model_on_its_own_kind_of_graph_is_not_warned_of(

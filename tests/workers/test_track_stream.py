@@ -21,7 +21,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.names.live import LiveAttributes
-from stream_icd.names.naming import Naming
+from stream_icd.names.names import Naming
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import forget_graph
 from stream_icd.subscribers.subscribe import subscribe_events

@@ -21,7 +21,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Outcome, Processed
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Window, snapshot_from_pairs
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.wire.snapshots import encode_snapshot
 
 DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
@@ -51,7 +51,7 @@ class Compiling(RecordDetection):
 
 def records() -> list[Record]:
     """A graph with weights and without, with K given and to be found out; and a small one."""
-    graph = generate_lfr(np.random.default_rng(0), 1000)
+    graph = generate_lfr(np.random.default_rng(0), LfrSettings(1000))
     weights = np.random.default_rng(0).random(graph.edges.shape[1])
     snapshots = [
         snapshot_from_pairs(
@@ -70,7 +70,7 @@ def records() -> list[Record]:
 
 def later_windows() -> list[Record]:
     """Windows of a graph, each with nodes that the one before did not have."""
-    lfr = generate_lfr(np.random.default_rng(0), 1000)
+    lfr = generate_lfr(np.random.default_rng(0), LfrSettings(1000))
     messages = []
     for day, n_nodes in enumerate((700, 800, 1000)):
         edges = lfr.edges[:, lfr.edges.max(axis=0) < n_nodes]

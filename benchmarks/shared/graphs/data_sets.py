@@ -21,7 +21,7 @@ from scipy.spatial import cKDTree
 
 from stream_icd.errors import SourceNotFound
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 TRAINING_SEED, TEST_SEED = 1000, 9000
@@ -106,7 +106,7 @@ def _gn(rng: np.random.Generator, p_in: float) -> PlantedGraph:
 def _lfr(rng: np.random.Generator, mixing: float, most_nodes: int) -> PlantedGraph:
     """L(f, ·) has 5,000 nodes; L(n, ·) a number drawn from 5,000 to 6,000."""
     n_nodes = int(rng.integers(5000, most_nodes, endpoint=True))
-    return generate_lfr(rng, n_nodes=n_nodes, mixing=mixing)
+    return generate_lfr(rng, LfrSettings(n_nodes=n_nodes, mixing=mixing))
 
 
 def _newest(path: Path, least_nodes: int) -> Iterator[BenchmarkGraph]:

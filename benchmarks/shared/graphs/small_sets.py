@@ -18,7 +18,7 @@ from scipy.sparse import coo_array
 from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.pseudo_labels import pseudo_labelled
 from stream_icd.training.train_model import split_in_order
@@ -77,7 +77,7 @@ def _gn(rng: np.random.Generator) -> PlantedGraph:
 
 
 def _lfr(rng: np.random.Generator) -> PlantedGraph:
-    return generate_lfr(rng, 600, mixing=0.6, max_degree=50, max_community=50)
+    return generate_lfr(rng, LfrSettings(600, mixing=0.6, max_degree=50, max_community=50))
 
 
 def _planted(

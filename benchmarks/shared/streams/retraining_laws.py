@@ -28,16 +28,10 @@ def gn(p_in: float, communities: int, nodes: int = NODES) -> Law:
 
 def lfr(mixing: float, least: int = 10, most: int = 100, nodes: int = NODES) -> Law:
     """LFR graphs with communities of `least` to `most` nodes, each window with others."""
-    return _each(
-        partial(
-            generate_lfr,
-            n_nodes=nodes,
-            mixing=mixing,
-            min_community=least,
-            max_community=most,
-            max_degree=most,
-        )
+    settings = LfrSettings(
+        nodes, min_community=least, max_community=most, max_degree=most, mixing=mixing
     )
+    return _each(partial(generate_lfr, settings=settings))
 
 
 def steady_lfr(mixing: float, nodes: int = NODES, most: int = 100) -> Law:

@@ -41,8 +41,8 @@ class ListWindows(PastOptions):
     def run(self) -> None:
         from stream_icd.cli.history.tables import graphs_table, windows_lines
         from stream_icd.cli.wide_console import wide_console
+        from stream_icd.history.archive import refuse_nothing
         from stream_icd.history.layout import KINDS
-        from stream_icd.history.nothing import refuse_nothing
         from stream_icd.store.store import open_store
 
         store = open_store(self.uri)
@@ -69,9 +69,8 @@ class Show:
 
     def run(self) -> None:
         from stream_icd.cli.history.tables import shown
-        from stream_icd.history.archive import Selection, newest, windows
+        from stream_icd.history.archive import Selection, newest, refuse_nothing, windows
         from stream_icd.history.layout import KINDS
-        from stream_icd.history.nothing import refuse_nothing
         from stream_icd.store.store import open_store
 
         store, found = open_store(self.uri), 0
@@ -143,10 +142,9 @@ class Compact:
     def run(self) -> None:
         from datetime import UTC, datetime
 
-        from stream_icd.history.archive import Selection
+        from stream_icd.history.archive import Selection, refuse_nothing
         from stream_icd.history.compact import compact as merge
         from stream_icd.history.layout import KINDS
-        from stream_icd.history.nothing import refuse_nothing
         from stream_icd.store.store import open_store
 
         store = open_store(self.uri)

@@ -152,7 +152,7 @@ class ReplayHistory(ReplayOptions, PastOptions):
 
     def run(self) -> None:
         from stream_icd.cli.replay.run import past_of_archive, run_replay
-        from stream_icd.history.nothing import nothing_selected
+        from stream_icd.history.archive import nothing_selected
         from stream_icd.replay.results import (
             HistoryResults,
             Results,

@@ -45,7 +45,7 @@ from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job, record_job
 from stream_icd.replay.replay import Plan, make_plan, replay
 from stream_icd.replay.results import Results
-from stream_icd.replay.smooth import GraphJob, SmoothedGraphs, Smoothing
+from stream_icd.replay.smooth import Graph, SmoothedGraphs, Smoothing
 from stream_icd.store.store import Store
 from stream_icd.wire.limits import Limits
 
@@ -91,7 +91,7 @@ def past_of_archive(store: Store, selection: Selection) -> Past:
         if not has_memory(redetection.model, redetection.settings):
             return archived_jobs(store, selection), nothing_before
         memory = archived_memory(store, selection, redetection.version)
-        return archived_jobs(store, selection, memory.windows, memory.era), memory
+        return archived_jobs(store, selection, memory.earlier, memory.era), memory
 
     return past
 
@@ -135,7 +135,7 @@ def no_snapshots(part: TopicRange, graph: str | None) -> BadSettings:
 def archived_jobs(
     store: Store,
     selection: Selection,
-    earlier: Callable[[], Iterable[ArchivedWindow]] = tuple,
+    earlier: Iterable[ArchivedWindow] = (),
     era: Callable[[ArchivedWindow], int] = lambda _: 0,
 ) -> Jobs:
     """The snapshots of an archive, after the earlier ones that are detected for their memory.
@@ -148,7 +148,7 @@ def archived_jobs(
     def jobs(_: Stop | None) -> Iterator[Iterable[Job]]:
         job = partial(archived_job, store.uri, limits=Limits())
         yield chain(
-            (job(one, for_memory=True, era=era(one)) for one in earlier()),
+            (job(one, for_memory=True, era=era(one)) for one in earlier),
             (job(one, era=era(one)) for one in windows(store, selection)),
         )
 
@@ -208,7 +208,7 @@ def engine_of(
         raise BadSettings("--ray-address goes with --engine ray")
     if redetection.smooth:
         smoothing = Smoothing(redetection.model, redetection.settings)
-        of_graphs: Engine[GraphJob, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
+        of_graphs: Engine[Graph, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
         if options.engine == "pool":
             of_graphs = ProcessPool(smoothing, model_name, workers)
         return SmoothedGraphs(of_graphs)

@@ -14,7 +14,7 @@ from stream_icd.cli.subscribe.shapes import Item, Shape
 from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings
 from stream_icd.events import CommunityEvents
-from stream_icd.names.naming import Naming
+from stream_icd.names.names import Naming
 from stream_icd.printable import say
 from stream_icd.tracking.node_changes import NodeChange
 

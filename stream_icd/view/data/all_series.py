@@ -12,7 +12,7 @@ from datetime import datetime
 from stream_icd.announcement import Announcement
 from stream_icd.communities import Communities, Labels
 from stream_icd.events import CommunityEvents
-from stream_icd.names.naming import Naming
+from stream_icd.names.names import Naming
 from stream_icd.printable import shortened
 from stream_icd.quality.agreement import nmi
 from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
-from stream_icd.names.naming import NOTHING, Naming
+from stream_icd.names.names import NOTHING, Naming
 from stream_icd.tracking.confirmation import CONFIRMED, still_hold
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import track

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from itertools import count, islice
 
-from stream_icd.names.naming import Naming
+from stream_icd.names.names import Naming
 from stream_icd.view.data.series import End, Series, SeriesName
 
 MOST_ENDS = 5000

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
-from stream_icd.names.naming import NAME_BYTES, NOTHING, WindowNames
+from stream_icd.names.names import NAME_BYTES, NOTHING, WindowNames
 from stream_icd.tracking.partition import Partition, by_name
 
 WRITING = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from stream_icd.names.names import Name
-from stream_icd.names.naming import Naming
+from stream_icd.names.names import Name, Naming
 from stream_icd.view.data.window import SeenWindow, unpacked
 
 MOST_PARTS = 12

@@ -8,9 +8,8 @@ from typing import Literal
 
 from stream_icd.errors import BadSettings, StreamIcdError
 from stream_icd.extras import needs_extra
-from stream_icd.history.archive import Selection
-from stream_icd.history.nothing import nothing_selected
-from stream_icd.names.naming import Naming
+from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.names.names import Naming
 from stream_icd.printable import printable, shortened
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file

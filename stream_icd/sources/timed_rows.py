@@ -13,9 +13,8 @@ import pyarrow as pa
 from stream_icd.arrays import Floats
 from stream_icd.errors import BadRow, BadSettings
 from stream_icd.sources.source import OnBadRow
-from stream_icd.sources.tables.column_checks import time_column
-from stream_icd.sources.tables.tables import RawRows, columns_of
-from stream_icd.sources.tables.values import (
+from stream_icd.sources.tables import RawRows, columns_of, time_column
+from stream_icd.sources.values import (
     IdKind,
     Mask,
     TimeUnit,
@@ -35,7 +34,7 @@ class Columns:
     """The meaning of the columns of a table of timed rows.
 
     Attributes:
-        time: name of the column of event times: ISO 8601 text, timestamps, or numbers.
+        time: the column of event times: ISO 8601 text, timestamps, or numbers.
         ids: internal name of each node id, and the name of its column.
         numbers: internal name of each other number.
         time_unit: unit of numeric times, which count from 1970 UTC.
@@ -98,37 +97,29 @@ def timed_rows(
 
 def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRow) -> TimedRows:
     good = np.ones(len(batch.place), bool)
-    time, readable = read_times(batch.rows[columns.time], columns.time_unit, columns.zone)
-    _report(batch, columns.time, good & ~readable, _no_time(columns), on_bad_row)
-    good &= readable
     values: dict[str, pa.Array | Floats] = {}
+
+    def check(column: str, readable: Mask, why: str) -> None:
+        for index in np.flatnonzero(good & ~readable):
+            where, value = batch.place[index], batch.rows[column][int(index)].as_py()
+            on_bad_row(BadRow(f"{batch.origin}:{where}: {column} {value!r:.60} is {why}"))
+        good[~readable] = False
+
+    time, readable = read_times(batch.rows[columns.time], columns.time_unit, columns.zone)
+    forms = f"ISO 8601 nor {columns.time_unit} since 1970 (--time-unit)"
+    check(columns.time, readable, f"not a time: neither {forms}")
     for name, column in columns.ids.items():
         values[name], readable = read_ids(batch.rows[column], kind)
-        _report(batch, column, good & ~readable, f"not of type {kind} (--ids)", on_bad_row)
-        good &= readable
+        check(column, readable, f"not of type {kind} (--ids)")
     for name, (column, is_good) in columns.numbers.items():
         values[name], readable = read_numbers(batch.rows[column], is_good)
-        _report(batch, column, good & ~readable, "out of range or not a number", on_bad_row)
-        good &= readable
+        check(column, readable, "out of range or not a number")
     rows = TimedRows(batch.origin, batch.stream, batch.place, time, pa.table(values))
     return rows if good.all() else rows.where(good)
 
 
-def _no_time(columns: Columns) -> str:
-    return f"not a time: neither ISO 8601 nor {columns.time_unit} since 1970 (--time-unit)"
-
-
-def _report(batch: RawRows, column: str, bad: Mask, why: str, on_bad_row: OnBadRow) -> None:
-    for index in np.flatnonzero(bad):
-        value = batch.rows[column][int(index)].as_py()
-        on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {column} {value!r:.60} is {why}"))
-
-
 def sorted_by_time(arrivals: Iterable[TimedRows | Quiet]) -> Iterator[TimedRows]:
-    """Sort all rows of a finite input by time.
-
-    Holds all of it in memory.
-    """
+    """Sort all rows of a finite input by time; holds all of it in memory."""
     together = [batch for batch in arrivals if isinstance(batch, TimedRows)]
     if not together:
         return

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.arrays import Floats
-from stream_icd.node_ids import is_id_type
+from stream_icd.node_ids import is_id_type, is_text
 from stream_icd.sources.durations import EPOCH, MICROSECOND
-from stream_icd.sources.tables.tables import UNREADABLE
+from stream_icd.sources.tables import UNREADABLE
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 IdKind = Literal["auto", "integer", "string"]
@@ -74,23 +74,25 @@ def read_times(
     """Return event times in microseconds since 1970 UTC, and which of them are good.
 
     Args:
-        column: ISO 8601 text, timestamps, dates, or numbers that count from 1970 UTC.
-        unit: unit of numbers.
+        column: ISO 8601 text, timestamps, dates, or numbers of this unit that count from 1970 UTC.
         zone: IANA time zone of times without one.
     """
     times = column.combine_chunks()
-    if pa.types.is_timestamp(times.type):
-        return _in_range(_of_timestamps(times, zone))
     if pa.types.is_date(times.type):
-        return _in_range(_of_timestamps(times.cast(pa.timestamp("us")), zone))
-    if pa.types.is_string(times.type) or pa.types.is_large_string(times.type):
-        return _in_range(_of_text(times, unit, zone))
-    try:
-        return _in_range(_of_numbers(times, unit))
-    except MemoryError:
-        raise
-    except pa.ArrowException:
-        return np.zeros(len(times), np.int64), np.zeros(len(times), bool)
+        times = times.cast(pa.timestamp("us"))
+    if pa.types.is_timestamp(times.type):
+        found = _of_timestamps(times, zone)
+    elif is_text(times.type):
+        found = _of_text(times, unit, zone)
+    else:
+        try:
+            found = _of_numbers(times, unit)
+        except MemoryError:
+            raise
+        except pa.ArrowException:
+            found = pa.nulls(len(times), pa.int64())
+    read = pc.fill_null(found, LAST_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
+    return read, (read >= FIRST_TIME) & (read < LAST_TIME)
 
 
 def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
@@ -151,11 +153,6 @@ def _of_timestamps(times: pa.Array, zone: str) -> pa.Array:
         # Clock set back: take the first of two equal hours; set forward: take the time after it.
         precise = pc.assume_timezone(precise, zone, ambiguous="earliest", nonexistent="latest")
     return precise.cast(pa.int64())
-
-
-def _in_range(times: pa.Array) -> tuple[NDArray[np.int64], Mask]:
-    found = pc.fill_null(times, LAST_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found, (found >= FIRST_TIME) & (found < LAST_TIME)
 
 
 def _mask(booleans: pa.Array) -> Mask:

@@ -13,7 +13,7 @@ import json
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -28,9 +28,13 @@ from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.node_ids import without_views
 from stream_icd.sources.source import OnBadRow
 
+DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
+"""Exceptions that reading a damaged file can raise."""
+
 BATCH_BYTES = 4 << 20
 BATCH_ROWS = 1 << 16
 DELIMITERS = ("\t", ",", ";", "|", " ")
+TIMES = ("t", "time", "timestamp", "ts", "datetime")
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 """Replaces bytes that are not UTF-8."""
 
@@ -42,7 +46,7 @@ class RawRows:
     Attributes:
         origin: the file's name, or the topic's.
         place: (n,) line, row or offset of each in its origin.
-        rows: (n rows), the requested columns; text if the format has no types.
+        rows: (n rows) the requested columns; text if the format has no types.
         stream: number of their ordered stream, such as a topic's partition.
     """
 
@@ -50,6 +54,15 @@ class RawRows:
     place: NDArray[np.int64]
     rows: pa.Table
     stream: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is read of each file; see `read_rows`."""
+
+    columns: Sequence[str]
+    on_bad_row: OnBadRow
+    header: Sequence[str] | None
 
 
 def read_rows(
@@ -69,38 +82,31 @@ def read_rows(
         SourceNotFound: `path` does not exist, or its folder has no such file.
         BadSettings: the format is unknown, or a column is missing.
     """
-    files = [path]
-    if path.is_dir():
-        files = [file for file in sorted(path.rglob("*")) if _form(file) is not None]
-    if not path.exists() or not files:
-        raise SourceNotFound(f"nothing at {path}; give a file or a folder of {', '.join(FORMS)}")
-    for file in files:
-        form = _form(file)
-        if form is None:
-            raise BadSettings(f"{file.name} is none of {', '.join(FORMS)}")
-    return _read_files(files, columns, on_bad_row, header)
+    files = _tables_at(path)
+    if not files and path.exists() and not path.is_dir():
+        raise BadSettings(f"{path.name} is none of {', '.join(READERS)}")
+    if not files:
+        raise SourceNotFound(f"nothing at {path}; give a file or a folder of {', '.join(READERS)}")
+    return _read_files(files, _Wanted(columns, on_bad_row, header))
 
 
-def _read_files(
-    files: Iterable[Path],
-    columns: Sequence[str],
-    on_bad_row: OnBadRow,
-    header: Sequence[str] | None,
-) -> Iterator[RawRows]:
+def _tables_at(path: Path) -> list[Path]:
+    """Return the file, or those in a folder and its subfolders, if their format is known."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return [file for file in files if form_of(file.name) in READERS and file.is_file()]
+
+
+def _read_files(files: Iterable[Path], wanted: _Wanted) -> Iterator[RawRows]:
     for file in files:
-        form = _form(file)
-        assert form is not None
         try:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                yield from form(content, file.name, columns, on_bad_row, header)
+                yield from READERS[form_of(file.name)](content, file.name, wanted)
         except MemoryError:
             raise
         except (*DAMAGED, pa.ArrowException) as error:
-            on_bad_row(BadRow(f"{file.name} is damaged; the rest of it was not used: {error}"))
-
-
-def _form(file: Path) -> Read | None:
-    return FORMS.get(Path(bare_name(file.name)).suffix.lower()) if file.is_file() else None
+            wanted.on_bad_row(
+                BadRow(f"{file.name} is damaged; the rest of it was not used: {error}")
+            )
 
 
 def first_fields(path: Path) -> list[str]:
@@ -118,15 +124,14 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
     Args:
         header: the columns of a text file without a header line.
     """
-    files = [path] if path.is_file() else sorted(path.rglob("*")) if path.is_dir() else []
-    file = next((one for one in files if _form(one) is not None), None)
+    file = next(iter(_tables_at(path)), None)
     if file is None:
         return []
-    form = _form(file)
     try:
-        if form is _read_parquet:
+        reader = READERS[form_of(file.name)]
+        if reader is _read_parquet:
             return list(pq.read_schema(file).names)
-        if form is _read_json_lines:
+        if reader is _read_json_lines:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
                 return list(json.loads(_first_line(content)[1] or "{}"))
         return list(header) if header else first_fields(file)
@@ -134,6 +139,12 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
         raise
     except (*DAMAGED, pa.ArrowException, ValueError, TypeError):
         return []
+
+
+def time_column(columns: Sequence[str]) -> str | None:
+    """Return the column of event times: `t`, or the only one with a usual name; else None."""
+    named = [column for column in columns if column.lower() in TIMES]
+    return "t" if "t" in named else named[0] if len(named) == 1 else None
 
 
 def _fields(line: str) -> list[str]:
@@ -144,32 +155,25 @@ def _delimiter(line: str) -> str:
     return next((delimiter for delimiter in DELIMITERS if delimiter in line), ",")
 
 
-def _read_text(
-    content: IO[bytes],
-    name: str,
-    columns: Sequence[str],
-    on_bad_row: OnBadRow,
-    header: Sequence[str] | None,
-) -> Iterator[RawRows]:
+def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
     """Read batches of whole lines; values are text."""
     line_number, first = _first_line(content)
     if not first:
         return
-    delimiter = _delimiter(first)
-    lines_before = line_number - 1
+    delimiter, header = _delimiter(first), wanted.header
     if header is None:
         header = _fields(first)
-        lines_before, first = line_number, ""
-    missing = set(columns) - set(header)
+        line_number, first = line_number + 1, ""
+    missing = set(wanted.columns) - set(header)
     if missing or len(set(header)) < len(header):
         raise BadSettings(
-            f"{name} has the columns {', '.join(header)}; expected {', '.join(columns)}. Name "
-            "them, or give --columns if the first line is a row"
+            f"{name} has the columns {', '.join(header)}; expected {', '.join(wanted.columns)}. "
+            "Name them, or give --columns if the first line is a row"
         )
     for batch in _batches(first.encode(), content):
         if batch.strip():
-            yield _parse(batch, name, lines_before, delimiter, header, columns, on_bad_row)
-        lines_before += batch.count(b"\n")
+            yield _parse(batch, name, line_number, delimiter, replace(wanted, header=header))
+        line_number += batch.count(b"\n")
 
 
 def _first_line(content: IO[bytes]) -> tuple[int, str]:
@@ -188,15 +192,8 @@ def _batches(first: bytes, content: IO[bytes]) -> Iterator[bytes]:
         batch = content.read(BATCH_BYTES)
 
 
-def _parse(
-    batch: bytes,
-    name: str,
-    lines_before: int,
-    delimiter: str,
-    header: Sequence[str],
-    columns: Sequence[str],
-    on_bad_row: OnBadRow,
-) -> RawRows:
+def _parse(batch: bytes, name: str, first_line: int, delimiter: str, wanted: _Wanted) -> RawRows:
+    """Return the rows of lines, the first of which has this number; `wanted.header` is known."""
     bad: dict[int, str] = {}
 
     # What is raised in here gets lost, so the rows are reported after reading.
@@ -204,31 +201,29 @@ def _parse(
         bad[row.number] = row.text
         return "skip"
 
+    header = wanted.header or ()
     lines = _tidy(batch.decode(errors="replace").rstrip("\r\n"), delimiter, bad)
     table = csv.read_csv(
         pa.BufferReader(f"{lines}\n".encode()),
         csv.ReadOptions(column_names=header, use_threads=False, block_size=4 * len(batch) + 64),
         csv.ParseOptions(delimiter=delimiter, invalid_row_handler=skip, ignore_empty_lines=False),
         csv.ConvertOptions(
-            column_types=dict.fromkeys(header, pa.string()), include_columns=list(columns)
+            column_types=dict.fromkeys(header, pa.string()), include_columns=list(wanted.columns)
         ),
     )
     for number, text in sorted(bad.items()):
         if text.strip():
-            on_bad_row(BadRow(f"{name}:{lines_before + number}: {text!r:.80} is not a row"))
+            where = f"{name}:{first_line - 1 + number}"
+            wanted.on_bad_row(BadRow(f"{where}: {text!r:.80} is not a row"))
     texts = lines.split("\n")
     skipped = [number - 1 for number in bad if texts[number - 1]]
     numbers = np.delete(np.arange(len(texts)), skipped)
     filled = np.array([bool(texts[number].strip()) for number in numbers], bool)
-    places = lines_before + 1 + numbers[filled]
-    return RawRows(name, places, table.filter(pa.array(filled)))
+    return RawRows(name, first_line + numbers[filled], table.filter(pa.array(filled)))
 
 
 def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
-    """Replace comments, and lines with unclosed quotes, by empty lines.
-
-    An unclosed quote would consume the lines after it.
-    """
+    """Replace comments by empty lines, and unclosed quotes, which would consume the lines after."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if '"' not in text and "#" not in text:
         return text
@@ -250,16 +245,10 @@ def _closes(line: str, delimiter: str) -> bool:
     return True
 
 
-def _read_json_lines(
-    content: IO[bytes],
-    name: str,
-    columns: Sequence[str],
-    on_bad_row: OnBadRow,
-    header: Sequence[str] | None,  # noqa: ARG001 - JSON names its values itself
-) -> Iterator[RawRows]:
+def _read_json_lines(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
     lines = ((number, line) for number, line in enumerate(content, start=1) if line.strip())
     while batch := list(islice(lines, BATCH_ROWS)):
-        yield rows_of_json(name, batch, columns, on_bad_row)
+        yield rows_of_json(name, batch, wanted.columns, wanted.on_bad_row)
 
 
 def rows_of_json(
@@ -300,29 +289,21 @@ def _text(value: object) -> str:
     return text
 
 
-def _read_parquet(
-    content: IO[bytes],
-    name: str,
-    columns: Sequence[str],
-    on_bad_row: OnBadRow,  # noqa: ARG001 - its values have types
-    header: Sequence[str] | None,  # noqa: ARG001 - and its columns names
-) -> Iterator[RawRows]:
-    file = pq.ParquetFile(content)
-    missing = set(columns) - set(file.schema_arrow.names)
-    if missing:
+def _read_parquet(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
+    file, columns = pq.ParquetFile(content), list(wanted.columns)
+    there = file.schema_arrow.names
+    if not set(columns) <= set(there):
         raise BadSettings(
-            f"{name} has the columns {', '.join(file.schema_arrow.names)}; expected "
-            f"{', '.join(columns)}"
+            f"{name} has the columns {', '.join(there)}; expected {', '.join(columns)}"
         )
     first = 0
-    for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
-        table = without_views(pa.Table.from_batches([batch]).select(list(columns)))
+    for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+        table = without_views(pa.Table.from_batches([batch]).select(columns))
         yield RawRows(name, np.arange(first, first + len(table)), table)
         first += len(table)
 
 
-Read = Callable[[IO[bytes], str, Sequence[str], OnBadRow, Sequence[str] | None], Iterator[RawRows]]
-FORMS: Mapping[str, Read] = {
+READERS: Mapping[str, Callable[[IO[bytes], str, _Wanted], Iterator[RawRows]]] = {
     ".csv": _read_text,
     ".tsv": _read_text,
     ".txt": _read_text,
@@ -330,11 +311,6 @@ FORMS: Mapping[str, Read] = {
     ".ndjson": _read_json_lines,
     ".parquet": _read_parquet,
 }
-
-
-ENDINGS = (".gz", ".bz2")
-DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
-"""Exceptions that reading a damaged file can raise."""
 
 
 def uncompressed(file: IO[bytes], name: str) -> IO[bytes]:
@@ -346,8 +322,6 @@ def uncompressed(file: IO[bytes], name: str) -> IO[bytes]:
     return file
 
 
-def bare_name(name: str) -> str:
-    """Return the name without its compression ending."""
-    for ending in ENDINGS:
-        name = name.removesuffix(ending)
-    return name
+def form_of(name: str) -> str:
+    """Return the ending of a file's name in lower case, without that of the compression."""
+    return Path(name.removesuffix(".gz").removesuffix(".bz2")).suffix.lower()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,8 +13,8 @@ from pathlib import Path
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows, SourceNotFound
 from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import EPOCH, WindowOf, windows_between
-from stream_icd.sources.edges.edge_list import is_edge_list, read_edge_list
+from stream_icd.sources.durations import WindowOf, time_at, windows_at
+from stream_icd.sources.edge_list import is_edge_list, read_edge_list
 from stream_icd.sources.source import (
     Count,
     NeverStop,
@@ -23,7 +24,7 @@ from stream_icd.sources.source import (
     count_nothing,
     stop_at_bad_row,
 )
-from stream_icd.sources.tables.values import IdKind
+from stream_icd.sources.values import IdKind
 
 LOG = logging.getLogger(__name__)
 PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
@@ -32,12 +33,8 @@ DATE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Stamp:
-    """Tells whether a file has changed."""
-
-    modified_ns: int
-    size: int
+Stamps = Mapping[Path, tuple[int, int]]
+"""When each file was changed, in nanoseconds since 1970, and its size."""
 
 
 def watch_edge_files(
@@ -77,7 +74,7 @@ def watch_edge_files(
     reading = _Reading(graph, id_kind, window, on_bad_row, count)
     if every_s is not None:
         return Source(None, _watch(folder, reading, every_s, stop))
-    files = dict(_files(folder))
+    files = _files(folder)
     if not files and is_archive(folder):
         raise SourceNotFound(
             f"{folder} is an archive: send it with `stream-icd produce replay {folder}`, or learn "
@@ -95,8 +92,6 @@ def is_archive(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How to read files."""
-
     graph: str
     id_kind: IdKind
     window: WindowOf | None
@@ -107,43 +102,39 @@ class _Reading:
 def _watch(
     folder: Path, reading: _Reading, every_s: float, stop: Stop
 ) -> Iterator[tuple[Snapshot, None]]:
-    before: dict[Path, _Stamp] = {}
-    done: dict[Path, _Stamp] = {}
+    before: Stamps = {}
+    done: Stamps = {}
     while not stop.is_set():
-        now = dict(_files(folder))
+        now = _files(folder)
         ready = [f for f, stamp in now.items() if before.get(f) == stamp != done.get(f)]
-        for file in ready:
-            done[file] = now[file]
+        done = {**done, **{file: now[file] for file in ready}}
         yield from _read_all(ready, now, reading)
         before = now
         stop.wait(every_s)
 
 
-def _files(folder: Path) -> Iterator[tuple[Path, _Stamp]]:
+def _files(folder: Path) -> Stamps:
+    found = {}
     for file in sorted(folder.iterdir()):
-        name = file.name
-        if name.startswith(".") or name.endswith((".tmp", ".part")):
-            continue
-        if is_edge_list(file) or file.suffix in PICKLES:
-            try:
+        unfinished = file.name.startswith(".") or file.name.endswith((".tmp", ".part"))
+        if not unfinished and (is_edge_list(file) or file.suffix in PICKLES):
+            with suppress(FileNotFoundError):  # deleted since the listing
                 stat = file.stat()
-            except FileNotFoundError:  # deleted since the listing
-                continue
-            yield file, _Stamp(stat.st_mtime_ns, stat.st_size)
+                found[file] = stat.st_mtime_ns, stat.st_size
+    return found
 
 
 def _read_all(
-    files: Iterable[Path], folder: Mapping[Path, _Stamp], reading: _Reading
+    files: Iterable[Path], folder: Stamps, reading: _Reading
 ) -> Iterator[tuple[Snapshot, None]]:
-    """Snapshots of some of the files in a folder."""
-    windows = windows_of(
-        {one.name: stamp.modified_ns for one, stamp in folder.items()}, reading.window
-    )
+    """Yield the snapshots of some of the files in a folder."""
+    changed = {file.name: modified_ns for file, (modified_ns, _) in folder.items()}
+    windows = windows_of(changed, reading.window)
     for file in files:
         try:
             yield _snapshot(file, windows[file.name], reading), None
-        except BadRow as error:  # strict reading stops at a bad row
-            raise error
+        except BadRow:  # strict reading stops at a bad row
+            raise
         except NoGoodRows:  # such as the mails of a day without any
             LOG.warning("%s is empty: it makes no snapshot", printable(file.name))
             reading.count("empty_files", 1)
@@ -170,7 +161,7 @@ def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -
     """Return the window of each file in a folder, by file name.
 
     A window begins at the date or time in the name and ends at that of the next file
-    (`windows_between`); the window of a single file is a day, or a moment if the name has a clock
+    (`windows_at`); the window of a single file is a day, or a moment if the name has a clock
     time. Without a time in the name, it is the moment when the file was changed. All UTC.
 
     Args:
@@ -181,16 +172,13 @@ def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -
     '2026-02-01T00:00:00+00:00'
     """
     named = {name: time for name in modified_ns if (time := _time_in(name)) is not None}
-    if window is not None:
-        found = {time: window(time) for time, _ in named.values()}
-    else:
-        times = sorted(dict(named.values()).items())
-        alone = timedelta(0) if times and times[0][1] else timedelta(days=1)
-        starts = [time for time, _ in times]
-        found = dict(zip(starts, windows_between(starts, alone), strict=True))
+    has_clock = any(clock for _, clock in named.values())
+    alone = timedelta(0) if has_clock else timedelta(days=1)
+    found = windows_at((time for time, _ in named.values()), window, alone)
+    moments = {name: time_at(changed // 1000) for name, changed in modified_ns.items()}
     return {
-        name: found[named[name][0]] if name in named else _moment(changed)
-        for name, changed in modified_ns.items()
+        name: found[named[name][0]] if name in named else Window(moment, moment)
+        for name, moment in moments.items()
     }
 
 
@@ -203,8 +191,3 @@ def _time_in(name: str) -> tuple[datetime, bool] | None:
         except ValueError:
             continue
     return None
-
-
-def _moment(modified_ns: int) -> Window:
-    moment = EPOCH + timedelta(microseconds=modified_ns // 1000)
-    return Window(moment, moment)

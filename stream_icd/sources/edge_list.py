@@ -1,0 +1,297 @@
+"""Read one file of edges in a common graph format, and refuse files that only look like one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import IO
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows
+from stream_icd.node_ids import is_text, without_views
+from stream_icd.sources.source import OnBadRow
+from stream_icd.sources.tables import (
+    DAMAGED,
+    TIMES,
+    RawRows,
+    first_fields,
+    form_of,
+    read_rows,
+    time_column,
+    uncompressed,
+)
+from stream_icd.sources.values import INTEGER, IdKind, kind_of_ids, read_ids, read_numbers
+
+TEXTS = (".csv", ".tsv", ".txt")
+ARROW_STREAM = ".arrows"
+FORMS = (*TEXTS, ".arrow", ".feather", ".ipc", ".parquet", ARROW_STREAM, ".graphml")
+ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
+LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
+SNAPSHOT = "snapshot"
+EXPECTED = "an edge list has the columns src, dst and perhaps weight"
+TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
+"""Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
+
+FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+A_FEW = 3
+
+
+def is_edge_list(file: Path) -> bool:
+    """Whether the file name has a known format."""
+    return form_of(file.name) in FORMS
+
+
+def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
+    """Read columns `src`, `dst` and, if the file has it, `weight`.
+
+    An edge without `dst` declares the node `src`. All ids have one type: `id_kind`, or that of the
+    first id.
+
+    Raises:
+        NoGoodRows: the file is empty.
+        BadInput: the file as a whole cannot be read, or holds events.
+    """
+    try:
+        batches = list(_raw(file, on_bad_row))
+    except BadSettings as error:
+        raise BadInput(str(error)) from error
+    except MemoryError:
+        raise
+    except (*DAMAGED, pa.ArrowException, expat.ExpatError, ElementTree.ParseError) as error:
+        raise BadInput(
+            f"it is damaged, or has another format than its name says: {error}"
+        ) from error
+    if not any(len(batch.rows) for batch in batches):
+        raise NoGoodRows("it is empty")
+    kind = kind_of_ids(batches[0].rows["src"]) if id_kind == "auto" else id_kind
+    return pa.concat_tables([_checked(batch, kind, on_bad_row) for batch in batches])
+
+
+def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
+    form = form_of(file.name)
+    if form in TEXTS:
+        yield from _raw_text(file, on_bad_row)
+        return
+    with file.open("rb") as packed, uncompressed(packed, file.name) as content:
+        if form == ".graphml":
+            table = _graphml(content)
+        elif form == ".parquet":
+            import pyarrow.parquet as pq
+
+            table = pq.read_table(content)
+        else:
+            opens = pa.ipc.open_stream if form == ARROW_STREAM else pa.ipc.open_file
+            table = opens(content.read()).read_all()
+    table = without_views(table)
+    _refuse_events(table, table.column_names, file.parent)
+    yield RawRows(file.name, np.arange(len(table)), _named(table))
+
+
+def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
+    """Read text with a header that names the ends; without one, use the first two columns."""
+    fields = first_fields(file)
+    names = _names(fields)
+    header = None
+    if names:
+        time = _dividing_column(fields)
+        columns = [*names.values(), *([] if time is None else [time])]
+    else:
+        _refuse_labels(fields)
+        columns = header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
+    batches = list(read_rows(file, columns, on_bad_row, header=header))
+    if any(len(batch.rows) for batch in batches):
+        rows = pa.concat_tables([batch.rows for batch in batches])
+        if header is None:
+            _refuse_events(rows, fields, file.parent)
+        else:
+            _refuse_what_is_no_edge_list(rows)
+            _refuse_events_without_names(rows, file.parent)
+    for batch in batches:
+        yield RawRows(batch.origin, batch.place, _named(batch.rows))
+
+
+def _names(columns: Sequence[str]) -> dict[str, str]:
+    """Return which column is `src`, `dst` and perhaps `weight`, in any case; empty: none is."""
+    given = {column.lower(): column for column in columns}
+    ends = next((ends for ends in ENDS if set(ends) <= given.keys()), None)
+    if ends is None:
+        return {}
+    weights = [("weight", column) for column in columns if column.lower() == "weight"]
+    return {"src": given[ends[0]], "dst": given[ends[1]], **dict(weights[:1])}
+
+
+def _named(table: pa.Table) -> pa.Table:
+    names = _names(table.column_names)
+    if not names:
+        _refuse_labels(table.column_names)
+        raise BadInput(
+            f"it has the columns {', '.join(table.column_names)}; expected src, dst and "
+            "optionally weight"
+        )
+    return pa.table({ours: table[theirs] for ours, theirs in names.items()})
+
+
+def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
+    src, good = read_ids(batch.rows["src"], kind)
+    dst, there = read_ids(batch.rows["dst"], kind)
+    nobody = _is_absent(batch.rows["dst"])
+    good = good & (there | nobody)
+    columns = {"src": src, "dst": pc.if_else(pa.array(nobody), None, dst) if nobody.any() else dst}
+    if "weight" in batch.rows.column_names:
+        weights, positive = read_numbers(batch.rows["weight"], lambda given: given > 0)
+        good = good & (positive | nobody)
+        columns["weight"] = pa.array(weights, pa.float64())
+    for index in np.flatnonzero(~good):
+        values = batch.rows.slice(int(index), 1).to_pylist()[0]
+        shown = ", ".join(f"{name} {value!r:.40}" for name, value in values.items())
+        on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {shown} is not an edge"))
+    table = pa.table(columns)
+    return table if good.all() else table.filter(pa.array(good))
+
+
+def _is_absent(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return where a value is absent: null or empty text."""
+    absent = column.is_null()
+    if is_text(column.type):
+        absent = pc.or_(absent, pc.fill_null(pc.equal(column, ""), False))
+    found: NDArray[np.bool_] = absent.to_numpy()
+    return found
+
+
+def _refuse_labels(columns: Sequence[str]) -> None:
+    """Refuse a table whose column names show that it holds communities."""
+    for column in columns:
+        if column.strip().lower() in LABELS:
+            raise BadInput(
+                f"column {column} says that this is a table of labels, not of edges; {EXPECTED}"
+            )
+
+
+def _dividing_column(columns: Sequence[str]) -> str | None:
+    """Return the column that would divide an edge list into several graphs, if there is one."""
+    lower = {column.lower(): column for column in reversed(columns)}
+    usual = (lower.get(name) for name in (*TIMES, "window_start", SNAPSHOT))
+    return next(filter(None, (time_column(columns), *usual)), None)
+
+
+def _refuse_events(rows: pa.Table, columns: Sequence[str], folder: Path) -> None:
+    """Refuse pairs with different times, if one of all columns of the file is named so."""
+    time = _dividing_column(columns)
+    if time is None:
+        return
+    names = _names(columns)
+    weight = names.pop("weight", None)
+    options = {} if tuple(names.values()) == ENDS[0] else names
+    if time != time_column(columns):
+        options |= {"time": time, "sort": "yes"}
+    if weight is not None:
+        options["weight"] = weight
+    _refuse_times(rows[time], f"column {time}", options, folder)
+
+
+def _refuse_events_without_names(rows: pa.Table, folder: Path) -> None:
+    """Refuse pairs with different times, if a column without a name has the form of times."""
+    for number, name in enumerate(rows.column_names[2:], start=3):
+        if _all_match(rows[name], TIME):
+            columns = ",".join("t" if one == name else one for one in rows.column_names)
+            _refuse_times(rows[name], f"column {number}", {"columns": columns}, folder)
+
+
+def _refuse_times(
+    times: pa.ChunkedArray, where: str, options: Mapping[str, str], folder: Path
+) -> None:
+    """Refuse different times, with the commands that read the table as events.
+
+    Args:
+        where: their column, for people, such as `column t`.
+        options: what is needed to read the table as events, in addition to its place.
+    """
+    if (n_different := len(times.unique())) < 2:
+        return
+    if where.lower().endswith(SNAPSHOT):
+        raise BadInput(f"{where} names {n_different:,} graphs: write each to a file of its own")
+    sent = "".join(f" --{name} {value}".removesuffix(" yes") for name, value in options.items())
+    learned = "".join(f",{name}={value.replace(',', ';')}" for name, value in options.items())
+    raise BadInput(
+        f"{where} holds times: these are events, not one graph. Send them with `stream-icd produce "
+        f"events {quote(str(folder))} --window 1d{sent}`, or learn from them with --data "
+        f"{quote(f'events:path={folder},window=1d{learned}')}. For one graph, leave the times out"
+    )
+
+
+def _refuse_what_is_no_edge_list(rows: pa.Table) -> None:
+    """Refuse unnamed columns that hold fractions, a header, or the same value in each row."""
+    ends = [rows["src"], rows["dst"]]
+    for number, end in enumerate(ends, start=1):
+        if _all_match(end, FRACTION):
+            raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
+    first, rest = ([end.slice(*part) for end in ends] for part in ((0, 1), (1,)))
+    numbers_follow = len(rest[0]) and all(_all_match(end, INTEGER) for end in rest)
+    if numbers_follow and not any(_all_match(end, INTEGER) for end in first):
+        names = ", ".join(str(end[0]) for end in first)
+        raise BadInput(f"the first line ({names}) is a header without columns of edges; {EXPECTED}")
+    distinct = [len(end.unique()) for end in ends]
+    for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):
+        if here == 1 and there >= A_FEW:
+            raise BadInput(
+                f"column {number} holds {ends[number - 1][0]} in each row: is it a label? If these "
+                "are edges to one node, name the columns in a first line: src,dst"
+            )
+
+
+def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
+
+
+def _graphml(content: IO[bytes]) -> pa.Table:
+    """Read nodes, edges and the edge attribute `weight` of the first graph."""
+    text = content.read()
+    _refuse_entities(text)
+    src: list[str | None] = []
+    dst: list[str | None] = []
+    weights: list[str | None] = []
+    weight_key = None
+    for element in ElementTree.fromstring(text).iter():
+        match element.tag.rpartition("}")[2]:
+            case "key" if element.get("attr.name") == "weight" and element.get("for") == "edge":
+                weight_key = element.get("id")
+            case "node":
+                src.append(element.get("id"))
+                dst.append(None)
+                weights.append(None)
+            case "edge":
+                src.append(element.get("source"))
+                dst.append(element.get("target"))
+                weights.append(_weight(element, weight_key))
+    columns = {"src": pa.array(src, pa.string()), "dst": pa.array(dst, pa.string())}
+    if weight_key is not None:
+        columns["weight"] = pa.array(weights, pa.string())
+    return pa.table(columns)
+
+
+def _refuse_entities(text: bytes) -> None:
+    """Refuse XML that defines entities, in any encoding that the parser reads; expand none."""
+
+    def refuse(*_: object) -> None:
+        raise BadInput("its XML defines entities, which can expand without limit: remove them")
+
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(text, True)
+    except (LookupError, ValueError) as error:
+        raise BadInput(f"its XML has an encoding that cannot be read: {error}") from error
+
+
+def _weight(edge: ElementTree.Element, key: str | None) -> str | None:
+    if key is None:
+        return None
+    found = (data.text for data in edge if data.get("key") == key)
+    return next(found, "1")

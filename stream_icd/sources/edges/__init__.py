@@ -1,1 +1,0 @@
-"""Edge lists in files."""

@@ -1,0 +1,191 @@
+"""Tables of nodes: their known communities by window, and their attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
+from stream_icd.names.attributes import Attributes, attributes_of
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.durations import time_at
+from stream_icd.sources.source import stop_at_bad_row
+from stream_icd.sources.tables import RawRows, columns_of, read_rows
+from stream_icd.sources.values import INTEGER, read_times
+
+NODE = "node"
+LABELS = ("community", "label")
+WINDOWS = ("snapshot", "window_start")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowName:
+    """The window that labels belong to, as a table names it.
+
+    Attributes:
+        graph: None if the table has no such column.
+        window: id of the snapshot, or the start of its window; None: the labels hold in each.
+    """
+
+    graph: str | None
+    window: str | datetime | None
+
+    def __str__(self) -> str:
+        window = self.window.isoformat() if isinstance(self.window, datetime) else self.window
+        return " ".join(filter(None, (self.graph, window)))
+
+
+LabelOfNode = Mapping[str, str]
+
+
+def names_of(graph: str, snapshot_id: str, start: datetime) -> Iterator[str | datetime]:
+    """Yield the names that a table may give a window, those that are surely its own first.
+
+    They are its id, the part after the graph's name, its start, and as the part may be the name of
+    a file, that without its ending.
+    """
+    part = snapshot_id.removeprefix(f"{graph}/")
+    yield from (snapshot_id, part, start, Path(part).stem)
+
+
+def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
+    """Read the columns `node` and `community` (or `label`), and what they belong to.
+
+    `snapshot` or `window_start` names the window: without either, the labels hold in each window.
+    `graph` is optional. Nodes and labels are compared as text, so that `7` in a CSV file is the
+    node 7 of a graph. The whole table is read into memory.
+
+    Raises:
+        SourceNotFound: `path` does not exist.
+        BadSettings: columns are missing, or the format is unknown.
+        BadRow: a value is missing or cannot be read, or a node of a window has two labels.
+    """
+    columns = columns_of(path)
+    label = next((one for one in LABELS if one in columns), LABELS[0])
+    if columns and not {NODE, label} <= set(columns):
+        raise BadSettings(
+            f"{path} has the columns {', '.join(columns)}; a table of labels has node and "
+            "community, and snapshot or window_start if they change; also graph, if there are "
+            "several"
+        )
+    of = [one for one in WINDOWS if one in columns][:1]
+    graph = ["graph"] if "graph" in columns else []
+    groups: dict[WindowName, dict[str, str]] = {}
+    for rows in read_rows(path, [NODE, label, *of, *graph], stop_at_bad_row):
+        named = zip(_names(rows), _texts(rows, NODE), _texts(rows, label), strict=True)
+        for at, (name, node, community) in enumerate(named):
+            if not node or not community:
+                raise BadRow(f"{rows.origin}:{rows.place[at]}: node or {label} is missing")
+            known = groups.setdefault(name, {})
+            if known.setdefault(node, community) != community:
+                raise BadRow(
+                    f"{rows.origin}:{rows.place[at]}: node {node!r} of {name or 'each window'} is "
+                    f"in {community!r}, and was in {known[node]!r} before"
+                )
+    if not groups:
+        raise BadSettings(f"{path} has no labels: a table has the columns node and community")
+    return dict(groups)
+
+
+def _names(rows: RawRows) -> list[WindowName]:
+    windows: Sequence[str | datetime | None] = _texts(rows, "snapshot")
+    if "window_start" in rows.rows.column_names:
+        times, good = read_times(rows.rows["window_start"], "s", "UTC")
+        if not good.all():
+            raise BadRow(f"{rows.origin}: a window_start is not a time; give ISO 8601 or seconds")
+        windows = [time_at(time) for time in times.tolist()]
+    return [WindowName(*pair) for pair in zip(_texts(rows, "graph"), windows, strict=True)]
+
+
+def _texts(rows: RawRows, column: str) -> list[str | None]:
+    """Return the values of a column as text; all None if there is no such column."""
+    if column not in rows.rows.column_names:
+        return [None] * len(rows.rows)
+    texts: list[str | None] = rows.rows[column].cast(pa.string()).to_pylist()
+    return texts
+
+
+class LabelTable:
+    """The communities of snapshots, from a table that `label_groups` reads; raises as it does."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        groups = label_groups(path)
+        # A single graph may have another name in a source that does not name its graph.
+        one_graph = len({name.graph for name in groups}) == 1
+        self._labels = {
+            WindowName(None if one_graph else name.graph, name.window): labels
+            for name, labels in groups.items()
+        }
+
+    def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
+        """Return its communities, `(n_nodes,)` in 0..K-1; None if the table has none for it.
+
+        Raises `BadInput` if a node has no label.
+        """
+        windows = [*names_of(snapshot.graph, snapshot.id, snapshot.window.start), None]
+        names = (WindowName(graph, one) for graph in (snapshot.graph, None) for one in windows)
+        found = next((self._labels[name] for name in names if name in self._labels), None)
+        if found is None:
+            return None
+        nodes = snapshot.nodes.cast(pa.string()).to_pylist()
+        missing = [node for node in nodes if node not in found]
+        if missing:
+            raise BadInput(
+                f"{self._path} has no label for {len(missing)} of the {len(nodes)} nodes of "
+                f"{snapshot.id}, such as {missing[0]!r}; give each node one"
+            )
+        return np.unique([found[node] for node in nodes], return_inverse=True)[1].astype(np.int32)
+
+
+def read_attributes(path: str | Path) -> Attributes:
+    """Read attributes from a CSV, JSON lines or Parquet file: a row for each node.
+
+    The column `node` holds the ids; every other column is an attribute. In a text file, ids that
+    are all integers are integers. The whole table is read into memory.
+
+    Raises:
+        SourceNotFound: there is no such file.
+        BadSettings: it has no column `node` or no other one, a node is doubled or missing, or the
+            format is unknown.
+        BadRow: a row cannot be read.
+
+    >>> _ = Path("countries.csv").write_text("node,country\\n7018,US\\n3303,CH\\n")
+    >>> read_attributes("countries.csv").columns[0].values
+    ('CH', 'US')
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise SourceNotFound(f"there is no file {path}; give a CSV or Parquet file of attributes")
+    columns = columns_of(path)
+    if NODE not in columns:
+        named = f"has the columns {', '.join(columns)}" if columns else "is empty"
+        raise BadSettings(
+            f"{path} {named}; a table of attributes has the column node, and one for each "
+            "attribute, such as country"
+        )
+    tables = [rows.rows for rows in read_rows(path, columns, stop_at_bad_row)]
+    if not tables:
+        raise BadSettings(f"{path} has no rows; give a row for each node")
+    table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    try:
+        named_values = {one: table[one].combine_chunks() for one in columns if one != NODE}
+        return attributes_of(_ids(table[NODE].combine_chunks()), named_values)
+    except BadSettings as error:
+        raise BadSettings(f"{path}: {error}") from error
+
+
+def _ids(nodes: pa.Array) -> pa.Array:
+    """Return the ids, as integers if all of them are."""
+    if not pa.types.is_string(nodes.type):
+        return nodes
+    nodes = pc.if_else(pc.equal(nodes, ""), None, nodes)
+    whole = pc.all(pc.match_substring_regex(nodes, INTEGER)).as_py()
+    return nodes.cast(pa.int64()) if whole else nodes

@@ -1,1 +1,0 @@
-"""Rows of tables in common formats, and checks of their values."""
