@@ -9,18 +9,19 @@ from time import perf_counter
 
 import structlog
 
+from stream_icd.detection.detect import stage_ms
 from stream_icd.detection.record import warm_up
 from stream_icd.detection.settings import DetectSettings, result_version
-from stream_icd.detection.snapshot import communities_with, remembered_labels
+from stream_icd.detection.snapshot import communities_with
 from stream_icd.errors import BadInput, BadMemory
-from stream_icd.execution.budget import MessageAllowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.execution.engines import Engine
 from stream_icd.execution.relay import First, Relay, nothing
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.restart import anew
 from stream_icd.memory.smoothing import detect_smoothed
-from stream_icd.messages.outcome import Refused
+from stream_icd.messages.records import Refused
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.replay.redetect import Job, Outcome, chain_name
@@ -88,11 +89,17 @@ class Smoothing:
         for snapshot, one in zip(windows, found, strict=True):
             started = perf_counter()
             adjacency = snapshot.adjacency()
-            labels = remembered_labels(one, "smoothed")
-            labels.milliseconds["decode"] = 1000 * (perf_counter() - started)
-            yield encode_communities(
-                communities_with(labels, snapshot, adjacency, self.model, settings)
+            decode_ms = 1000 * (perf_counter() - started)
+            communities = communities_with(
+                one.communities,
+                {**stage_ms(one.milliseconds), "decode": decode_ms},
+                snapshot,
+                adjacency,
+                self.model,
+                settings,
+                remembered=(one, "smoothed"),
             )
+            yield encode_communities(communities)
 
     def chain(self, _graph: GraphJob) -> None:
         """Return None: graphs do not depend on each other."""
@@ -101,7 +108,7 @@ class Smoothing:
         """Return the graph's name for error messages."""
         return printable(f"graph {graph.jobs[0].graph}, {len(graph.jobs)} windows")
 
-    def allowance(self, graph: GraphJob) -> MessageAllowance:
+    def allowance(self, graph: GraphJob) -> Allowance:
         """Return the resource limits for the graph: those of its windows together."""
         budget, sent = self.settings.budget, graph.sent_bytes
         seconds = sum(budget.allowance(job.sent_bytes).seconds for job in graph.jobs)
