@@ -40,8 +40,8 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.messages.claims import read_claim
 from stream_icd.quality.agreement import nmi
-from stream_icd.wire.claim import read_claim
 
 MODEL, MEAN_DEGREE, SEED = "lfr", 10, 9000
 RESULT = "communities.arrows"

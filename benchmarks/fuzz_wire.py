@@ -27,7 +27,6 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.shared.fuzz_inputs import broken
-from stream_icd.announcement import Announcement
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.cli.dlq.tables import json_lines, letter_lines, table_lines
 from stream_icd.communities import STAGES, Communities, Labels
@@ -41,17 +40,15 @@ from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import COLUMNS as MEMORY_COLUMNS
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.memory import Memory
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import as_claim
+from stream_icd.messages.claims import ClaimSettings, MessageReader, as_claim
 from stream_icd.messages.publish import SentBefore
-from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.records import described, outgoing
 from stream_icd.names.live import LiveAttributes
 from stream_icd.names.names import Naming
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire import communities as nodes_wire
-from stream_icd.wire.announcements import decode_announcement, encode_announcement
+from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from stream_icd.wire.attributes import NodeAttributes, decode_attributes, encode_attributes
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
 from stream_icd.wire.events import decode_events, encode_events

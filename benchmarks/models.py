@@ -29,7 +29,7 @@ from benchmarks.shared.graphs.data_sets import (
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection.fit_check import misfit
+from stream_icd.detection.snapshot import misfit
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.quality.agreement import nmi
 from stream_icd.quality.cuts import modularity

@@ -39,11 +39,9 @@ from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import MEASURED
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.detection.recent import RecentMemories
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.remembering import Remembering
+from stream_icd.detection.record import RecentMemories, RecordDetection
 from stream_icd.detection.settings import DetectSettings
-from stream_icd.detection.snapshot import detect_snapshot
+from stream_icd.detection.snapshot import Remembering, detect_snapshot
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.execution.relay import LocalRelay
 from stream_icd.kafka.publisher import Publisher
@@ -51,8 +49,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.messages.outcome import Outcome
-from stream_icd.messages.records import outgoing
+from stream_icd.messages.records import Outcome, outgoing
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.times import utc_now

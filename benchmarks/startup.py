@@ -33,7 +33,7 @@ from benchmarks.shared.machine import BY_CLOCK, Machine
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.detection.record import RecordDetection, first_messages
 from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import Opening
+from stream_icd.execution.engines import open_work
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -192,7 +192,7 @@ def cpu_of(pid: int) -> float:
 def worker_process() -> float:
     """A worker process with the model, warmed up; the server that forks it runs already."""
     settings = DetectSettings(memory="auto", group="startup", threads=1)
-    opening = Opening(RecordDetection, MODEL, open_model(MODEL).version, settings)
+    opening = partial(open_work, RecordDetection, MODEL, open_model(MODEL).version, settings)
     process = WorkerProcess(opening)
     process.opened()
     cpu = cpu_of(process.pid)

@@ -35,7 +35,7 @@ from stream_icd.execution.fork_server import start_fork_server
 from stream_icd.execution.processes import Processes
 from stream_icd.kafka.record import Record
 from stream_icd.lineage import DataRange, Gate, Lineage
-from stream_icd.messages.outcome import Outcome
+from stream_icd.messages.records import Outcome
 from stream_icd.registry.aliases import current, promote
 from stream_icd.registry.shipped import VersionedModel, folder_of, open_model
 from stream_icd.registry.versions import pack_folder, publish, version_folder
@@ -216,7 +216,7 @@ def check_ms(model: VersionedModel, snapshot: Record) -> float:
     checked = RecordDetection(model, DetectSettings(threads=1))
     for work in (checked, checked, RecordDetection(model, DetectSettings(threads=1))):
         began = time.process_time()
-        work.outcome(snapshot)
+        work(snapshot)
         times.append(1000 * (time.process_time() - began))
     return times[2] - times[1]
 

@@ -24,11 +24,11 @@ from benchmarks.shared.pages.sections import write_section
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.messages.outcome import Outcome, Processed
+from stream_icd.messages.records import Outcome, Processed
 from stream_icd.registry.shipped import open_model
 from stream_icd.sources.generated import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.tracing.spans import Tracing
+from stream_icd.tracing import Tracing
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner

@@ -25,7 +25,7 @@ from lab.picture import draw
 from lab.results import Row, read_rows, write_csv, write_rows
 from lab.run import Plan, cells, small_data_sets
 from stream_icd.evaluation.method import chosen
-from stream_icd.execution.usage import Allowance
+from stream_icd.execution.budget import Allowance
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "measured" / "lab.md"

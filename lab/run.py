@@ -25,7 +25,7 @@ from lab.packages import PACKAGES
 from lab.results import Row, result
 from stream_icd.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.evaluation.measures import measure
-from stream_icd.execution.usage import Allowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr

@@ -22,8 +22,8 @@ class CommunityEvent:
     """One lifecycle event of one community; communities are named by stable ids.
 
     Attributes:
-        kind: one of `KINDS`. A community of the window was born, merged, split, or else has
-            grown, shrunk or continued; one that merged and split in one window has both events.
+        kind: A community of the window was born, merged, split, or else has grown, shrunk or
+            continued; one that merged and split in one window has both events.
         community: the affected community. For a merger, the resulting community; for a split,
             the community that was split.
         label: its label in the communities message of the window; None if it is absent.
@@ -119,13 +119,9 @@ class CommunityEvents:
         try:
             sought = pa.scalar(node, self.nodes.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            sought = _parsed(node, self.nodes.type)
-        at = self.nodes.index(sought).as_py() if sought is not None else -1
+            try:
+                sought = pa.scalar(str(node)).cast(self.nodes.type)
+            except pa.ArrowException:
+                return None
+        at = self.nodes.index(sought).as_py()
         return None if at < 0 else int(self.communities[at])
-
-
-def _parsed(node: int | str, kind: pa.DataType) -> pa.Scalar | None:
-    try:
-        return pa.scalar(str(node)).cast(kind)
-    except pa.ArrowException:
-        return None

@@ -14,9 +14,7 @@ class DataRange:
     """The windows that a model learned from.
 
     Attributes:
-        graphs: names of the graphs.
         start, end: from the start of the first window to the end of the last one.
-        windows: number of windows.
         labelled: how many of them had ground truth; the others taught without labels.
         ends: end of the last window of each graph; empty in files of earlier versions.
     """
@@ -66,10 +64,8 @@ class Gate:
     Attributes:
         champion, challenger: versions of the two models.
         start, end: the period of the windows, which neither model learned from.
-        windows: number of windows.
         passed: whether the challenger won.
         reason: why, in one sentence.
-        figures: all measures.
     """
 
     champion: str
@@ -88,7 +84,6 @@ class Lineage:
 
     Attributes:
         made_by: the command or program that made or imported it, such as "models import".
-        made_at: when.
         code_version: version of stream_icd that made it (`stream_icd.version.__version__`).
         source: name or place that it was imported from; empty if it was trained here.
         parent: the version that it was derived from; None if it has none.

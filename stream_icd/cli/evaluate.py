@@ -70,7 +70,7 @@ class Evaluate(OneGraph):
         from stream_icd.evaluation.learned import learners, worth
         from stream_icd.evaluation.method import OWN, chosen, methods_in
         from stream_icd.evaluation.windows import open_windows
-        from stream_icd.execution.usage import Allowance
+        from stream_icd.execution.budget import Allowance
         from stream_icd.extras import needs_extra
         from stream_icd.printable import say
         from stream_icd.programs.producer import progress_bar

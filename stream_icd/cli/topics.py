@@ -83,7 +83,7 @@ class DetectAnew:
     bootstrap_servers: BootstrapServers = None
 
     def run(self) -> None:
-        from stream_icd.workers.memory_topic import MemoryTopic
+        from stream_icd.workers.memories import MemoryTopic
 
         MemoryTopic(kafka_settings(self.bootstrap_servers), self.group).forget(self.graph)
         say(f"detectors will start {self.graph} anew after their restart")

@@ -1,4 +1,4 @@
-"""Contents of a dead-letter topic: which records, why, and which of them were resent.
+"""Contents of a dead-letter topic: which records, why, which were resent; and choices of them.
 
 A record has several dead letters if several workers could not read it, or one failed repeatedly.
 
@@ -8,16 +8,22 @@ the whole topic must be read to find those that were not resent.
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
 from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN, count_of, split_headers
+from stream_icd.errors import BadSettings
 from stream_icd.kafka.clock import Stop
+from stream_icd.kafka.port import dead_letter_topic, is_dead_letter_topic
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import Headers, OutgoingRecord, Record
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.messages.topic_range import TopicRange
+from stream_icd.suggest import did_you_mean
 
 RETRIED = "icd_dlq_retried"
 RETRIED_AT = "icd_dlq_retried_at"
@@ -26,30 +32,21 @@ RETRIED_TO = "icd_dlq_retried_to"
 CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 """Range of days shown for a record's timestamp, which may be any 64-bit number."""
 
+_WHOLE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)\[\d+\]@\d+")
+_SHORT = re.compile(r"(?P<partition>\d+):(?P<offset>\d+)")
+
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A dead-lettered record, without its value.
+class DeadLetter(Record):
+    """A record of a dead-letter topic, without its value; the headers are the producer's.
 
     Attributes:
-        headers: the producer's headers.
         added: the added headers, by name, which say why it was dead-lettered.
-        size: size of its value in bytes; None if the value is null.
+        size: size of the value in bytes; None if the value is null.
     """
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    headers: Headers
-    added: Mapping[str, str]
-    size: int | None
-
-    @property
-    def place(self) -> str:
-        """Position of the dead letter, as in lists and error messages."""
-        return f"{self.topic}[{self.partition}]@{self.offset}"
+    added: Mapping[str, str] = field(default_factory=dict)
+    size: int | None = None
 
     @property
     def came_from(self) -> str | None:
@@ -99,19 +96,13 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A record that was dead-lettered.
-
-    Attributes:
-        letters: its dead letters, at least one, in the order in which they are read.
-        retried: every time that it was resent.
-    """
+    """A record that was dead-lettered: its dead letters, in the order of the topic; its retries."""
 
     letters: Sequence[DeadLetter]
     retried: Sequence[Retried] = ()
 
     @property
     def origin(self) -> str:
-        """Position of the record when it was first dead-lettered."""
         return self.letters[0].origin
 
     @property
@@ -129,7 +120,6 @@ class BadRecord:
 
     @property
     def attempt(self) -> int:
-        """How many times it has been dead-lettered."""
         return self.latest.attempt
 
     @property
@@ -153,11 +143,7 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterBox:
-    """The dead letters of a topic, in the order in which they are read, and their retries.
-
-    Attributes:
-        retried: for each origin of a resent record, all times that it was resent.
-    """
+    """The dead letters of a topic, in its order, and the retries of the record of each origin."""
 
     letters: Sequence[DeadLetter]
     retried: Mapping[str, Sequence[Retried]]
@@ -165,9 +151,9 @@ class DeadLetterBox:
     @property
     def records(self) -> list[BadRecord]:
         """The dead-lettered records, in the order of their first dead letters."""
-        by_origin: dict[str, list[DeadLetter]] = {}
+        by_origin: dict[str, list[DeadLetter]] = defaultdict(list)
         for letter in self.letters:
-            by_origin.setdefault(letter.origin, []).append(letter)
+            by_origin[letter.origin].append(letter)
         return [BadRecord(found, self.retried.get(at, ())) for at, found in by_origin.items()]
 
 
@@ -175,24 +161,19 @@ def dead_letter_of(record: Record) -> DeadLetter:
     """Return the dead letter in a record of a dead-letter topic."""
     headers, added = split_headers(record.headers)
     size = None if record.value is None else len(record.value)
-    stamp = record.timestamp_ms
-    return DeadLetter(
-        record.topic, record.partition, record.offset, stamp, record.key, headers, added, size
-    )
+    place = record.topic, record.partition, record.offset, record.timestamp_ms
+    return DeadLetter(*place, record.key, None, headers, added, size)
 
 
 def retried_marker(letter: DeadLetter, to: str, at: datetime) -> OutgoingRecord:
     """Return the marker for the dead letter's own partition, which says that it was resent."""
-    said = {
-        RETRIED: letter.origin,
-        RETRIED_AT: at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-        RETRIED_TO: to,
-    }
+    stamp = at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    said = (RETRIED, letter.origin), (RETRIED_AT, stamp), (RETRIED_TO, to)
     return OutgoingRecord(
         topic=letter.topic,
         key=letter.key,
         value=b"",  # not null, which would delete records with this key in a compacted topic
-        headers=tuple((name, text.encode()) for name, text in said.items()),
+        headers=tuple((name, text.encode()) for name, text in said),
         partition=letter.partition,
     )
 
@@ -203,23 +184,15 @@ def read_dead_letters(
     until: Literal["end", "settled"] = "end",
     stop: Stop | None = None,
 ) -> DeadLetterBox:
-    """Read all dead letters of the dead-letter topic `topic`, without their values.
-
-    Args:
-        until: see `open_reader`.
-        stop: stop reading when it is set.
-
-    Raises:
-        TopicMissing, BrokerUnavailable: see these classes.
-    """
+    """Read all dead letters of the dead-letter topic `topic`; raises as `open_reader`."""
     letters: list[DeadLetter] = []
-    retried: dict[str, list[Retried]] = {}
+    retried: dict[str, list[Retried]] = defaultdict(list)
     with open_reader(settings, topic, until=until, stop=stop) as records:
         for record in records:
             if (mark := marked(record)) is None:
                 letters.append(dead_letter_of(record))
             else:
-                retried.setdefault(mark[0], []).append(mark[1])
+                retried[mark[0]].append(mark[1])
     return DeadLetterBox(letters, retried)
 
 
@@ -229,9 +202,6 @@ def read_again(
     """Read some dead letters of one topic, in order, as the original records.
 
     Records that retention has deleted are left out, as are those after `stop` is set.
-
-    Raises:
-        TopicMissing, BrokerUnavailable: see these classes.
     """
     wanted = {letter.place: letter for letter in letters}
     if not wanted:
@@ -260,3 +230,100 @@ def _text(value: bytes | None) -> str | None:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A selection of dead letters: those in a range of the topic that match all criteria.
+
+    Attributes:
+        places: positions of the dead letter, of the dead-lettered record, or of the record when it
+            was first dead-lettered; by default any.
+    """
+
+    part: TopicRange
+    places: frozenset[str] = frozenset()
+    graph: str | None = None
+    exception: str | None = None
+
+    def holds(self, letter: DeadLetter) -> bool:
+        return (
+            self.part.holds(letter)
+            and (not self.places or not self.places.isdisjoint(_places(letter)))
+            and self.graph in (None, letter.graph)
+            and self.exception in (None, letter.exception)
+        )
+
+    def records(self, box: DeadLetterBox) -> list[BadRecord]:
+        """Return the records with a selected dead letter; raises as `of`."""
+        chosen = {letter.place for letter in self.of(box)}
+        return [
+            record
+            for record in box.records
+            if not chosen.isdisjoint(letter.place for letter in record.letters)
+        ]
+
+    def of(self, box: DeadLetterBox) -> list[DeadLetter]:
+        """Return the selected dead letters.
+
+        Raises:
+            BadSettings: there is no dead letter at a position, or only those of other graphs.
+        """
+        chosen = [letter for letter in box.letters if self.holds(letter)]
+        known = {place for letter in box.letters for place in _places(letter)}
+        if missing := sorted(self.places - known):
+            raise BadSettings(
+                f"{self.part.topic} holds no dead letter {', '.join(missing)}: "
+                "stream-icd dlq list shows what there is"
+            )
+        graphs = {letter.graph or "unknown" for letter in box.letters}
+        if self.graph is not None and graphs and self.graph not in graphs:
+            raise BadSettings(
+                f"{self.part.topic} holds no dead letter of graph {self.graph}; "
+                f"it holds those of {', '.join(sorted(graphs)[:10])}"
+                f"{did_you_mean(self.graph, graphs)}"
+            )
+        return chosen
+
+
+def _places(letter: DeadLetter) -> set[str | None]:
+    return {letter.place, letter.came_from, letter.origin}
+
+
+def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str]]:
+    """Return the dead-letter topic, and the requested positions in it.
+
+    Args:
+        texts: each `PARTITION:OFFSET` in the dead-letter topic, or `TOPIC[PARTITION]@OFFSET` in
+            it or in the topic that it belongs to, as in lists and logs.
+        topic: the topic of dead letters, for positions without one.
+
+    Raises:
+        BadSettings: a text is neither, or the positions are in several topics.
+
+    >>> parse_places(["0:7"], "icd.snapshots.v1")
+    ('icd.snapshots.v1.dlq', frozenset({'icd.snapshots.v1.dlq[0]@7'}))
+    """
+    named = {dead_letters_of(found["topic"]) for found in map(_WHOLE.fullmatch, texts) if found}
+    if len(named) > 1:
+        raise BadSettings(
+            f"these positions are in several topics ({', '.join(sorted(named))}): "
+            "give those of one topic"
+        )
+    dead_letters = named.pop() if named else dead_letters_of(topic)
+    return dead_letters, frozenset(_whole_place(text, dead_letters) for text in texts)
+
+
+def dead_letters_of(topic: str) -> str:
+    """Return the dead-letter topic of a topic, or the topic itself if it is one."""
+    return topic if is_dead_letter_topic(topic) else dead_letter_topic(topic)
+
+
+def _whole_place(text: str, dead_letters: str) -> str:
+    if _WHOLE.fullmatch(text):
+        return text
+    if found := _SHORT.fullmatch(text):
+        return f"{dead_letters}[{found['partition']}]@{found['offset']}"
+    raise BadSettings(
+        f"{text!r} is not a position: give PARTITION:OFFSET, or {dead_letters}[PARTITION]@OFFSET"
+    )

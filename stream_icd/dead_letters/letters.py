@@ -17,8 +17,8 @@ from stream_icd.errors import (
 )
 from stream_icd.kafka.port import dead_letter_topic
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
+from stream_icd.messages.claims import NAMES as CLAIM_HEADERS
 from stream_icd.printable import shortened
-from stream_icd.wire.claim import NAMES as CLAIM_HEADERS
 
 ATTEMPT = "icd_dlq_attempt"
 """How many times a record has been dead-lettered. A resent record keeps this header, so that
@@ -52,11 +52,7 @@ _PLACE = re.compile(r"[A-Za-z0-9._-]{1,249}\[\d{1,10}\]@\d{1,19}", re.ASCII)
 
 
 def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
-    """Return the record for `<topic>.dlq`: value and headers unchanged, with headers added.
-
-    Args:
-        stage: the processing stage, such as `decode`.
-    """
+    """Return the record for `<topic>.dlq`: value and headers unchanged, with headers added."""
     as_it_came = tuple(header for header in record.headers if header[0] not in (ATTEMPT, ORIGIN))
     why = (
         record.topic,
@@ -68,15 +64,12 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
         str(_attempts_before(record.headers) + 1),
         _origin(record),
     )
-    reason = (
-        (name, text.encode(errors="backslashreplace"))
-        for name, text in zip(ADDED, why, strict=True)
-    )
+    encoded = (text.encode(errors="backslashreplace") for text in why)
     return OutgoingRecord(
         topic=dead_letter_topic(record.topic),
         key=record.key,
         value=record.value,
-        headers=(*as_it_came, *reason),
+        headers=(*as_it_came, *zip(ADDED, encoded, strict=True)),
     )
 
 
@@ -128,10 +121,7 @@ def _texts(headers: Headers, wanted: str) -> list[str]:
 class DeadLetterLimit:
     """Stops a worker that dead-letters nearly all records: its input or settings are wrong.
 
-    It checks the last `window` records, once there are that many.
-
-    Args:
-        share: the maximum fraction of dead letters among them.
+    Of the last `window` records, once there are that many, at most this share may be.
     """
 
     def __init__(self, share: float = 0.5, window: int = 50) -> None:
@@ -144,11 +134,7 @@ class DeadLetterLimit:
         self._recent: deque[bool] = deque(maxlen=window)
 
     def count(self, *, dead: bool, reason: str = "") -> None:
-        """Count one record.
-
-        Raises:
-            TooManyDeadLetters: too many of the last `window` records were dead letters.
-        """
+        """Count one record; raise TooManyDeadLetters if too many of the last ones were."""
         self._recent.append(dead)
         n_dead = sum(self._recent)
         full = len(self._recent) == self._recent.maxlen

@@ -9,12 +9,12 @@ from datetime import datetime
 
 from stream_icd.dead_letters.box import (
     BadRecord,
+    Choice,
     DeadLetter,
     DeadLetterBox,
     read_again,
     retried_marker,
 )
-from stream_icd.dead_letters.choice import Choice
 from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN
 from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, NameTaken, TopicMissing
 from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink, resolve
@@ -25,6 +25,9 @@ from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.publish import Pace
 from stream_icd.sources.source import Stop
 
+Sendable = tuple[DeadLetter, OutgoingRecord]
+"""A dead letter, and the record to send for it."""
+
 # A transaction ends at this number of records, or with the record that reaches the byte limit.
 TOGETHER = 50
 TOGETHER_BYTES = 16 * 1024 * 1024
@@ -32,12 +35,7 @@ TOGETHER_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The actions of a retry.
-
-    Attributes:
-        records: the records to send, each with its target topic.
-        already: how many of the selected records have been resent before.
-    """
+    """The records to send, each with its target topic; and how many have been resent before."""
 
     records: Sequence[tuple[BadRecord, str]]
     already: int
@@ -72,11 +70,7 @@ def plan_retry(
 
 
 def check_targets(settings: KafkaSettings, plan: Plan) -> None:
-    """Check that the target topic of each record exists.
-
-    Raises:
-        TopicMissing: one does not exist; the message says how many records would be sent there.
-    """
+    """Raise TopicMissing, with the number of its records, if a target topic does not exist."""
     for target, count in plan.targets.items():
         try:
             describe_topic(settings, target)
@@ -93,9 +87,6 @@ def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
     On a broker with transactions, this call aborts unfinished transactions of other retries of this
     topic, and those retries can commit nothing more. So read the topic afterwards ("settled");
     records without a marker have not been sent.
-
-    Raises:
-        BrokerUnavailable: no broker answers.
     """
     return open_sink(settings, resolve(settings, Delivery.AUTO), "stream-icd-retry", topic)
 
@@ -123,7 +114,6 @@ def retry(
     follows, so that a killed retry may send up to `TOGETHER` records twice.
 
     Args:
-        stop: checked between transactions.
         on_sent: called with the number of records just sent, for a progress bar.
 
     Raises:
@@ -144,20 +134,12 @@ def retry(
     return done
 
 
-@dataclass(frozen=True, slots=True)
-class _Sendable:
-    letter: DeadLetter
-    record: OutgoingRecord
-
-
 def _sendable(
     settings: KafkaSettings, plan: Plan, sink: Sink, done: Retry, stop: Stop
-) -> Iterator[_Sendable]:
+) -> Iterator[Sendable]:
     """Yield the records to send; note and skip those that their topic cannot take."""
-    planned, claim_check = (
-        {record.first.place: (record, to) for record, to in plan.records},
-        ClaimCheck(settings),
-    )
+    claim_check = ClaimCheck(settings)
+    planned = {record.first.place: (record, to) for record, to in plan.records}
     for letter, came in read_again(settings, [record.first for record, _ in plan.records], stop):
         bad, target = planned[letter.place]
         said = ((ATTEMPT, str(bad.attempt).encode()), (ORIGIN, bad.origin.encode()))
@@ -169,29 +151,29 @@ def _sendable(
         except MessageTooLarge as error:
             done.refused[letter.place] = str(error)
         else:
-            yield _Sendable(letter, record)
+            yield letter, record
 
 
-def _together(sendable: Iterable[_Sendable], most: int) -> Iterator[list[_Sendable]]:
-    batch: list[_Sendable] = []
+def _together(sendable: Iterable[Sendable], most: int) -> Iterator[list[Sendable]]:
+    batch: list[Sendable] = []
     for one in sendable:
         batch.append(one)
-        if len(batch) == most or sum(each.record.size for each in batch) >= TOGETHER_BYTES:
+        if len(batch) == most or sum(record.size for _, record in batch) >= TOGETHER_BYTES:
             yield batch
             batch = []
     if batch:
         yield batch
 
 
-def _publish(sink: Sink, batch: Sequence[_Sendable], at: datetime) -> None:
-    records = [one.record for one in batch]
-    markers = [retried_marker(one.letter, one.record.topic, at) for one in batch]
+def _publish(sink: Sink, batch: Sequence[Sendable], at: datetime) -> None:
+    records = [record for _, record in batch]
+    markers = [retried_marker(letter, record.topic, at) for letter, record in batch]
     try:
         for step in [[*records, *markers]] if sink.atomic else [records, markers]:
             sink.publish(step, {}, None)
     except NameTaken as error:
         raise NameTaken(
-            f"another retry of {batch[0].letter.topic} has taken over, and sends the rest"
+            f"another retry of {batch[0][0].topic} has taken over, and sends the rest"
         ) from error
     except DeliveryFailed as error:
         raise DeliveryFailed(

@@ -19,7 +19,7 @@ from stream_icd.events import CommunityEvents
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 from stream_icd.snapshot import Snapshot, Window

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -36,7 +35,7 @@ class Detection:
 
     Attributes:
         communities: community of each node, `(n,)` int32, in 0..K-1.
-        milliseconds: time in each of `STAGES`; method bp has only the clustering stage.
+        milliseconds: by stage; method bp only clusters.
     """
 
     communities: NDArray[np.int32]
@@ -80,7 +79,7 @@ def detect(
         return _detect_by_icd(adjacency, model, n_communities, seed, threads, known, clock)
     started = clock()
     communities = find_communities(adjacency, model.bp, n_communities, seed=seed, threads=threads)
-    return Detection(communities, _milliseconds(started, started, started, clock()))
+    return Detection(communities, stage_ms(1000 * (clock() - started)))
 
 
 def finding(
@@ -98,9 +97,6 @@ def finding(
 
     Args:
         spent: the milliseconds of each of `STAGES` are added to it.
-
-    Raises:
-        BadSettings: the method is unknown.
     """
     check_method(method)
     if method == "bp":
@@ -126,11 +122,7 @@ def finding(
 
 
 def stage_ms(milliseconds: float, spent: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return the time of each of `STAGES` in all this time.
-
-    Args:
-        spent: in the other stages; clustering took the rest.
-    """
+    """Return the time of each of `STAGES`: clustering took what was not spent in the others."""
     others = {stage: (spent or {}).get(stage, 0.0) for stage in STAGES[:-1]}
     return {**others, STAGES[-1]: milliseconds - sum(others.values())}
 
@@ -165,7 +157,8 @@ def _detect_by_icd(
         start = None if known is None else known[linked]
         found = cluster(embedding, k, method=method, seed=seed, threads=threads, known=start)
     communities = _with_isolated(found, linked, n_nodes, k, n_communities)
-    return Detection(communities, _milliseconds(started, described, embedded, clock()))
+    spent = {"features": 1000 * (described - started), "encode": 1000 * (embedded - described)}
+    return Detection(communities, stage_ms(1000 * (clock() - started), spent))
 
 
 def _n_linked_communities(
@@ -192,9 +185,9 @@ def _with_isolated(
     If K is unknown, each isolated node gets its own label. Otherwise they share the labels left
     of K: usually one, and more only if the other nodes are too few for K − 1 communities.
     """
-    if len(linked) == n_nodes:
-        return found
     n_alone = n_nodes - len(linked)
+    if not n_alone:
+        return found
     n_left = n_alone if n_communities is None else n_communities - n_found
     communities = np.zeros(n_nodes, np.int32)
     communities[linked] = found
@@ -222,10 +215,3 @@ def _encode(
 ) -> NDArray[np.float32]:
     settings = model.recipe.encoder
     return encoder(settings.kind).embed(settings, model.weights, features, adjacency, threads)
-
-
-def _milliseconds(*times: float) -> dict[str, float]:
-    return {
-        stage: 1000 * (end - start)
-        for stage, (start, end) in zip(STAGES, pairwise(times), strict=True)
-    }

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import combinations
 from time import perf_counter
+from typing import TYPE_CHECKING
 
-from stream_icd.detection.fit_check import FitCheck
-from stream_icd.detection.recent import RecentMemories
+from stream_icd.communities import Communities
 from stream_icd.detection.settings import DetectSettings, has_memory, result_version
 from stream_icd.errors import BadInput, BadMemory
-from stream_icd.execution.budget import MessageAllowance, sent_bytes
+from stream_icd.execution.budget import Allowance, sent_bytes
 from stream_icd.execution.relay import LocalRelay, Relay
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
-from stream_icd.messages.records import about, described, outgoing
+from stream_icd.messages.records import (
+    Outcome,
+    Processed,
+    Refused,
+    Stage,
+    about,
+    described,
+    outgoing,
+)
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -26,26 +34,54 @@ from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot, is_unordered
 
+if TYPE_CHECKING:
+    from stream_icd.memory.memory import Memory
+
 TOO_LARGE = "k_too_large"
 """Log event for a snapshot with fewer nodes than `--k`."""
+
+MOST_KEPT = 500_000
+"""Nodes and edges of all memories that are kept: up to 30 MB."""
+
+A_GRAPH = 120
+"""Nodes and edges that take as much as a graph of hardly any: 7 kB."""
+
+
+class RecentMemories:
+    """The memories that this process encoded last, by graph.
+
+    What is decoded is equal to what was encoded, bit for bit, so results do not depend on whether
+    a memory is still here. Above `most_kept` nodes and edges, the longest unused are dropped.
+    """
+
+    def __init__(self, most_kept: int = MOST_KEPT) -> None:
+        self._most_kept = most_kept
+        self._n_kept = 0
+        self._kept: OrderedDict[str, tuple[bytes, Memory, int]] = OrderedDict()
+
+    def get(self, graph: str, encoded: bytes) -> Memory | None:
+        """Return the memory that these bytes encode; None if it is not here."""
+        found = self._kept.get(graph)
+        return None if found is None or found[0] != encoded else found[1]
+
+    def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
+        size = A_GRAPH + memory.n_nodes + sum(one.nnz for one in memory.evidence)
+        self._n_kept += size - self._kept.pop(graph, (b"", memory, 0))[2]
+        self._kept[graph] = encoded, memory, size
+        while self._n_kept > self._most_kept:
+            self._n_kept -= self._kept.popitem(last=False)[1][2]
 
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """The communities of a snapshot, ready to be published.
+    """The communities of a snapshot, and their message.
 
     Attributes:
-        message: the communities.
-        n_communities: number of communities.
-        milliseconds: duration of each stage.
-        k_too_large: the requested number of communities, if the snapshot has fewer nodes.
         state: the memory after the snapshot; None if it changed nothing.
     """
 
+    communities: Communities
     message: Message
-    n_communities: int
-    milliseconds: dict[str, float]
-    k_too_large: int | None = None
     state: OutgoingRecord | None = None
 
 
@@ -59,7 +95,7 @@ class RecordDetection:
     model: VersionedModel
     settings: DetectSettings
     clock: Callable[[], datetime] = utc_now
-    fit_check: FitCheck = field(default_factory=FitCheck, compare=False)
+    checked: set[tuple[str, str]] = field(default_factory=set, compare=False)
     recent: RecentMemories = field(default_factory=RecentMemories, compare=False)
 
     @property
@@ -67,46 +103,46 @@ class RecordDetection:
         """The model version that results are published under."""
         return result_version(self.model, self.settings)
 
-    def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
-        """Return the outcome of the record; log lines meanwhile name the record."""
-        with about(record, model=self.version):
-            return self.outcome(record, relay)
-
     def chain(self, record: Record) -> str | None:
         """Return the graph, whose windows need each other's memory; None without memory."""
         if not has_memory(self.model, self.settings) or is_unordered(record.headers):
             return None
         return (record.key or b"").decode(errors="replace")
 
-    def outcome(self, record: Record, relay: Relay | None = None) -> Outcome:
+    def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
         """Return the communities of the record's snapshot, or why there are none.
 
-        Args:
-            relay: gives the memory before the snapshot; None: detect without memory.
+        Log lines meanwhile name the record. Without a relay, it is detected without memory.
         """
-        found = detected(
-            lambda: _decoded(record, self.settings),
-            self.model,
-            self.settings,
-            self.clock,
-            place=f"{record.partition}@{record.offset}",
-            fit_check=self.fit_check,
-            relay=relay,
-            recent=self.recent,
-        )
+        with about(record, model=self.version):
+            found = detected(
+                lambda: self.settings.reader.decoded(record, decode_snapshot),
+                self.model,
+                self.settings,
+                self.clock,
+                place=f"{record.partition}@{record.offset}",
+                checked=self.checked,
+                relay=relay,
+                recent=self.recent,
+            )
         if isinstance(found, Refused):
             return found
-        facts: dict[str, object] = {"communities": found.n_communities, "ms": found.milliseconds}
-        if found.k_too_large is not None:
-            facts[TOO_LARGE] = found.k_too_large
-        published = outgoing(self.settings.topic, found.message)
-        return Processed("detected", facts, (published,), found.state)
+        communities, k = found.communities, found.communities.k_given
+        facts: dict[str, object] = {
+            "communities": communities.n_communities,
+            "ms": communities.milliseconds,
+        }
+        if k is not None and k > communities.n_nodes:
+            facts[TOO_LARGE] = k
+        return Processed(
+            "detected", facts, (outgoing(self.settings.topic, found.message),), found.state
+        )
 
     def name(self, record: Record) -> str:
         """Return the record's name for error messages."""
         return printable(", ".join(f"{name} {value}" for name, value in described(record).items()))
 
-    def allowance(self, record: Record) -> MessageAllowance:
+    def allowance(self, record: Record) -> Allowance:
         """Return the resource limits for the record."""
         return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
 
@@ -121,25 +157,20 @@ class RecordDetection:
         warm_up(self.model, self.settings)
 
 
-def _decoded(record: Record, settings: DetectSettings) -> Snapshot:
-    return settings.reader.decoded(record, decode_snapshot)
-
-
 def detected(
     snapshot: Callable[[], Snapshot],
     model: VersionedModel,
     settings: DetectSettings,
     clock: Callable[[], datetime] = utc_now,
     place: str = "",
-    fit_check: FitCheck | None = None,
+    checked: set[tuple[str, str]] | None = None,
     relay: Relay | None = None,
     recent: RecentMemories | None = None,
 ) -> Detected | Refused:
     """Fetch a snapshot (timed as decoding) and find its communities.
 
     Args:
-        place: `PARTITION@OFFSET` of the snapshot, if it was read from a topic.
-        fit_check: warns if the model does not fit the graph; None: no check.
+        place, checked: see `detect_snapshot`.
         relay: gives the memory before the snapshot; None: detect without memory.
         recent: memories that need not be decoded; None: decode what the relay gives.
 
@@ -147,8 +178,7 @@ def detected(
         BadMemory: the memory before the snapshot cannot be read, or detection fails with it.
     """
     # A quarter of the start of a detector's main process, which only distributes records.
-    from stream_icd.detection.remembering import Remembering
-    from stream_icd.detection.snapshot import detect_snapshot
+    from stream_icd.detection.snapshot import Remembering, detect_snapshot
 
     memory: Remembering | None = None
     if relay is not None:
@@ -158,11 +188,9 @@ def detected(
     try:
         started = perf_counter()
         fetched = snapshot()
-        seconds = perf_counter() - started
+        decode_ms = 1000 * (perf_counter() - started)
         stage = "detect"
-        found = detect_snapshot(fetched, model, settings, clock, fit_check, memory)
-        times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * seconds}
-        found = replace(found, milliseconds=times, snapshot_place=place)
+        found = detect_snapshot(fetched, model, settings, clock, checked, memory, decode_ms, place)
         message, state = encode_communities(found), None
         if memory is not None:
             state = memory.hand_on(settings.memory_topic, settings.group, found)
@@ -174,8 +202,7 @@ def detected(
         if isinstance(error, BadInput):
             return Refused(stage, error)
         raise
-    too_large = found.k_given if (found.k_given or 0) > found.n_nodes else None
-    return Detected(message, found.n_communities, times, too_large, state)
+    return Detected(found, message, state)
 
 
 def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
@@ -192,9 +219,6 @@ def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
             raise outcome.error
 
 
-_DAY = Window(datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
-
-
 N_CLIQUES, SIZE = 20, 10
 
 
@@ -206,27 +230,40 @@ def first_messages() -> list[Message]:
     compared with those of random graphs (`bp.evidence`).
     """
     few, many = N_CLIQUES // 2, 2 * N_CLIQUES
-    kinds = ((weighted, k) for weighted in (False, True) for k in (None, few, many))
-    cliques = [_ring_of_cliques(weighted=weighted, k=k) for weighted, k in kinds]
-    one_more = _ring_of_cliques(N_CLIQUES + 1)
-    return [encode_snapshot(one) for one in (*cliques, one_more, _ring())]
+    cliques, ring = _ring_of_cliques(N_CLIQUES), range(N_CLIQUES)
+    weights = [1.0] * len(cliques[0])
+    first = [
+        _snapshot(*cliques, weights=weights if weighted else None, n_communities=k)
+        for weighted in (False, True)
+        for k in (None, few, many)
+    ]
+    one_more = _snapshot(*_ring_of_cliques(N_CLIQUES + 1))
+    small = _snapshot(ring, [*ring[1:], 0])
+    return [encode_snapshot(one) for one in (*first, one_more, small)]
 
 
-def _ring_of_cliques(
-    n_cliques: int = N_CLIQUES, *, weighted: bool = False, k: int | None = None
-) -> Snapshot:
-    """Return a graph with communities on more than one scale, so that each loop runs."""
+def _ring_of_cliques(n_cliques: int) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the pairs of a graph with communities on more than one scale: each loop runs."""
     starts = range(0, n_cliques * SIZE, SIZE)
     inside = [(start + a, start + b) for start in starts for a, b in combinations(range(SIZE), 2)]
     between = [(start, (start + SIZE + 1) % (n_cliques * SIZE)) for start in starts]
     src, dst = zip(*inside, *between, strict=True)
-    weights = [1.0] * len(src) if weighted else None
+    return src, dst
+
+
+def _snapshot(
+    src: Sequence[int],
+    dst: Sequence[int],
+    weights: Sequence[float] | None = None,
+    n_communities: int | None = None,
+) -> Snapshot:
+    day = Window(datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
     return snapshot_from_pairs(
-        src, dst, graph="warm-up", id="warm-up", window=_DAY, weights=weights, n_communities=k
+        src,
+        dst,
+        graph="warm-up",
+        id="warm-up",
+        window=day,
+        weights=weights,
+        n_communities=n_communities,
     )
-
-
-def _ring() -> Snapshot:
-    src = range(N_CLIQUES)
-    dst = [*src[1:], 0]
-    return snapshot_from_pairs(src, dst, graph="warm-up", id="warm-up", window=_DAY)

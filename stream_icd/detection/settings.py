@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from stream_icd.errors import BadSettings
 from stream_icd.execution.budget import Budget
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
 from stream_icd.registry.shipped import VersionedModel
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ class DetectSettings:
         method: bp (the default), or icd, the paper's: encode, then K-means.
         threads: cores that one snapshot may use; bp uses one below 50,000 nodes.
         seed: random seed of the clustering; the same seed gives the same communities.
-        reader: how messages are read; default: from the environment.
-        budget: resource limits for each message; default: from the environment.
+        reader, budget: by default from the environment.
     """
 
     topic: str = COMMUNITIES

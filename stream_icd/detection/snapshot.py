@@ -1,28 +1,56 @@
-"""The communities of one snapshot, with their quality."""
+"""The communities of one snapshot, alone or with memory of earlier windows, with their quality."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.bp.evidence import evidence_for
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Communities, MemoryUse, kind_of_memory, revision_of
 from stream_icd.detection.detect import detect, finding, stage_ms
-from stream_icd.detection.fit_check import FitCheck
-from stream_icd.detection.remembering import Remembering
 from stream_icd.detection.settings import DetectSettings, result_version
-from stream_icd.memory.detect import Remembered
-from stream_icd.memory.strength import Moved
-from stream_icd.quality.cuts import community_weights, modularity_by, ncut_by
+from stream_icd.errors import BadMemory, LimitExceeded
+from stream_icd.execution.relay import Relay
+from stream_icd.graphs.weights import comparable
+from stream_icd.kafka.publisher import size_as_sent
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.memory.bounds import cut
+from stream_icd.memory.detect import Remembered, detect_remembering
+from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.memory import Memory
+from stream_icd.memory.restart import is_forgotten
+from stream_icd.messages.records import outgoing
+from stream_icd.model import Model
+from stream_icd.quality.cuts import community_weights, modularity, modularity_by, ncut_by
+from stream_icd.quality.description_length import description_length
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.times import utc_now
+from stream_icd.tracking.settings import too_far_ahead
+from stream_icd.wire.limits import Limits
+from stream_icd.wire.states import State, encode_state
+
+if TYPE_CHECKING:
+    from stream_icd.detection.record import RecentMemories
+
+BITS_WORSE = 0.1
+"""A model does not fit if its description of a graph is longer by this, in bits per edge."""
+
+MOST_GRAPHS = 100
+"""Maximum number of graphs that are checked; later graphs are rarely of a new kind."""
+
+CAUTION = 0.9
+"""How much of its share a memory that is too large keeps: its bytes follow its nodes roughly."""
 
 
 def detect_snapshot(
@@ -30,8 +58,10 @@ def detect_snapshot(
     model: VersionedModel,
     settings: DetectSettings,
     clock: Callable[[], datetime] = utc_now,
-    fit_check: FitCheck | None = None,
+    checked: set[tuple[str, str]] | None = None,
     memory: Remembering | None = None,
+    decode_ms: float = 0.0,
+    place: str = "",
 ) -> Communities:
     """Return the communities of one snapshot (paper, algorithm 4), with their quality.
 
@@ -39,35 +69,18 @@ def detect_snapshot(
     the graph.
 
     Args:
-        fit_check: warns if the model does not fit the graph; None: no check.
+        checked: graphs, each with a model, for which it was checked whether the model fits; a
+            graph's first snapshot is, unless this is None.
         memory: of earlier windows; None: detect without memory.
+        decode_ms: how long it took to fetch the snapshot.
+        place: `PARTITION@OFFSET` of the snapshot, if it was read from a topic.
     """
     started = perf_counter()
     adjacency = snapshot.adjacency()
-    prepared = perf_counter() - started
+    decode_ms += 1000 * (perf_counter() - started)
     k = snapshot.n_communities or settings.n_communities
     at_most = None if k is None else min(k, snapshot.n_nodes)
-    if memory is not None:
-        spent: dict[str, float] = {}
-        find = finding(
-            settings.method,
-            model.model,
-            seed=settings.seed,
-            threads=settings.threads,
-            spent=spent,
-        )
-        remembered, use = memory.detect(
-            snapshot,
-            adjacency,
-            model.model,
-            at_most,
-            settings.horizon,
-            find,
-            settings.seed,
-            settings.threads,
-        )
-        found = remembered_labels(remembered, use, spent)
-    else:
+    if memory is None:
         detection = detect(
             adjacency,
             model.model,
@@ -76,80 +89,253 @@ def detect_snapshot(
             seed=settings.seed,
             threads=settings.threads,
         )
-        found = Labelling(detection.communities, detection.milliseconds)
-    if fit_check is not None and settings.method == "bp":
-        fit_check.check(snapshot.graph, model, adjacency, found.labels, k, settings.seed)
-    found.milliseconds["decode"] = 1000 * prepared
-    return communities_with(found, snapshot, adjacency, model, settings, clock)
+        labels, milliseconds, remembered = detection.communities, detection.milliseconds, None
+    else:
+        spent: dict[str, float] = {}
+        remembered = memory.detect(snapshot, adjacency, model.model, at_most, settings, spent)
+        labels = remembered[0].communities
+        milliseconds = stage_ms(remembered[0].milliseconds, spent)
+    if checked is not None and settings.method == "bp":
+        _check_fit(checked, snapshot, model, adjacency, labels, k, settings.seed)
+    milliseconds["decode"] = decode_ms
+    return communities_with(
+        labels, milliseconds, snapshot, adjacency, model, settings, clock, remembered, place
+    )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Labelling:
-    """The labels of one snapshot, and how they were found; see `Communities`."""
+def _check_fit(
+    checked: set[tuple[str, str]],
+    snapshot: Snapshot,
+    model: VersionedModel,
+    adjacency: csr_array,
+    labels: NDArray[np.int32],
+    n_communities: int | None,
+    seed: int,
+) -> None:
+    """Log a warning if the model does not fit; this takes as long as detecting it once more.
 
-    labels: NDArray[np.int32]
-    milliseconds: dict[str, float]
-    community_ids: NDArray[np.int64] | None = None
-    replaced: NDArray[np.int64] | None = None
-    memory: MemoryUse | None = None
-    horizon: float | None = None
-    predicted_bits: float | None = None
-    moved: Moved | None = None
+    Graphs that the model is proved on (`VersionedModel.proved_on`) are not checked, so a champion
+    that the gate promoted has no slower first snapshot.
+    """
+    graph, bp = (snapshot.graph, model.version), model.model.bp
+    if snapshot.graph in model.proved_on or graph in checked or len(checked) >= MOST_GRAPHS:
+        return
+    checked.add(graph)
+    if bp == BpParameters() or bp.search:
+        return  # no model, or the model has already compared
+    if reason := misfit(adjacency, labels, n_communities, seed):
+        structlog.get_logger().warning(
+            "model does not fit",
+            graph=snapshot.graph,
+            model=model.version,
+            reason=reason,
+            advice="stream-icd models list shows others; stream-icd train learns one for it",
+        )
 
 
-def remembered_labels(
-    remembered: Remembered, use: MemoryUse, spent: Mapping[str, float] | None = None
-) -> Labelling:
-    """Return the labels that were found with memory; see `stage_ms`."""
-    return Labelling(
-        remembered.communities,
-        stage_ms(remembered.milliseconds, spent),
-        remembered.community_ids,
-        remembered.replaced,
-        use,
-        remembered.horizon,
-        remembered.predicted_bits,
-        remembered.moved,
+def misfit(
+    adjacency: csr_array,
+    communities: NDArray[np.int32],
+    n_communities: int | None = None,
+    seed: int = 0,
+) -> str | None:
+    """Return why these communities are worse than those of the defaults; None if they are not.
+
+    Compares description lengths, since modularity prefers communities that maximise modularity
+    even where a model's are right.
+
+    Args:
+        n_communities: K, if it was given.
+    """
+    plain = find_communities(adjacency, BpParameters(), n_communities, seed=seed)
+    weighed = comparable(adjacency)
+    found, instead = (description_length(weighed, one) for one in (communities, plain))
+    if found <= instead + BITS_WORSE:
+        return None
+    return (
+        f"its communities need {found - instead:.2f} bits per edge more to describe this graph "
+        f"than those found without a model (modularity {modularity(adjacency, communities):.2f}; "
+        f"without a model {modularity(adjacency, plain):.2f})"
     )
 
 
 def communities_with(
-    found: Labelling,
+    labels: NDArray[np.int32],
+    milliseconds: dict[str, float],
     snapshot: Snapshot,
     adjacency: csr_array,
     model: VersionedModel,
     settings: DetectSettings,
     clock: Callable[[], datetime] = utc_now,
+    remembered: tuple[Remembered, MemoryUse] | None = None,
+    place: str = "",
 ) -> Communities:
-    """Return the communities with these labels, and their quality."""
+    """Return the communities with these labels, and their quality.
+
+    Args:
+        remembered: what was found with memory, and what memory contributed.
+    """
     k = snapshot.n_communities or settings.n_communities
-    evidence = evidence_for(adjacency, found.labels, settings.seed)
-    weights = community_weights(adjacency, found.labels)
-    return Communities(
+    found, use = remembered or (None, None)
+    evidence = evidence_for(adjacency, labels, settings.seed)
+    weights = community_weights(adjacency, labels)
+    communities = Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
         window=snapshot.window,
         nodes=snapshot.nodes,
-        labels=found.labels,
+        labels=labels,
         n_edges=snapshot.n_edges,
         model=result_version(model, settings),
         modularity=modularity_by(weights),
         ncut=ncut_by(weights),
-        milliseconds=found.milliseconds,
+        milliseconds=milliseconds,
         detected_at=clock(),
         revision=revision_of(
-            snapshot.content, k, settings.seed, kind_of_memory(found.memory), settings.horizon
+            snapshot.content, k, settings.seed, kind_of_memory(use), settings.horizon
         ),
         content=snapshot.content,
         k_given=k,
         seed=settings.seed,
+        snapshot_place=place,
         evidence=evidence.strength,
         bits_saved=evidence.bits_saved,
+        memory=use,
+    )
+    if found is None:
+        return communities
+    return replace(
+        communities,
         community_ids=found.community_ids,
         replaced=found.replaced,
-        memory=found.memory,
         horizon=found.horizon,
         predicted_bits=found.predicted_bits,
         moved=None if found.moved is None else found.moved.pairs,
         moved_bits=None if found.moved is None else found.moved.bits,
     )
+
+
+@dataclass(slots=True)
+class Remembering:
+    """The memory for one snapshot: before it, and after it.
+
+    Attributes:
+        relay: gives the memory before the snapshot, and gets the memory after it.
+        clock: a window too far ahead of it is not remembered.
+        recent: memories that need not be decoded.
+        after: None if the snapshot changes nothing.
+    """
+
+    relay: Relay
+    clock: Callable[[], datetime]
+    limits: Limits
+    recent: RecentMemories
+    before: Memory | None = None
+    after: Memory | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a failure may be due to what is remembered."""
+        return self.before is not None and not is_forgotten(self.before)
+
+    def detect(
+        self,
+        snapshot: Snapshot,
+        adjacency: csr_array,
+        model: Model,
+        n_communities: int | None,
+        settings: DetectSettings,
+        spent: dict[str, float],
+    ) -> tuple[Remembered, MemoryUse]:
+        """Return the communities, and what memory contributed; for `spent`, see `finding`.
+
+        Raises:
+            BadMemory: what is remembered cannot be read.
+        """
+        encoded = self.relay.take()
+        if encoded is not None:
+            self.before = self._read(snapshot.graph, encoded)
+        found = detect_remembering(
+            snapshot,
+            model,
+            self.before,
+            n_communities,
+            horizon=settings.horizon,
+            find=finding(
+                settings.method,
+                model,
+                seed=settings.seed,
+                threads=settings.threads,
+                spent=spent,
+            ),
+            seed=settings.seed,
+            threads=settings.threads,
+            adjacency=adjacency,
+        )
+        if found.memory is self.before or too_far_ahead(snapshot.window, self.clock()):
+            return found, "late"
+        self.after = found.memory
+        if self.before is None:
+            return found, "first"
+        if is_forgotten(self.before):
+            return found, "anew"
+        if found.damaged:
+            return found, "damaged"
+        return found, "continued" if found.n_continued else "broken"
+
+    def hand_on(self, topic: str, group: str, found: Communities) -> OutgoingRecord | None:
+        """Hand on the memory after the snapshot; return its message, None if it changes nothing.
+
+        It is cut until it fits into its topic. What is handed on is what is published, so that
+        results do not depend on when a detector starts again.
+        """
+        if self.after is None:
+            return None
+        record = _message(topic, group, found, self.after)
+        while (size := size_as_sent(record)) > self.relay.most_bytes and self.after.n_nodes:
+            some = int(CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
+            structlog.get_logger().warning(
+                "memory is too large for its topic, and is cut",
+                graph=found.graph,
+                bytes=size,
+                most=self.relay.most_bytes,
+                nodes=self.after.n_nodes,
+                kept=some,
+            )
+            self.after = cut(self.after, some)
+            record = _message(topic, group, found, self.after)
+        if size > self.relay.most_bytes:
+            return None
+        encoded = record.value or b""
+        self.recent.put(found.graph, encoded, self.after)
+        self.relay.pass_on(encoded)
+        return record
+
+    def _read(self, graph: str, encoded: bytes) -> Memory:
+        memory = self.recent.get(graph, encoded)
+        if memory is None:
+            try:
+                memory = decode_memory(encoded, self.limits)
+            except LimitExceeded as error:  # which says nothing of the snapshot
+                raise BadMemory(str(error)) from error
+        if too_far_ahead(memory.window, self.clock()):
+            raise BadMemory(
+                f"the last window ends at {memory.window.end}, too far in the future: all windows "
+                "would be late"
+            )
+        return memory
+
+
+def _message(topic: str, group: str, found: Communities, memory: Memory) -> OutgoingRecord:
+    state = State(
+        group=group,
+        graph=found.graph,
+        snapshot_id=found.snapshot_id,
+        window=found.window,
+        model=found.model,
+        revision=found.revision,
+        snapshot_place=found.snapshot_place,
+        value=encode_memory(memory),
+        next_id=memory.next_id,
+    )
+    return outgoing(topic, encode_state(state))

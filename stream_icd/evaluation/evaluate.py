@@ -16,7 +16,7 @@ from stream_icd.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.evaluation.measures import Measures, measure
 from stream_icd.evaluation.method import OWN
 from stream_icd.evaluation.windows import Windows
-from stream_icd.execution.usage import Allowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score

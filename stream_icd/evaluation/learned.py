@@ -10,7 +10,7 @@ from stream_icd.errors import OverBudget, Overloaded
 from stream_icd.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.evaluation.method import OWN, methods_in
 from stream_icd.evaluation.windows import Windows
-from stream_icd.execution.usage import Allowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.retraining.own_process import run_job
 from stream_icd.training.comparison import Comparison
 from stream_icd.training.yardstick import compared_with_default

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from stream_icd.arrays import Labels
 from stream_icd.errors import BadSettings, OverBudget
 from stream_icd.evaluation.method import CONVERT, Method, Remembering, Task, cpu_clock, methods_in
-from stream_icd.execution.usage import Allowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.quality.labels import compact

@@ -1,19 +1,24 @@
-"""Limits on processor time and memory per message, in proportion to its size; docs/security.md."""
+"""Limits on time and memory; those of a message grow with its size (docs/security.md)."""
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import psutil
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from stream_icd.errors import BadClaim, OverBudget
-from stream_icd.execution.usage import Allowance, Usage
+from stream_icd.errors import BadClaim, BadSettings, OverBudget
 from stream_icd.kafka.record import Record
+from stream_icd.messages.claims import read_claim
 from stream_icd.settings import ENV_PREFIX, Settings
-from stream_icd.wire.claim import read_claim
 from stream_icd.wire.limits import Limits
+
+CLOCK_FACTOR = 10
+"""Wall-clock limit, as a multiple of the processor time: a job may wait on a busy machine."""
 
 MB = 10**6
 
@@ -22,20 +27,88 @@ _MEMORY = f"{ENV_PREFIX}BUDGET_MEMORY_BYTES, {ENV_PREFIX}BUDGET_MEMORY_PER_BYTE"
 _WAY_OUT = "Send a smaller snapshot, or raise a setting and run `stream-icd dlq retry`"
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process has used since the meter was reset.
+
+    Processor time is that of all its threads; memory is the growth of its resident memory.
+    """
+
+    clock_seconds: float
+    cpu_seconds: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Limits for one job.
+
+    Attributes:
+        seconds, memory_bytes: see `Usage`.
+        budget: what the limits are made of if the job is a message; None: they are given.
+        sent_bytes: size of the message.
+        state_bytes: size of what is remembered of the message's graph.
+
+    Raises:
+        BadSettings: a limit is not positive.
+    """
+
+    seconds: float
+    memory_bytes: int
+    budget: Budget | None = None
+    sent_bytes: int = 0
+    state_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        if not (self.seconds > 0 and self.memory_bytes > 0):
+            raise BadSettings(
+                f"{self.seconds} s and {self.memory_bytes} bytes: both limits must be above 0"
+            )
+
+    @property
+    def clock_seconds(self) -> float:
+        return CLOCK_FACTOR * self.seconds
+
+    def with_state(self, n_bytes: int) -> Allowance:
+        """Return the limits if the memory of the message's graph, of this size, is read too."""
+        if self.budget is None:
+            return self
+        return replace(
+            self,
+            seconds=self.seconds + self.budget.seconds_per_mb * n_bytes / MB,
+            memory_bytes=self.memory_bytes + self.budget.memory_per_byte * n_bytes,
+            state_bytes=n_bytes,
+        )
+
+    def check(self, used: Usage) -> None:
+        """Raise OverBudget if a limit is exceeded; for a message, the text says what to do."""
+        for taken, limit, unit, settings in (
+            (used.cpu_seconds, self.seconds, "s of processor time", _TIME),
+            (used.clock_seconds, self.clock_seconds, "s by the clock", _TIME),
+            (used.memory_bytes / MB, self.memory_bytes / MB, "MB of memory", _MEMORY),
+        ):
+            if taken <= limit:
+                continue
+            if self.budget is None:
+                raise OverBudget(f"took more than {limit:.4g} {unit}")
+            with_state = f" and a memory of {self.state_bytes}" if self.state_bytes else ""
+            raise OverBudget(
+                f"took {taken:.1f} {unit}; the limit for a message of {self.sent_bytes} bytes"
+                f"{with_state} is {limit:.1f} ({settings}). {_WAY_OUT}"
+            )
+
+
 class Budget(Settings):
     """Processor time and memory for one snapshot: a base, and more for each byte of the message.
 
-    Set each value with an argument, an environment variable (`STREAM_ICD_BUDGET_` and the name in
-    capitals), or a line in the `[budget]` table of the settings file.
+    Set with `STREAM_ICD_BUDGET_` and the name in capitals, or in the `[budget]` table of the
+    settings file.
 
     Attributes:
         seconds: processor time of all threads, for a snapshot of any size.
         seconds_per_mb: additional processor time for each 10^6 bytes of the message.
         memory_bytes: growth of the process's resident memory, for a snapshot of any size.
         memory_per_byte: additional growth, in bytes, for each byte of the message.
-
-    Raises:
-        BadSettings: a value is out of range, or the setting does not exist.
 
     >>> Budget(seconds=10, seconds_per_mb=5).allowance(2_000_000).seconds
     20.0
@@ -50,52 +123,31 @@ class Budget(Settings):
     memory_bytes: int = Field(default=2 << 30, ge=1)
     memory_per_byte: int = Field(default=100, ge=0)
 
-    def allowance(self, sent_bytes: int) -> MessageAllowance:
-        return MessageAllowance(
+    def allowance(self, sent_bytes: int) -> Allowance:
+        return Allowance(
             self.seconds + self.seconds_per_mb * sent_bytes / MB,
             self.memory_bytes + self.memory_per_byte * sent_bytes,
-            sent_bytes,
             self,
+            sent_bytes,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MessageAllowance(Allowance):
-    """Limits for one message.
+class MemorySettings(Settings):
+    """How much memory of graphs a detector keeps in RAM.
+
+    Set with `STREAM_ICD_MEMORY_CACHE_BYTES`, or `cache_bytes` in the `[memory]` table of the
+    settings file.
 
     Attributes:
-        sent_bytes: size of the message.
-        budget: what the limits are made of.
-        state_bytes: size of what is remembered of the graph.
+        cache_bytes: encoded memory of all graphs together, about 20 bytes a node. Above it, graphs
+            without recent windows are read from the memory topic again when they are needed.
     """
 
-    sent_bytes: int
-    budget: Budget
-    state_bytes: int = 0
+    model_config = SettingsConfigDict(env_prefix=f"{ENV_PREFIX}MEMORY_")
 
-    def with_state(self, n_bytes: int) -> MessageAllowance:
-        """Return the limits if the graph's memory, of this size, is read too."""
-        return replace(
-            self,
-            seconds=self.seconds + self.budget.seconds_per_mb * n_bytes / MB,
-            memory_bytes=self.memory_bytes + self.budget.memory_per_byte * n_bytes,
-            state_bytes=n_bytes,
-        )
+    table: ClassVar[str] = "memory"
 
-    def check(self, used: Usage) -> None:
-        """Compare the limits with the resources used.
-
-        Raises:
-            OverBudget: a limit is exceeded; the text names value, limit, settings and remedy.
-        """
-        if (excess := self.excess(used)) is not None:
-            taken, limit, unit = excess
-            settings = _MEMORY if "memory" in unit else _TIME
-            with_state = f" and a memory of {self.state_bytes}" if self.state_bytes else ""
-            raise OverBudget(
-                f"took {taken:.1f} {unit}; the limit for a message of {self.sent_bytes} bytes"
-                f"{with_state} is {limit:.1f} ({settings}). {_WAY_OUT}"
-            )
+    cache_bytes: int = Field(default=1 << 30, ge=1)
 
 
 def sent_bytes(record: Record, limits: Limits) -> int:
@@ -107,3 +159,46 @@ def sent_bytes(record: Record, limits: Limits) -> int:
     if claim is not None:
         return min(claim.n_bytes, limits.decoded_bytes)
     return len(record.value or b"")
+
+
+class Meter:
+    """Measures the resources used by process `pid` since the meter was created or last reset."""
+
+    def __init__(self, pid: int) -> None:
+        self._process: psutil.Process | None = None
+        with suppress(psutil.NoSuchProcess):  # it has ended
+            self._process = psutil.Process(pid)
+        self.reset()
+
+    def reset(self) -> None:
+        self._since = time.monotonic()
+        self._cpu, self._memory = self._now()
+
+    def read(self) -> Usage:
+        """Return the resources used; for a process that has ended, the wall-clock time only."""
+        cpu, memory = self._now()
+        clock = time.monotonic() - self._since
+        return Usage(clock, max(0.0, cpu - self._cpu), max(0, memory - self._memory))
+
+    def skip_clock(self, seconds: float) -> None:
+        """Do not count this much of the wall-clock time."""
+        self._since += seconds
+
+    @property
+    def resident_bytes(self) -> int:
+        return self._now()[1]
+
+    def kill(self) -> None:
+        """Kill the process, and no other that has got its id since it ended."""
+        if self._process is not None:
+            with suppress(psutil.NoSuchProcess):
+                self._process.kill()
+
+    def _now(self) -> tuple[float, int]:
+        if self._process is None:
+            return 0.0, 0
+        try:
+            times, memory = self._process.cpu_times(), self._process.memory_info()
+        except psutil.Error:  # it has ended
+            return 0.0, 0
+        return times.user + times.system, memory.rss

@@ -1,8 +1,7 @@
 """Engines that run detection: in worker processes on this machine, or in this process.
 
-An engine takes jobs while it has capacity and yields their outcomes in the same order. A `Work`
-processes the jobs; streams and replays have their own. The third engine, Ray, is in
-`ray_engine`.
+A `Work` processes the jobs; streams and replays have their own. The third engine is
+`replay.ray_engine`.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar
@@ -20,9 +20,8 @@ from threadpoolctl import threadpool_limits
 
 from stream_icd.errors import BadMemory, ModelDamaged
 from stream_icd.execution.processes import Processes
-from stream_icd.execution.relay import First, LocalRelay, nothing
-from stream_icd.execution.work import Settings, Work
-from stream_icd.messages.outcome import Refused
+from stream_icd.execution.relay import First, LocalRelay, Settings, Work, nothing
+from stream_icd.messages.records import Refused
 from stream_icd.registry.shipped import VersionedModel, open_model
 
 Job = TypeVar("Job")
@@ -30,17 +29,11 @@ Outcome = TypeVar("Outcome")
 
 
 class Engine(Protocol[Job, Outcome]):  # type: ignore[misc]
-    """Runs jobs, and yields their outcomes in the same order."""
+    """Takes jobs while it has capacity, and yields their outcomes in the same order."""
 
     def __call__(
         self, jobs: Iterable[Job], first: First = nothing, /
-    ) -> Iterator[tuple[Job, Outcome]]:
-        """Run the jobs.
-
-        Args:
-            first: what the first job of each chain takes.
-        """
-        ...
+    ) -> Iterator[tuple[Job, Outcome]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +81,6 @@ class ProcessPool(Generic[Job, Outcome]):
     exceeds its limits is refused: see `Processes`.
 
     Attributes:
-        work: processes the jobs.
         model_name: where a worker finds its model.
         workers: number of processes.
         again: run a job again that ended its process; else raise `CrashedWorker`: a consumer of a
@@ -103,41 +95,28 @@ class ProcessPool(Generic[Job, Outcome]):
     def __call__(
         self, jobs: Iterable[Job], first: First = nothing, /
     ) -> Iterator[tuple[Job, Outcome | Refused]]:
-        """Run the jobs in processes that are opened for this call only."""
         with self.opened() as processes:
             yield from processes(jobs, first)
 
     def opened(self) -> Processes[Job, Outcome]:
         """Start the processes; they end with the `with` block of what is returned."""
-        model, settings = self.work.model, self.work.settings
-        opening = Opening(type(self.work), self.model_name, model.version, settings)
-        return Processes(opening, self.workers, self.work, again=self.again)
+        work = self.work
+        opening = partial(open_work, type(work), self.model_name, work.model.version, work.settings)
+        return Processes(opening, self.workers, work, again=self.again)
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """Creates the work in a process of the pool.
-
-    Raises:
-        ModelDamaged: the model has changed in the meantime.
-    """
-
-    kind: Callable[[VersionedModel, Any], Any]
-    model_name: str
-    version: str
-    settings: Settings
-
-    def __call__(self) -> Any:
-        without_pandas()
-        threadpool_limits(self.settings.threads)
-        model = open_model(self.model_name)
-        if model.version != self.version:
-            raise ModelDamaged(
-                f"model {self.model_name} was {self.version} and is now {model.version}"
-            )
-        work = self.kind(model, self.settings)
-        work.warm_up()
-        return work
+def open_work(
+    kind: Callable[[VersionedModel, Any], Any], model_name: str, version: str, settings: Settings
+) -> Any:
+    """Create the work in a process of the pool; raise ModelDamaged if the model has changed."""
+    without_pandas()
+    threadpool_limits(settings.threads)
+    model = open_model(model_name)
+    if model.version != version:
+        raise ModelDamaged(f"model {model_name} was {version} and is now {model.version}")
+    work = kind(model, settings)
+    work.warm_up()
+    return work
 
 
 class _NoPandas(MetaPathFinder):

@@ -26,7 +26,6 @@ CONTEXT.set_forkserver_preload(
     [
         "stream_icd.execution.engines",
         "stream_icd.detection.record",
-        "stream_icd.detection.remembering",
         "stream_icd.detection.snapshot",
         "pyarrow.compute",
     ]

@@ -1,7 +1,4 @@
-"""Local processes that run one job at a time, within its resource limits.
-
-A process that is killed, by the system or because its job exceeded a limit, is replaced.
-"""
+"""Local processes that run one job at a time, within its resource limits."""
 
 from __future__ import annotations
 
@@ -13,21 +10,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 import structlog
 
 from stream_icd.errors import BadMemory, CrashedWorker, OverBudget, Overloaded, WorkersLost
-from stream_icd.execution.budget import MessageAllowance
-from stream_icd.execution.relay import Chains, First, Link, nothing
-from stream_icd.execution.usage import Allowance, Usage
+from stream_icd.execution.budget import Allowance
+from stream_icd.execution.relay import Chains, First, Link, Work, nothing
 from stream_icd.execution.waiting import IN_HAND_OF_CHAINS, Waiting, in_order, next_job
-from stream_icd.execution.work import Work
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
-from stream_icd.messages.outcome import Refused
+from stream_icd.messages.records import Refused
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -35,13 +29,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class InHand:
-    """A job in progress.
-
-    Attributes:
-        name: name of the job.
-        seconds: wall-clock time since the process started it.
-        allowed_seconds: wall-clock limit.
-    """
+    """A job in progress: its wall-clock time since a process started it, and the limit of that."""
 
     name: str
     seconds: float
@@ -51,18 +39,6 @@ class InHand:
         return (
             f"in hand for {self.seconds:.0f} s, at most {self.allowed_seconds:.0f} s: {self.name}"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """The limits of a job, which grow with what it takes from the job before it."""
-
-    allowance: MessageAllowance
-    link: Link | None
-
-    def check(self, used: Usage) -> None:
-        took = None if self.link is None else self.link.took
-        self.allowance.with_state(len(took or b"")).check(used)
 
 
 class Processes(Generic[Job, Result]):
@@ -108,12 +84,7 @@ class Processes(Generic[Job, Result]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         with self._lock:
             self._closed = True
             for process in self._all:
@@ -134,8 +105,7 @@ class Processes(Generic[Job, Result]):
         """Return when all processes are open and warm, or `stop` is set.
 
         Raises:
-            WorkersLost: no process can be opened.
-            ModelError, BadInput: see these classes.
+            WorkersLost, ModelError, BadInput: a process could not be opened.
         """
         waiting = set(self._open)
         while waiting and not stop.is_set():
@@ -167,10 +137,9 @@ class Processes(Generic[Job, Result]):
         chains = Chains(first)
 
         def submit(some: Sequence[Job]) -> list[Future[Result]]:
-            added: list[Waiting[Job, Result]] = []
-            for job in some:
-                chain = self._work.chain(job)
-                added.append(Waiting(job, None if chain is None else chains.link(chain)))
+            added: list[Waiting[Job, Result]] = [
+                Waiting(job, chains.link(self._work.chain(job))) for job in some
+            ]
             with self._lock:
                 self._waiting += added
             for _ in added:
@@ -180,16 +149,12 @@ class Processes(Generic[Job, Result]):
         try:
             yield from in_order(jobs, submit, _outcome, self._count * IN_HAND_OF_CHAINS)
         except BaseException:
-            self._abandon()
+            with self._lock:
+                for one in self._waiting:
+                    one.future.cancel()
+                for process in self._at:
+                    process.end()
             raise
-
-    def _abandon(self) -> None:
-        """Drop the jobs that wait, and end the processes that work on others."""
-        with self._lock:
-            for one in self._waiting:
-                one.future.cancel()
-            for process in self._at:
-                process.end()
 
     def _run_next(self) -> None:
         with self._lock:
@@ -244,7 +209,7 @@ class Processes(Generic[Job, Result]):
             try:
                 process = self._open_one(process)
                 with self._noted(process, job, allowance):
-                    succeeded, result = process.do(job, _Limits(allowance, link), link)
+                    succeeded, result = process.do(job, allowance, link)
                 if isinstance(result, MemoryError):
                     raise result
             except OverBudget:
@@ -270,9 +235,7 @@ class Processes(Generic[Job, Result]):
         )
 
     @contextmanager
-    def _noted(
-        self, process: WorkerProcess, job: Job, allowance: MessageAllowance
-    ) -> Iterator[None]:
+    def _noted(self, process: WorkerProcess, job: Job, allowance: Allowance) -> Iterator[None]:
         with self._lock:
             self._at[process] = job, allowance, time.monotonic()
         try:

@@ -1,4 +1,4 @@
-"""Jobs of one chain: each gets what the one before it hands on, such as the memory of a graph.
+"""Work on jobs. Each job of a chain gets what the one before hands on, such as a graph's memory.
 
 Jobs of a chain may run in different processes, and may begin before the job before them has ended:
 only `take` waits for it.
@@ -9,10 +9,59 @@ from __future__ import annotations
 import math
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
+
+from stream_icd.execution.budget import Allowance
+from stream_icd.registry.shipped import VersionedModel
+
+J = TypeVar("J", contravariant=True)
+O = TypeVar("O", covariant=True)  # noqa: E741
 
 Baton = bytes | None
 """What is handed on; None at the start of a chain."""
+
+
+class Settings(Protocol):
+    """The settings that an engine uses."""
+
+    @property
+    def threads(self) -> int:
+        """Cores that one job may use."""
+        ...
+
+
+class Work(Protocol[J, O]):
+    """Processes jobs; each process creates its own, from a model and settings."""
+
+    @property
+    def model(self) -> VersionedModel: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def __call__(self, job: J, relay: Relay = ..., /) -> O:
+        """Return the outcome of a job; the relay is given if it belongs to a chain."""
+        ...
+
+    def chain(self, job: J, /) -> str | None:
+        """Return the chain that the job belongs to; None if it depends on no other job."""
+        ...
+
+    def name(self, job: J, /) -> str:
+        """Return the job's name for error messages."""
+        ...
+
+    def allowance(self, job: J, /) -> Allowance:
+        """Return the resource limits for the job."""
+        ...
+
+    def instead(self, baton: bytes, /) -> bytes:
+        """Return what a job takes instead of a baton that it cannot work with."""
+        ...
+
+    def warm_up(self) -> None:
+        """Make the first job as fast as later ones."""
+        ...
 
 
 class Relay(Protocol):
@@ -37,12 +86,7 @@ class Relay(Protocol):
 
 @dataclass(slots=True)
 class LocalRelay:
-    """A relay within one process.
-
-    Attributes:
-        baton: what the job takes; after `pass_on`, what it handed on.
-        most_bytes: see `Relay`.
-    """
+    """A relay within one process: `baton` is what the job takes, then what it handed on."""
 
     baton: Baton = None
     most_bytes: float = math.inf
@@ -59,10 +103,8 @@ class Link:
     """The place of a job in its chain, in the process that distributes the jobs.
 
     Attributes:
-        chain: name of the chain.
         before: what the job before hands on.
         after: what this job hands on.
-        most_bytes: see `Relay`.
         took: what the job has taken; None if nothing.
         instead: what the job takes instead of that, if it cannot work with it.
     """
@@ -100,24 +142,21 @@ class Link:
 
 
 class Chains:
-    """The links of jobs, in the order of the jobs.
-
-    Args:
-        first: returns what the first job of a chain takes.
-    """
+    """The links of jobs, in the order of the jobs."""
 
     def __init__(self, first: First) -> None:
         self._first = first
-        self._most_bytes = first.most_bytes
         self._last: dict[str, Future[Baton]] = {}
 
-    def link(self, chain: str) -> Link:
-        """Return the link of the chain's next job."""
+    def link(self, chain: str | None) -> Link | None:
+        """Return the link of the chain's next job; None if the job depends on no other."""
+        if chain is None:
+            return None
         before = self._last.get(chain)
         if before is None:
             before = Future()
             before.set_result(self._first(chain))
-        link = Link(chain, before, Future(), self._most_bytes)
+        link = Link(chain, before, Future(), self._first.most_bytes)
         self._last[chain] = link.after
         return link
 

@@ -24,12 +24,7 @@ IN_HAND_OF_CHAINS = 4 * IN_HAND
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting(Generic[Job, Result]):
-    """A job that waits for a process.
-
-    Attributes:
-        link: its place in its chain; None: it depends on no other job.
-        future: its result.
-    """
+    """A job that waits for a process; `link` is its place in its chain, if it belongs to one."""
 
     job: Job
     link: Link | None = None

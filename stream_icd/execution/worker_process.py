@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from typing import Any
 
 from stream_icd.errors import StreamIcdError
+from stream_icd.execution.budget import Allowance, Meter
 from stream_icd.execution.fork_server import CONTEXT, FOR_THE_PARENT, start
 from stream_icd.execution.relay import Baton, Link
-from stream_icd.execution.usage import Meter, Usage
 from stream_icd.log import configure_logging
 
 DONE, TAKE, TOOK = range(3)
@@ -26,13 +26,6 @@ before handed on; I have taken what was sent with the job."""
 
 LOOK_EVERY_S = 0.05
 """Interval between checks of the process's resource usage against its job's limits."""
-
-
-class Bound(Protocol):
-    """Resource limits for one job."""
-
-    def check(self, used: Usage) -> None:
-        """Raise OverBudget if a limit is exceeded."""
 
 
 class WorkerProcess:
@@ -76,11 +69,11 @@ class WorkerProcess:
             self._opened = self._line.recv()
         return self._opened
 
-    def do(self, job: Any, allowance: Bound, link: Link | None = None) -> tuple[bool, Any]:
+    def do(self, job: Any, allowance: Allowance, link: Link | None = None) -> tuple[bool, Any]:
         """Run a job; return whether it succeeded, and its result or error.
 
-        Time in which it waits for the job before it does not count. What it hands on is handed on
-        if it succeeds.
+        Limits grow with what it takes from the job before it. Time in which it waits for that does
+        not count. What it hands on is handed on if it succeeds.
 
         Raises:
             OverBudget: the job exceeded its limits, and is still running.
@@ -89,11 +82,15 @@ class WorkerProcess:
         opened = self.opened()
         if not opened[0]:
             return opened
+        limits = allowance
         self._meter.reset()
-        self._line.send((job, _Sent.of(link)))
+        chained = None
+        if link is not None:
+            chained = link.most_bytes, link.is_ready, link.offered if link.is_ready else None
+        self._line.send((job, chained))
         while True:
             while not self._line.poll(LOOK_EVERY_S):
-                allowance.check(self._meter.read())
+                limits.check(self._meter.read())
             said, what = self._line.recv()
             if said == DONE:
                 answer: tuple[bool, Any] = what[0]
@@ -103,6 +100,7 @@ class WorkerProcess:
             assert link is not None, "only a job of a chain takes something"
             since = time.monotonic()
             taken = link.take()
+            limits = allowance.with_state(len(taken or b""))
             if said == TAKE:
                 self._line.send(taken)
             self._meter.skip_clock(time.monotonic() - since)
@@ -114,40 +112,21 @@ class WorkerProcess:
         return self._process.exitcode
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """What is sent with a job of a chain: what it takes, if that is known already.
+@dataclass(slots=True)
+class _PipeRelay:
+    """The relay of a job in a worker process; `before` came with the job if it `is_ready`."""
 
-    Otherwise it asks for it when it needs it.
-    """
-
+    line: Connection
     most_bytes: float
     is_ready: bool
-    baton: Baton
-
-    @staticmethod
-    def of(link: Link | None) -> _Sent | None:
-        if link is None:
-            return None
-        return _Sent(link.most_bytes, link.is_ready, link.offered if link.is_ready else None)
-
-
-class _PipeRelay:
-    """The relay of a job in a worker process."""
-
-    def __init__(self, line: Connection, sent: _Sent) -> None:
-        self._line = line
-        self._sent = sent
-        self.most_bytes = sent.most_bytes
-        self.after: Baton = None
+    before: Baton
+    after: Baton = None
 
     def take(self) -> Baton:
-        if self._sent.is_ready:
-            self._line.send((TOOK, None))
-            return self._sent.baton
-        self._line.send((TAKE, None))
-        baton: Baton = self._line.recv()
-        return baton
+        self.line.send((TOOK if self.is_ready else TAKE, None))
+        if not self.is_ready:
+            self.before = self.line.recv()
+        return self.before
 
     def pass_on(self, baton: bytes) -> None:
         self.after = baton
@@ -169,11 +148,11 @@ def _serve(
     with suppress(EOFError, BrokenPipeError):  # the parent has ended
         line.send((opened, None if opened else work))
         while opened:
-            job, sent = line.recv()
-            if sent is None:
+            job, chained = line.recv()
+            if chained is None:
                 line.send((DONE, (_attempted(work, job), None)))
             else:
-                relay = _PipeRelay(line, sent)
+                relay = _PipeRelay(line, *chained)
                 line.send((DONE, (_attempted(work, job, relay), relay.after)))
 
 

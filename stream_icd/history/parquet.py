@@ -35,10 +35,9 @@ from stream_icd.node_ids import wide_type
 from stream_icd.snapshot import Window
 from stream_icd.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, stable_ids
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
 from stream_icd.wire.states import STATE_TYPE
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from stream_icd.announcement import Announcement
 from stream_icd.errors import BadInput
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -18,8 +17,8 @@ from stream_icd.messages.records import outgoing
 from stream_icd.printable import printable
 from stream_icd.registry.aliases import Aliases
 from stream_icd.store.store import Store
-from stream_icd.tracing.spans import tracing_if_on
-from stream_icd.wire.announcements import decode_announcement, encode_announcement
+from stream_icd.tracing import tracing_if_on
+from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 
 
 def publication(registry: Store, version: str, lineage: Lineage) -> Announcement:
@@ -65,24 +64,16 @@ LOG = logging.getLogger(__name__)
 
 
 def announce(settings: KafkaSettings, announcement: Announcement, topic: str = MODELS) -> None:
-    """Publish an announcement, and wait until the broker has it.
-
-    Raises:
-        TopicMissing: run `stream-icd topics create`.
-        BrokerError: the broker does not answer, or refuses.
-    """
+    """Publish an announcement, and wait until the broker has it; raises as `Publisher`."""
     record, tracing = outgoing(topic, encode_announcement(announcement)), tracing_if_on()
     with Publisher(settings) as publisher:
         publisher.send(record if tracing is None else tracing.sent_now(record))
 
 
 def announcements(settings: KafkaSettings, topic: str = MODELS) -> Iterator[Announcement]:
-    """Yield the announcements that the topic holds, each event once, in order.
+    """Yield the announcements that the topic holds, each event once; raises as `open_reader`.
 
-    A message that cannot be read is skipped, and logged.
-
-    Raises:
-        TopicMissing, BrokerError: as `kafka.reader.open_reader`.
+    What cannot be read is logged.
     """
     seen: set[tuple[str, str]] = set()
     with open_reader(settings, topic, until="end") as records:

@@ -5,17 +5,22 @@ modification time, for expiry rules). It is complete and durable before its mess
 in between leaves an unreferenced object. Objects are never deleted here.
 
 A received message must not cause arbitrary files to be opened: only objects below the configured
-location are read, and only if size and digest match the claim.
+location are read, and only if size and digest match the claim. docs/wire.md describes the headers.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from pydantic import Field, field_validator
+from pydantic_settings import SettingsConfigDict
 
 from stream_icd.errors import (
     BadClaim,
@@ -27,71 +32,166 @@ from stream_icd.errors import (
     RecordTooLarge,
 )
 from stream_icd.kafka.publisher import fits, record_limit, too_large
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.wire.claim import Claim, claim_on, read_claim, sha256, without_claim
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.settings import ENV_PREFIX, Settings
+from stream_icd.store.uri import place_of, refuse_password
+from stream_icd.wire.limits import Limits
 
 if TYPE_CHECKING:
     from stream_icd.store.store import Store
 
+Content = TypeVar("Content")
+Decode = Callable[[bytes | None, bytes | None, Headers, Limits], Content]
 
 SETTING = "STREAM_ICD_CLAIMS_URI"
+
+URI, BYTES, SHA256 = NAMES = "icd_claim_uri", "icd_claim_bytes", "icd_claim_sha256"
+
+_COUNT = re.compile(r"0*[1-9][0-9]{0,14}", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 # No `..`, no hidden files, no characters that a file system rejects.
 _STEP = r"[A-Za-z0-9][A-Za-z0-9._=-]{0,254}"
 _PATH = re.compile(rf"(?=.{{1,512}}$){_STEP}(/{_STEP})*", re.ASCII)
 
 
-def redeem(record: Record, claims: ClaimSettings, limits: Limits = DEFAULT_LIMITS) -> Record:
-    """Return the record with its claimed value; a record without a claim is returned unchanged.
+class ClaimSettings(Settings):
+    """The location where large values are written, and from which they are read.
+
+    Set with `STREAM_ICD_CLAIMS_URI`, or `uri` in the `[claims]` table of the TOML file. It never
+    holds a password: object stores have their own settings for that, such as AWS_ACCESS_KEY_ID.
+
+    >>> ClaimSettings(uri="s3://bucket/claims/?region=eu-central-1").place
+    's3://bucket/claims'
+    >>> ClaimSettings(uri="/var/lib/claims").place
+    'file:///var/lib/claims'
+    """
+
+    model_config = SettingsConfigDict(env_prefix=f"{ENV_PREFIX}CLAIMS_")
+
+    table: ClassVar[str] = "claims"
+
+    uri: str | None = Field(
+        default=None, description="a folder, or a URI that pyarrow.fs knows; None: nowhere"
+    )
+
+    @field_validator("uri")
+    @classmethod
+    def _names_a_place(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if "://" not in value:
+            if not value.strip():
+                raise ValueError("it is empty: give a folder or a URI, or omit it")
+            return Path(value).expanduser().absolute().as_uri()
+        refuse_password(value)
+        return value
+
+    @property
+    def place(self) -> str | None:
+        """The URI as shown in messages and logs."""
+        return None if self.uri is None else place_of(self.uri)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Where the bytes of a message are, their number, and their SHA-256 in hexadecimal digits.
 
     Raises:
-        BadClaim: permanent: the claim is malformed or refused; the object is missing, or has other
-            content. The message names it.
-        LimitExceeded: the object is larger than `limits`; nothing of it was read.
-        StoreUnreachable: the file system does not answer; try again.
+        BadClaim: an attribute is malformed.
     """
-    claim = read_claim(record.headers)
-    if claim is None:
-        return record
-    if record.value:
-        raise BadClaim(
-            f"the message has both a value of {len(record.value)} bytes and a claim "
-            f"on {claim.uri!r:.200}"
-        )
-    if claim.n_bytes > limits.decoded_bytes:
-        raise LimitExceeded(
-            f"the claimed object {claim.uri!r:.200} has {claim.n_bytes} bytes; the limit is "
-            f"{limits.decoded_bytes}"
-        )
-    path = _path(claim, claims)
-    value = _fetch(claim, path, _opened(claims))
-    return replace(record, value=value, headers=without_claim(record.headers))
+
+    uri: str
+    n_bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if not self.uri:
+            raise BadClaim(f"header {URI} is missing or empty")
+        if not _DIGEST.fullmatch(self.sha256):
+            raise BadClaim(
+                f"header {SHA256} is {self.sha256!r:.80}; expected 64 hexadecimal digits"
+            )
+
+    def headers(self) -> Headers:
+        """The headers to add to a message whose value is empty because of this claim."""
+        texts = self.uri, str(self.n_bytes), self.sha256
+        return tuple((name, text.encode()) for name, text in zip(NAMES, texts, strict=True))
 
 
-def as_claim(record: OutgoingRecord, claims: ClaimSettings) -> OutgoingRecord:
-    """Store a record's value, and return the record that claims it.
+def read_claim(headers: Headers) -> Claim | None:
+    """Return the claim in a message's headers, or None if the message holds its own bytes.
 
     Raises:
-        StoreUnreachable, StoreUnwritable: the value could not be stored; try again.
+        BadClaim: a header of the claim is missing, repeated or malformed.
     """
-    import pyarrow as pa
+    found = [(name, value) for name, value in headers if name in NAMES]
+    if not found:
+        return None
+    if len(found) > len(dict(found)):
+        raise BadClaim(f"a header is given twice: {', '.join(sorted(name for name, _ in found))}")
+    texts: dict[str, str] = {}
+    for name, value in found:
+        try:
+            texts[name] = value.decode()
+        except UnicodeDecodeError as cause:
+            raise BadClaim(f"header {name} is not UTF-8 text: {value!r:.80}") from cause
+    count = texts.get(BYTES, "")
+    if not _COUNT.fullmatch(count):
+        raise BadClaim(f"header {BYTES} is {count!r:.80}; expected a whole number above 0")
+    return Claim(texts.get(URI, ""), int(count), texts.get(SHA256, ""))
 
-    value = record.value or b""
-    path = f"topic={record.topic}/{sha256(value)}.arrows"
-    _opened(claims).put(path, pa.py_buffer(value))
-    claim = claim_on(f"{claims.place}/{path}", value)
-    return replace(record, value=b"", headers=(*record.headers, *claim.headers()))
+
+def without_claim(headers: Headers) -> Headers:
+    """Return the headers without those of the claim."""
+    return tuple((name, value) for name, value in headers if name not in NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReader:
+    """Reads messages of other programs, including claimed values, within size limits.
+
+    Settings come from the environment by default.
+    """
+
+    claims: ClaimSettings = field(default_factory=ClaimSettings)
+    limits: Limits = field(default_factory=Limits)
+
+    def decoded(self, record: Record, decode: Decode[Content]) -> Content:
+        """Decode a record's value, or the value that it claims; raises as `whole` and `decode`."""
+        whole = self.whole(record)
+        return decode(whole.key, whole.value, whole.headers, self.limits)
+
+    def whole(self, record: Record) -> Record:
+        """Return the record with its claimed value; a record without a claim as it is.
+
+        Raises:
+            BadClaim: permanent: the claim is malformed or refused; the object is missing, or has
+                other content. The message names it.
+            LimitExceeded: the object is larger than `limits`; nothing of it was read.
+            StoreUnreachable: the file system does not answer; try again.
+        """
+        claim = read_claim(record.headers)
+        if claim is None:
+            return record
+        if record.value:
+            raise BadClaim(
+                f"the message has both a value of {len(record.value)} bytes and a claim "
+                f"on {claim.uri!r:.200}"
+            )
+        if claim.n_bytes > self.limits.decoded_bytes:
+            raise LimitExceeded(
+                f"the claimed object {claim.uri!r:.200} has {claim.n_bytes} bytes; the limit is "
+                f"{self.limits.decoded_bytes}"
+            )
+        path = _path(claim, self.claims)
+        value = _fetch(claim, path, _opened(self.claims))
+        return replace(record, value=value, headers=without_claim(record.headers))
 
 
 def _path(claim: Claim, claims: ClaimSettings) -> str:
-    """Return the object's path in the claim store.
-
-    Raises:
-        ClaimRefused: the object is not in the claim store.
-    """
+    """Return the object's path in the claim store, or raise ClaimRefused if it is elsewhere."""
     if claims.place is None:
         raise ClaimRefused(
             f"the message claims {claim.uri!r:.200}, but {SETTING} is not set here: set it to "
@@ -113,7 +213,7 @@ def _fetch(claim: Claim, path: str, store: Store) -> bytes:
         raise ClaimedObjectMissing(
             f"there is no object {claim.uri}: it expired, or was never written"
         ) from error
-    if value is None or sha256(value) != claim.sha256:
+    if value is None or hashlib.sha256(value).hexdigest() != claim.sha256:
         raise ClaimedObjectAltered(
             f"{claim.uri} does not have the size and SHA-256 of the message ({claim.n_bytes} "
             f"bytes, {claim.sha256})"
@@ -127,6 +227,22 @@ def _opened(claims: ClaimSettings) -> Store:
 
     assert claims.uri is not None, "looked at before"
     return open_store(claims.uri)
+
+
+def as_claim(record: OutgoingRecord, claims: ClaimSettings) -> OutgoingRecord:
+    """Store a record's value, and return the record that claims it.
+
+    Raises:
+        StoreUnreachable, StoreUnwritable: the value could not be stored; try again.
+    """
+    import pyarrow as pa
+
+    value = record.value or b""
+    digest = hashlib.sha256(value).hexdigest()
+    path = f"topic={record.topic}/{digest}.arrows"
+    _opened(claims).put(path, pa.py_buffer(value))
+    claim = Claim(f"{claims.place}/{path}", len(value), digest)
+    return replace(record, value=b"", headers=(*record.headers, *claim.headers()))
 
 
 class ClaimCheck:
@@ -167,11 +283,7 @@ class ClaimCheck:
         raise too_large(record, limit)
 
     def room(self, topic: str) -> float:
-        """Return the maximum size of a record for a topic; infinite if values can be claimed.
-
-        Raises:
-            As `__call__`.
-        """
+        """Return the maximum size of a record for a topic; infinite if values can be claimed."""
         return self._limit(topic) if self._claims.uri is None else math.inf
 
     def learn(self, refused: RecordTooLarge) -> None:

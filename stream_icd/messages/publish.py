@@ -1,7 +1,7 @@
 """Publishes a source to Kafka: each snapshot once, at a limited rate; all deliveries checked.
 
-The topic itself is the only state: it holds exactly what was acknowledged, however the producer
-ended."""
+The topic is the only state: it holds what was acknowledged, however the producer ended.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop, Source, Stop
 from stream_icd.times import utc_now
 from stream_icd.tracking.settings import too_far_ahead
-from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.limits import Limits
+from stream_icd.wire.message import EventHeaders, graph_of
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, encode_snapshot
 
 Name = tuple[str, str]
@@ -39,8 +39,6 @@ class SentBefore:
         names: source and id of each graph's snapshots, with the hash of the current content; empty
             if the producer did not send it.
         ends: the latest window end of each graph, except windows too far ahead of `now`.
-        now: when the topic was read.
-        limits: maximum sizes of a message.
         correct: whether a snapshot that is there with other content counts as missing.
     """
 
@@ -51,7 +49,6 @@ class SentBefore:
     correct: bool = False
 
     def __contains__(self, snapshot: object) -> bool:
-        """Return whether the topic holds this snapshot: same graph, source and id."""
         if not isinstance(snapshot, Snapshot) or self._content(snapshot) is None:
             return False
         return not (self.correct and self.is_changed(snapshot))
@@ -79,14 +76,7 @@ class SentBefore:
 def read_sent_before(
     settings: KafkaSettings, topic: str = SNAPSHOTS, *, correct: bool = False
 ) -> SentBefore:
-    """Read all of `topic`; return the snapshots that it holds now.
-
-    Args:
-        correct: see `SentBefore`.
-
-    Raises:
-        TopicMissing, BrokerUnavailable: see these classes.
-    """
+    """Read all of `topic`; return the snapshots that it holds now; raises as `open_reader`."""
     found = SentBefore(correct=correct)
     with open_reader(settings, topic, until="end") as records:
         for record in records:
@@ -95,7 +85,6 @@ def read_sent_before(
 
 
 PartitionBy = Literal["graph", "snapshot"]
-
 PartitionOf = Callable[[Snapshot], int | None]
 """Returns a snapshot's partition; None: the key (the graph's name) selects it."""
 
@@ -115,31 +104,27 @@ def by_snapshot(n_partitions: int) -> PartitionOf:
 
 
 def partitioning(settings: KafkaSettings, by: PartitionBy, topic: str = SNAPSHOTS) -> PartitionOf:
-    """Return how snapshots are distributed over the partitions of `topic`.
-
-    Raises:
-        TopicMissing, BrokerUnavailable: see these classes.
-    """
+    """Return how snapshots are distributed over the partitions of `topic`, which must exist."""
     return by_graph if by == "graph" else by_snapshot(describe_topic(settings, topic).partitions)
 
 
 class Sends(Protocol):
-    """Accepts records: `stream_icd.kafka.publisher.Publisher`, or a list in a test."""
+    """Accepts records, as a `Publisher` does."""
 
     def send(self, record: OutgoingRecord) -> None: ...
 
     def flush(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Published:
     """Counts of what was sent and acknowledged, and of the snapshots that were already there."""
 
-    snapshots: int
-    labels: int
-    nodes: int
-    edges: int
-    bytes: int
+    snapshots: int = 0
+    labels: int = 0
+    nodes: int = 0
+    edges: int = 0
+    bytes: int = 0
     already_sent: int = 0
 
 
@@ -166,9 +151,8 @@ class Destination:
     """Where the snapshots of a source go.
 
     Attributes:
-        topic: topic of the snapshots.
-        labels_topic: topic of the labels; None: labels are not sent.
-        partition_of: returns a snapshot's partition; labels are partitioned by graph.
+        labels_topic: None: labels are not sent.
+        partition_of: of snapshots; labels are partitioned by graph.
         claim_check: makes a record fit its topic, as `ClaimCheck`; by default, a record that is
             too large is refused.
     """
@@ -199,24 +183,24 @@ def publish_source(
         limit: stop after sending this number of snapshots.
         already: snapshots that are in the topic; they are not sent again.
         stop: checked before each snapshot; a started snapshot is sent completely.
-        on_sent, on_already: called with each snapshot, for a progress bar.
+        on_sent, on_already: for a progress bar.
 
     Raises:
         DeliveryFailed, MessageTooLarge: a record was not acknowledged; no record is skipped.
     """
-    counts = dict.fromkeys(("snapshots", "labels", "nodes", "edges", "bytes", "already_sent"), 0)
+    sent = Published()
     started = pace.monotonic()
     for snapshot, labels in source.snapshots:
         if snapshot in already:
-            counts["already_sent"] += 1
+            sent.already_sent += 1
             on_already(snapshot)
             continue
-        pace.wait(started, counts["snapshots"])
+        pace.wait(started, sent.snapshots)
         if stop.is_set():
             break
         if labels is not None and to.labels_topic is not None:
             sends.send(to.claim_check(outgoing(to.labels_topic, encode_labels(labels))))
-            counts["labels"] += 1
+            sent.labels += 1
         partition = to.partition_of(snapshot)
         message = encode_snapshot(snapshot, unordered=partition is not None)
         sends.send(to.claim_check(outgoing(to.topic, message, partition)))
@@ -224,12 +208,12 @@ def publish_source(
             # There is no order between partitions: a crash must not leave a window in one partition
             # while an earlier window for another is lost: a restart continues after the last one.
             sends.flush()
-        counts["snapshots"] += 1
-        counts["nodes"] += snapshot.n_nodes
-        counts["edges"] += snapshot.n_edges
-        counts["bytes"] += len(message.value)
+        sent.snapshots += 1
+        sent.nodes += snapshot.n_nodes
+        sent.edges += snapshot.n_edges
+        sent.bytes += len(message.value)
         on_sent(snapshot)
-        if counts["snapshots"] == limit:
+        if sent.snapshots == limit:
             break
     sends.flush()
-    return Published(**counts)
+    return sent

@@ -1,15 +1,58 @@
-"""Messages of the wire contract as Kafka records, and records in log lines."""
+"""Kafka records: made of messages, named in log lines, and what became of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
 
 import structlog
 
+from stream_icd.errors import BadInput
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.printable import shortened
 from stream_icd.wire.message import Message
+
+Stage = Literal["decode", "detect", "track", "archive", "budget", "publish", "crashed"]
+"""The processing stage in which a record was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """The result of a good record.
+
+    Attributes:
+        event: name of the log event, such as `detected`.
+        facts: fields of the log line.
+        outgoing: the records to publish; empty if there is nothing new.
+        state: what the worker remembers after the record, for a topic of states. It is published
+            even if the results are refused.
+    """
+
+    event: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+    outgoing: tuple[OutgoingRecord, ...] = ()
+    state: OutgoingRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The outcome of a bad record: it becomes a dead letter.
+
+    Attributes:
+        stage: one of those that the step names (`Step.stages`), or of those around it.
+    """
+
+    stage: Stage
+    error: BadInput
+
+    @property
+    def reason(self) -> str:
+        return str(self.error)
+
+
+Outcome = Processed | Refused
 
 
 def described(record: Record) -> dict[str, str | int]:

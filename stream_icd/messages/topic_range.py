@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.clock import Stop
@@ -18,19 +17,6 @@ from stream_icd.times import parse_utc
 
 Position = datetime | dict[int, int] | None
 """A time (record timestamps); an offset for each partition; None for the beginning or end."""
-
-
-class Placed(Protocol):
-    """The position of a record in a topic."""
-
-    @property
-    def partition(self) -> int: ...
-
-    @property
-    def offset(self) -> int: ...
-
-    @property
-    def timestamp_ms(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +38,14 @@ class TopicRange:
         if any(one != named[0] for one in named):
             raise BadSettings("--from and --to name different partitions: give the same ones")
 
-    def precedes(self, record: Placed) -> bool:
+    def precedes(self, record: Record) -> bool:
         """Return whether a record is before the range, in one of its partitions."""
         if self.start is None:
             return False
         named = not isinstance(self.start, dict) or record.partition in self.start
         return named and _is_before(record, self.start)
 
-    def holds(self, record: Placed) -> bool:
+    def holds(self, record: Record) -> bool:
         """Return whether a record of the topic is in the range."""
         for position in (self.start, self.end):
             if isinstance(position, dict) and record.partition not in position:
@@ -68,7 +54,7 @@ class TopicRange:
         return begun and (self.end is None or _is_before(record, self.end))
 
 
-def _is_before(record: Placed, position: datetime | dict[int, int]) -> bool:
+def _is_before(record: Record, position: datetime | dict[int, int]) -> bool:
     if isinstance(position, datetime):
         return record.timestamp_ms < position.timestamp() * 1000
     return record.offset < position[record.partition]

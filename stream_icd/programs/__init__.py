@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from stream_icd.lazy_import import lazy_imports
 
 if TYPE_CHECKING:
-    from stream_icd.messages.outcome import Outcome, Processed, Refused
-    from stream_icd.messages.reader import MessageReader
+    from stream_icd.messages.claims import MessageReader
+    from stream_icd.messages.records import Outcome, Processed, Refused
     from stream_icd.programs.declared import Producer, ReadingProducer, command
     from stream_icd.programs.options import SendOptions, WorkerOptions
     from stream_icd.programs.producer import ProducerRun, run_producer
@@ -41,13 +41,13 @@ __all__ = [
 
 _MODULES = {
     "BatchStep": "stream_icd.workers.step",
-    "MessageReader": "stream_icd.messages.reader",
-    "Outcome": "stream_icd.messages.outcome",
-    "Processed": "stream_icd.messages.outcome",
+    "MessageReader": "stream_icd.messages.claims",
+    "Outcome": "stream_icd.messages.records",
+    "Processed": "stream_icd.messages.records",
     "Producer": "stream_icd.programs.declared",
     "ProducerRun": "stream_icd.programs.producer",
     "ReadingProducer": "stream_icd.programs.declared",
-    "Refused": "stream_icd.messages.outcome",
+    "Refused": "stream_icd.messages.records",
     "SendOptions": "stream_icd.programs.options",
     "Source": "stream_icd.sources.source",
     "Step": "stream_icd.workers.step",

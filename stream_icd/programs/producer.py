@@ -48,7 +48,7 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
 from stream_icd.sources.windows import LateRows, OnLate
 from stream_icd.suggest import listed
-from stream_icd.tracing.spans import Tracing, traces_of
+from stream_icd.tracing import Tracing, traces_of
 
 SHOWN_BAD_ROWS = 5
 INTERRUPTED = 130

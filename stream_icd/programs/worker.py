@@ -19,8 +19,7 @@ from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.programs.options import WorkerOptions, kafka_settings
 from stream_icd.programs.process import FreezeWhatStays, share_one_heap, stop_on_signals
-from stream_icd.tracing.headers import MOST_BYTES
-from stream_icd.tracing.spans import Tracing, traces_of
+from stream_icd.tracing import MOST_BYTES, Tracing, traces_of
 from stream_icd.workers.runner import Runner, Stream, run_streams
 from stream_icd.workers.step import BatchStep
 

@@ -27,7 +27,7 @@ from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.memory.restart import BEFORE_ALL
 from stream_icd.replay.redetect import chain_name
 from stream_icd.store.store import Store
-from stream_icd.workers.memory_topic import place_in
+from stream_icd.workers.memories import place_in
 
 Beginnings = Sequence[ArchivedWindow]
 """The archived memory at the beginning of each era of a graph but the first, in order."""

@@ -9,25 +9,23 @@ from datetime import datetime
 from functools import lru_cache, partial
 
 from stream_icd.communities import MemoryKind, revision_of
-from stream_icd.detection.recent import RecentMemories
-from stream_icd.detection.record import detected, warm_up
+from stream_icd.detection.record import RecentMemories, detected, warm_up
 from stream_icd.detection.settings import DetectSettings, has_memory, result_version
 from stream_icd.errors import BadInput, BadSnapshot
-from stream_icd.execution.budget import MessageAllowance, sent_bytes
+from stream_icd.execution.budget import Allowance, sent_bytes
 from stream_icd.execution.relay import Relay
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
 from stream_icd.memory.restart import anew
-from stream_icd.messages.outcome import Refused
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
+from stream_icd.messages.records import Refused
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import open_store
-from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message, refusing
+from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of, refusing
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
 
 SENT_BYTES_A_ROW = 4
@@ -154,7 +152,7 @@ class Redetection:
     def name(self, job: Job) -> str:
         return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
 
-    def allowance(self, job: Job) -> MessageAllowance:
+    def allowance(self, job: Job) -> Allowance:
         return self.settings.budget.allowance(job.sent_bytes)
 
     def instead(self, baton: bytes) -> bytes:

@@ -12,7 +12,7 @@ import structlog
 from stream_icd.detection.settings import has_memory
 from stream_icd.execution.engines import Engine
 from stream_icd.execution.relay import First, nothing
-from stream_icd.messages.outcome import Refused
+from stream_icd.messages.records import Refused
 from stream_icd.replay.pacing import Tempo, paced
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 from stream_icd.replay.results import Kept, Name, Results

@@ -7,18 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
+from stream_icd.detection.detect import stage_ms
 from stream_icd.detection.record import warm_up
 from stream_icd.detection.settings import DetectSettings
-from stream_icd.detection.snapshot import communities_with, remembered_labels
+from stream_icd.detection.snapshot import communities_with
 from stream_icd.errors import BadInput
-from stream_icd.execution.budget import MessageAllowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.execution.engines import Engine
 from stream_icd.execution.relay import First, Relay, nothing
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.restart import anew
 from stream_icd.memory.smoothing import detect_smoothed
-from stream_icd.messages.outcome import Refused
+from stream_icd.messages.records import Refused
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.replay.redetect import Job, Outcome, chain_name
@@ -74,11 +75,17 @@ class Smoothing:
         for snapshot, one in zip(windows, found, strict=True):
             started = perf_counter()
             adjacency = snapshot.adjacency()
-            labels = remembered_labels(one, "smoothed")
-            labels.milliseconds["decode"] = 1000 * (perf_counter() - started)
-            yield encode_communities(
-                communities_with(labels, snapshot, adjacency, self.model, settings)
+            decode_ms = 1000 * (perf_counter() - started)
+            communities = communities_with(
+                one.communities,
+                {**stage_ms(one.milliseconds), "decode": decode_ms},
+                snapshot,
+                adjacency,
+                self.model,
+                settings,
+                remembered=(one, "smoothed"),
             )
+            yield encode_communities(communities)
 
     def chain(self, graph: Graph) -> str:
         """Return the era, whose first window needs the memory before it."""
@@ -87,7 +94,7 @@ class Smoothing:
     def name(self, graph: Graph) -> str:
         return printable(f"graph {graph[0].graph}, {len(graph)} windows")
 
-    def allowance(self, graph: Graph) -> MessageAllowance:
+    def allowance(self, graph: Graph) -> Allowance:
         """Return the resource limits for the graph: those of its windows together."""
         budget, sent = self.settings.budget, [job.sent_bytes for job in graph]
         seconds = PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import structlog
 
-from stream_icd.announcement import Announcement
 from stream_icd.errors import BrokerError, ModelError, StoreError
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
@@ -17,6 +16,7 @@ from stream_icd.retraining.decision import Decision
 from stream_icd.retraining.retrain import BY
 from stream_icd.retraining.state import announced_until, note_announced
 from stream_icd.store.store import Store
+from stream_icd.wire.announcements import Announcement
 
 Announce = Callable[[Decision], None]
 """Announces a decision."""

@@ -129,7 +129,7 @@ class Retrain:
         Raises:
             BadSettings: a value is out of range, or two exclude each other.
         """
-        from stream_icd.execution.usage import Allowance
+        from stream_icd.execution.budget import Allowance
         from stream_icd.icd.presets import preset
         from stream_icd.retraining.choose_windows import Sizes
         from stream_icd.retraining.gate import Rules
@@ -179,7 +179,7 @@ class Retrain:
         from stream_icd.retraining.observed import Observed, rounds_metrics
         from stream_icd.retraining.run import run_once, run_until
         from stream_icd.sources.durations import parse_duration
-        from stream_icd.tracing.spans import traces_of
+        from stream_icd.tracing import traces_of
 
         settings = self.settings()
         every_s = parse_duration(self.check).total_seconds()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from stream_icd.errors import StreamIcdError
 from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
 from stream_icd.retraining.decision import OUTCOMES, Decision
-from stream_icd.tracing.spans import Tracing
+from stream_icd.tracing import Tracing
 
 LOOK = "look"
 """The first step of a round: read the archive, and ask the triggers."""

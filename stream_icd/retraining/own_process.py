@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stream_icd.errors import OverBudget, Overloaded
-from stream_icd.execution.usage import Allowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
 
 Job = Callable[[], Any]

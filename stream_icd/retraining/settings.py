@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from stream_icd.detection.detect import Method
 from stream_icd.errors import BadSettings
-from stream_icd.execution.usage import Allowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.icd.recipe import Recipe
 from stream_icd.retraining.accumulated import MOST_WINDOWS
 from stream_icd.retraining.choose_windows import Sizes

@@ -13,9 +13,9 @@ from stream_icd.events import CommunityEvents
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
 from stream_icd.subscribers.seen_results import SeenResults, result_of
-from stream_icd.tracing.headers import context_of
+from stream_icd.tracing import context_of
 from stream_icd.wire.events import decode_events, is_late
 
 

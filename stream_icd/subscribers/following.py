@@ -14,7 +14,7 @@ from stream_icd.errors import BadInput
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
-from stream_icd.messages.reader import Decode
+from stream_icd.messages.claims import Decode
 from stream_icd.printable import printable
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import group_of, open_group_reader
@@ -23,7 +23,7 @@ from stream_icd.subscribers.read_options import ReadOptions
 from stream_icd.subscribers.seen_results import SeenResults, Superseded, result_of
 from stream_icd.subscribers.subscription import Subscription
 from stream_icd.times import utc_now
-from stream_icd.tracing.spans import tracing_if_on
+from stream_icd.tracing import tracing_if_on
 from stream_icd.tracking.gaps import Gap, missed_windows
 from stream_icd.tracking.settings import too_far_ahead
 

@@ -11,8 +11,7 @@ from typing import Any, Literal, TypedDict
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import ClaimSettings, MessageReader
 from stream_icd.printable import printable
 from stream_icd.suggest import did_you_mean
 from stream_icd.tracking.gaps import Gap

@@ -1,34 +1,87 @@
-"""Announcements about models as Kafka messages: CloudEvents headers, and JSON as the value."""
+"""Announcements about the models of a registry, and their messages: JSON as the value."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
 from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
-from stream_icd.announcement import Announcement
 from stream_icd.errors import BadAnnouncement, LimitExceeded
-from stream_icd.wire.cloudevents import EventHeaders, event_headers
+from stream_icd.lineage import Gate
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message, refusing
+from stream_icd.wire.message import (
+    JSON_TYPE,
+    EventHeaders,
+    Headers,
+    Message,
+    event_headers,
+    refusing,
+)
 
 ANNOUNCEMENT_TYPE = "stream_icd.model.v1"
-JSON_TYPE = "application/json"
 MOST_BYTES = 2**20
+
+Kind = Literal["published", "promoted", "rolled back", "refused", "kept"]
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """One event of a registry. The registry itself holds the truth; an announcement may be lost.
+
+    Attributes:
+        kind: `published`: a version was added. `promoted`, `rolled back`: the champion is now
+            `version`. `refused`: a detector cannot use `version`. `kept`: a trigger or a gate
+            decided to keep the champion for now.
+        registry: as its users name it.
+        reason: in one sentence, for people.
+        by: the program that decided.
+        version: the version that it is about; None for `kept` before anything was learned.
+        champion: the champion after it; None if there is none.
+        generation: of the aliases after it (`registry.aliases`); 0 if there is no champion.
+        gate: the comparison that decided, if there was one.
+    """
+
+    kind: Kind
+    registry: str
+    reason: str
+    by: str
+    at: datetime
+    version: str | None = None
+    champion: str | None = None
+    generation: int = 0
+    gate: Gate | None = None
+
+    @property
+    def id(self) -> str:
+        """Equal for two announcements of one event, such as a repetition after a crash."""
+        match self.kind:
+            case "published":
+                return f"published/{self.version}"
+            case "promoted" | "rolled back":
+                return f"champion/{self.generation}"
+            case "refused":
+                return f"refused/{self.version}/{self.generation}"
+            case "kept":
+                return f"kept/{self.at.isoformat()}"
 
 
 def encode_announcement(announcement: Announcement) -> Message:
     """Encode an announcement; its key is the registry, so that those of one keep their order."""
     value = TypeAdapter(Announcement).dump_python(announcement, mode="json")
-    kind = announcement.kind.replace(" ", "-")
     headers = event_headers(
         type=ANNOUNCEMENT_TYPE,
         source=quote(announcement.registry, safe="/:@"),
         id=announcement.id,
         time=announcement.at,
-        extra={"icd_kind": kind, **_versions(announcement)},
+        extra={
+            "icd_kind": announcement.kind.replace(" ", "-"),
+            "icd_model": announcement.version or None,
+            "icd_champion": announcement.champion or None,
+        },
         content_type=JSON_TYPE,
     )
     return Message(announcement.registry.encode(), json.dumps(value).encode(), headers)
@@ -40,11 +93,9 @@ def decode_announcement(
     headers: Headers,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Announcement:
-    """Decode an announcement; fields that this version does not know are ignored.
+    """Decode an announcement of at most 1 MiB; fields that this version does not know are ignored.
 
-    Raises:
-        BadAnnouncement: the message breaks the contract.
-        LimitExceeded: the headers or the value are above `limits`, or 1 MiB.
+    Raises BadAnnouncement and LimitExceeded, see `wire.message`.
     """
     with refusing(BadAnnouncement, "the announcement cannot be read"):
         EventHeaders(headers, ANNOUNCEMENT_TYPE, limits, BadAnnouncement, JSON_TYPE)
@@ -52,8 +103,3 @@ def decode_announcement(
             raise LimitExceeded(f"an announcement of {len(value or b'')} bytes; at most 1 MiB")
         said: dict[str, Any] = json.loads(value or b"")
         return TypeAdapter(Announcement).validate_python(said)
-
-
-def _versions(announcement: Announcement) -> dict[str, str]:
-    known = {"icd_model": announcement.version, "icd_champion": announcement.champion}
-    return {name: text for name, text in known.items() if text}

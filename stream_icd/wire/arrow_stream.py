@@ -7,7 +7,7 @@ length of each buffer before pyarrow decompresses anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,6 @@ from stream_icd.node_ids import viewed_bytes, without_views
 from stream_icd.wire.limits import ANY_RATIO_BYTES, Limits
 from stream_icd.wire.message import refusing
 
-CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 # Arrow would use its thread pool for each buffer. For messages of a few kilobytes that costs more
 # than it gains, and much more on a busy machine.
 WRITING = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
@@ -66,7 +65,7 @@ def read_table(
 def _check_stream(
     value: bytes, columns: Mapping[str, bool] | None, limits: Limits, error: type[BadInput]
 ) -> None:
-    messages = _messages(value)
+    messages = iter(pa.ipc.MessageReader.open_stream(value))
     first = next(messages, None)
     if first is None or first.type != "schema":
         raise error("not an Arrow IPC stream: it does not begin with a schema")
@@ -106,15 +105,6 @@ def _check_columns(schema: pa.Schema, columns: Mapping[str, bool], error: type[B
     if missing or unknown or len(set(schema.names)) < len(schema):
         got = ", ".join(name[:40] for name in schema.names)
         raise error(f"the table has columns {got}; expected {', '.join(columns)}")
-
-
-def _messages(value: bytes) -> Iterator[Any]:
-    reader = pa.ipc.MessageReader.open_stream(value)
-    while True:
-        try:
-            yield reader.read_next_message()
-        except StopIteration:
-            return
 
 
 def _announced(message: Any) -> tuple[int, int]:

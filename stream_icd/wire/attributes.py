@@ -9,12 +9,18 @@ from datetime import datetime
 from urllib.parse import quote, unquote
 
 from stream_icd.errors import BadAttributes, LimitExceeded
-from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message, refusing
+from stream_icd.wire.message import (
+    JSON_TYPE,
+    EventHeaders,
+    Headers,
+    Message,
+    event_headers,
+    graph_of,
+    refusing,
+)
 
 ATTRIBUTES_TYPE = "stream_icd.attributes.v1"
-JSON_TYPE = "application/json"
 MOST_BYTES = 64 << 10
 MOST_ATTRIBUTES = 64
 
@@ -74,11 +80,7 @@ def decode_attributes(
     """Decode the attributes of a node; without a value, nothing is known of it any more.
 
     Values are compared as text: numbers and truth values are read as JSON writes them; null and an
-    empty text are left out.
-
-    Raises:
-        BadAttributes: the message breaks the contract.
-        LimitExceeded: it is above `limits`, or above those of its contract.
+    empty text are left out. Raises BadAttributes and LimitExceeded, see `wire.message`.
     """
     with refusing(BadAttributes, "the attributes cannot be read"):
         _check_size(len(key or b""), limits.name_bytes, "key")

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.communities import STAGES, Communities, EvidenceStrength, Labels, MemoryUse
-from stream_icd.errors import BadCommunities, BadInput
+from stream_icd.errors import BadCommunities
 from stream_icd.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
-from stream_icd.wire.cloudevents import (
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import (
     EventHeaders,
+    Headers,
+    Message,
     event_headers,
     graph_of,
+    refusing,
     result_id,
     revision_headers,
     window_headers,
 )
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message, refusing
 
 COMMUNITIES_TYPE = "stream_icd.communities.v1"
 LABELS_TYPE = "stream_icd.labels.v1"
@@ -31,6 +33,12 @@ COLUMNS = {"node": True, "community": True}
 IDS, REPLACED = b"icd_community_ids", b"icd_replaced"
 MOVED, MOVED_BITS = b"icd_moved", b"icd_moved_bits"
 """Keys in the metadata of the table's schema, which readers of earlier versions ignore."""
+
+INTEGERS, NUMBERS = np.dtype("<i8"), np.dtype("<f8")
+
+EVIDENCE: tuple[EvidenceStrength, ...] = get_args(EvidenceStrength)
+MEMORY_USES: tuple[MemoryUse, ...] = get_args(MemoryUse)
+Word = TypeVar("Word", EvidenceStrength, MemoryUse)
 
 
 def encode_communities(communities: Communities) -> Message:
@@ -46,8 +54,14 @@ def encode_communities(communities: Communities) -> Message:
         "icd_detected_at": communities.detected_at.isoformat(),
         **{f"icd_ms_{stage}": f"{communities.milliseconds[stage]:.3f}" for stage in STAGES},
         **revision_headers(communities.revision, communities.snapshot_place),
-        **_made_from(communities),
-        **_evidence(communities),
+        "icd_content": communities.content or None,
+        "icd_k_given": _written(communities.k_given, "d"),
+        "icd_seed": _written(communities.seed, "d"),
+        "icd_memory": communities.memory,
+        "icd_horizon": _written(communities.horizon),
+        "icd_predicted_bits": _written(communities.predicted_bits),
+        "icd_evidence": communities.evidence,
+        "icd_bits_saved": _written(communities.bits_saved),
     }
     headers = event_headers(
         type=COMMUNITIES_TYPE,
@@ -63,15 +77,10 @@ def encode_communities(communities: Communities) -> Message:
 def decode_communities(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
 ) -> Communities:
-    """Decode the communities of a message from outside.
-
-    Raises:
-        BadCommunities: the message breaks the contract; the text says how.
-        LimitExceeded: it is above `limits`.
-    """
+    """Decode communities; raises BadCommunities and LimitExceeded, see `wire.message`."""
     with refusing(BadCommunities, "the message cannot be read"):
         fields = EventHeaders(headers, COMMUNITIES_TYPE, limits, BadCommunities)
-        nodes, labels, metadata = _read_nodes(value, limits, BadCommunities)
+        nodes, labels, metadata = _read_nodes(value, limits)
         communities = Communities(
             graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
@@ -89,14 +98,14 @@ def decode_communities(
             k_given=fields.count("icd_k_given"),
             seed=fields.whole("icd_seed"),
             snapshot_place=fields.optional("icd_snapshot_place") or "",
-            evidence=_read_evidence(fields),
-            bits_saved=_read_bits_saved(fields),
+            evidence=_one_of(fields, "icd_evidence", EVIDENCE),
+            bits_saved=_read_number(fields, "icd_bits_saved", least=0),
             community_ids=stable_ids(metadata),
             replaced=_read_pairs(metadata, REPLACED),
             moved=_read_pairs(metadata, MOVED),
-            moved_bits=_numbers(metadata, MOVED_BITS, np.dtype("<f8")),
-            memory=_read_memory_use(fields),
-            horizon=_read_horizon(fields),
+            moved_bits=_numbers(metadata, MOVED_BITS, NUMBERS),
+            memory=_one_of(fields, "icd_memory", MEMORY_USES),
+            horizon=_read_number(fields, "icd_horizon", least=1),
             predicted_bits=_read_number(fields, "icd_predicted_bits"),
         )
         if communities.n_communities != fields.count("icd_k"):
@@ -107,63 +116,25 @@ def decode_communities(
         return communities
 
 
-def _made_from(communities: Communities) -> dict[str, str]:
-    """Return the headers for K, seed, memory and other inputs of the result, if they are known."""
-    known = {
-        "icd_content": communities.content or None,
-        "icd_k_given": communities.k_given,
-        "icd_seed": communities.seed,
-        "icd_memory": communities.memory,
-    }
-    found = {name: str(value) for name, value in known.items() if value is not None}
-    for name in ("horizon", "predicted_bits"):
-        if (number := getattr(communities, name)) is not None:
-            found[f"icd_{name}"] = f"{number:.9g}"
-    return found
+def _written(number: float | None, form: str = ".9g") -> str | None:
+    return None if number is None else format(number, form)
 
 
-def _evidence(communities: Communities) -> dict[str, str]:
-    """Return the headers for the evidence that there are communities, if it is known."""
-    known: dict[str, str] = {}
-    if communities.evidence is not None:
-        known["icd_evidence"] = communities.evidence
-    if communities.bits_saved is not None:
-        known["icd_bits_saved"] = f"{communities.bits_saved:.9g}"
-    return known
-
-
-def _read_evidence(fields: EventHeaders) -> EvidenceStrength | None:
-    words = get_args(EvidenceStrength)
-    return cast(EvidenceStrength | None, _one_of(fields, "icd_evidence", words))
-
-
-def _read_memory_use(fields: EventHeaders) -> MemoryUse | None:
-    return cast(MemoryUse | None, _one_of(fields, "icd_memory", get_args(MemoryUse)))
-
-
-def _one_of(fields: EventHeaders, name: str, words: tuple[str, ...]) -> str | None:
+def _one_of(fields: EventHeaders, name: str, words: tuple[Word, ...]) -> Word | None:
     text = fields.optional(name)
-    if text is not None and text not in words:
-        raise BadCommunities(f"header {name} is {text!r:.80}; expected one of {', '.join(words)}")
-    return text
+    if text is None:
+        return None
+    for word in words:
+        if word == text:
+            return word
+    raise BadCommunities(f"header {name} is {text!r:.80}; expected one of {', '.join(words)}")
 
 
-def _read_number(fields: EventHeaders, name: str) -> float | None:
-    return None if fields.optional(name) is None else fields.number(name)
-
-
-def _read_horizon(fields: EventHeaders) -> float | None:
-    horizon = _read_number(fields, "icd_horizon")
-    if horizon is not None and horizon < 1:
-        raise BadCommunities(f"header icd_horizon is {horizon}; expected a number from 1")
-    return horizon
-
-
-def _read_bits_saved(fields: EventHeaders) -> float | None:
-    saved = _read_number(fields, "icd_bits_saved")
-    if saved is not None and saved < 0:
-        raise BadCommunities(f"header icd_bits_saved is {saved}; expected a number from 0")
-    return saved
+def _read_number(fields: EventHeaders, name: str, least: float = -np.inf) -> float | None:
+    number = None if fields.optional(name) is None else fields.number(name)
+    if number is not None and number < least:
+        raise BadCommunities(f"header {name} is {number}; expected a number from {least}")
+    return number
 
 
 def encode_labels(labels: Labels) -> Message:
@@ -183,15 +154,10 @@ def encode_labels(labels: Labels) -> Message:
 def decode_labels(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
 ) -> Labels:
-    """Decode the labels of a message from outside.
-
-    Raises:
-        BadCommunities: the message breaks the contract; the text says how.
-        LimitExceeded: it is above `limits`.
-    """
+    """Decode labels; raises as `decode_communities`."""
     with refusing(BadCommunities, "the message cannot be read"):
         fields = EventHeaders(headers, LABELS_TYPE, limits, BadCommunities)
-        nodes, labels, _ = _read_nodes(value, limits, BadCommunities)
+        nodes, labels, _ = _read_nodes(value, limits)
         return Labels(
             graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
@@ -214,36 +180,24 @@ def _with_ids(table: pa.Table, communities: Communities) -> pa.Table:
         MOVED: communities.moved,
         MOVED_BITS: communities.moved_bits,
     }
-    metadata = {key: _as_text(numbers) for key, numbers in known.items() if numbers is not None}
-    return table.replace_schema_metadata(metadata) if metadata else table
+    metadata: dict[bytes, bytes] = {}
+    for key, numbers in known.items():
+        if numbers is not None:  # 8 bytes each, row by row
+            written = np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<"))
+            metadata[key] = base64.b64encode(written.tobytes())
+    return table.replace_schema_metadata(metadata or None)
 
 
 def stable_ids(metadata: Mapping[bytes, bytes]) -> NDArray[np.int64] | None:
-    """Return the stable id of each community from the metadata of the table's schema, if any.
-
-    Raises:
-        BadCommunities: the value is not base64 of integers.
-    """
-    return _integers(metadata, IDS)
+    """Return the stable id of each community from the metadata of the table's schema, if any."""
+    return _numbers(metadata, IDS, INTEGERS)
 
 
 def _read_pairs(metadata: Mapping[bytes, bytes], key: bytes) -> NDArray[np.int64] | None:
-    integers = _integers(metadata, key)
+    integers = _numbers(metadata, key, INTEGERS)
     if integers is not None and len(integers) % 2:
         raise BadCommunities(f"the metadata {key.decode()} is not base64 of pairs of int64")
     return None if integers is None else integers.reshape(-1, 2)
-
-
-def _as_text(numbers: NDArray[np.int64] | NDArray[np.float64]) -> bytes:
-    """Return numbers as base64 of their bytes, 8 each, little-endian, row by row."""
-    return base64.b64encode(
-        np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<")).tobytes()
-    )
-
-
-def _integers(metadata: Mapping[bytes, bytes], key: bytes) -> NDArray[np.int64] | None:
-    found = _numbers(metadata, key, np.dtype("<i8"))
-    return None if found is None else found.astype(np.int64)
 
 
 def _numbers(
@@ -257,19 +211,23 @@ def _numbers(
 
 
 def _read_nodes(
-    value: bytes | None, limits: Limits, error: type[BadInput]
+    value: bytes | None, limits: Limits
 ) -> tuple[pa.Array, np.ndarray, Mapping[bytes, bytes]]:
     if not value:
-        raise error("the message has no value; an Arrow table of nodes was expected")
-    table = read_table(value, COLUMNS, limits, error).combine_chunks()
-    kinds = table.schema.field("node").type, table.schema.field("community").type
-    if not is_id_type(kinds[0]) or kinds[1] != pa.int32():
-        raise error(f"node has type {kinds[0]} and community {kinds[1]}; expected ids and int32")
+        raise BadCommunities("the message has no value; an Arrow table of nodes was expected")
+    table = read_table(value, COLUMNS, limits, BadCommunities).combine_chunks()
+    node, community = table.schema.field("node").type, table.schema.field("community").type
+    if not is_id_type(node) or community != pa.int32():
+        raise BadCommunities(
+            f"node has type {node} and community {community}; expected ids and int32"
+        )
     if not table.num_rows or any(column.null_count for column in table.columns):
-        raise error(f"the table has {table.num_rows} rows, or nulls among them")
+        raise BadCommunities(f"the table has {table.num_rows} rows, or nulls among them")
     nodes = table["node"].combine_chunks()
     if not _differ(nodes):
-        raise error("a node is in the table more than once; list each node of the snapshot once")
+        raise BadCommunities(
+            "a node is in the table more than once; list each node of the snapshot once"
+        )
     return nodes, table["community"].to_numpy(), table.schema.metadata or {}
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +12,18 @@ from stream_icd.errors import BadEvents
 from stream_icd.events import KINDS, CommunityEvent, CommunityEvents
 from stream_icd.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
-from stream_icd.wire.cloudevents import (
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import (
     EventHeaders,
+    Headers,
+    Message,
     event_headers,
     graph_of,
+    refusing,
     result_id,
     revision_headers,
     window_headers,
 )
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message, refusing
 
 EVENTS_TYPE = "stream_icd.events.v1"
 SOURCE = "stream_icd/track"
@@ -40,6 +41,8 @@ FIELDS: dict[str, pa.DataType] = {
     "bits": pa.float64(),
     "name": pa.string(),
 }
+Columns = dict[str, pa.Array]
+
 OPTIONAL = ("bits", "name")
 NULLABLE = {"label", "overlap", "members", *OPTIONAL}
 COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(OPTIONAL, False)}
@@ -48,6 +51,9 @@ COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(OPTIONAL
 
 def encode_events(tracked: CommunityEvents) -> Message:
     """Encode events as a message; the same events give the same bytes."""
+    table = event_table(tracked)
+    if table["name"].null_count == len(table):  # readers of earlier versions refuse the column
+        table = table.drop(["name"])
     extra = {
         "icd_snapshot_id": tracked.snapshot_id,
         **window_headers(tracked.window),
@@ -55,13 +61,12 @@ def encode_events(tracked: CommunityEvents) -> Message:
         "icd_missed": str(tracked.missed),
         "icd_late": "true" if tracked.late else "false",
         "icd_next_community": str(tracked.next_community),
+        "icd_model_before": tracked.model_before,
+        **revision_headers(tracked.revision, tracked.snapshot_place),
     }
-    if tracked.model_before is not None:
-        extra["icd_model_before"] = tracked.model_before
-    extra |= revision_headers(tracked.revision, tracked.snapshot_place)
     return Message(
         key=tracked.graph.encode(),
-        value=write_table(_without_names(event_table(tracked))),
+        value=write_table(table),
         headers=event_headers(
             type=EVENTS_TYPE,
             source=SOURCE,
@@ -74,40 +79,31 @@ def encode_events(tracked: CommunityEvents) -> Message:
 
 def event_table(tracked: CommunityEvents) -> pa.Table:
     """Return one row per event; the first row of each present community lists its members."""
-    rows = tracked.events
-    plain = {
-        name: pa.array([getattr(row, _attribute(name)) for row in rows], kind)
-        for name, kind in FIELDS.items()
-    }
-    return pa.table({**plain, "members": _members(tracked)})
-
-
-def _without_names(table: pa.Table) -> pa.Table:
-    """Leave out the column of names if it is empty: readers of earlier versions refuse it."""
-    return table.drop(["name"]) if table["name"].null_count == len(table) else table
+    columns = {}
+    for name, kind in FIELDS.items():
+        attribute = "kind" if name == "event" else name
+        columns[name] = pa.array([getattr(event, attribute) for event in tracked.events], kind)
+    return pa.table({**columns, "members": _members(tracked)})
 
 
 def decode_events(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
 ) -> CommunityEvents:
-    """Decode the events of a message from outside; nodes are in ascending order.
+    """Decode events, with nodes in ascending order.
 
-    Raises:
-        BadEvents: the message breaks the contract; the text says how.
-        LimitExceeded: it is above `limits`.
+    Raises BadEvents and LimitExceeded, see `wire.message`.
     """
     with refusing(BadEvents, "the message cannot be read"):
         fields = EventHeaders(headers, EVENTS_TYPE, limits, BadEvents)
         if not value:
             raise BadEvents("the message has no value; an Arrow table of events was expected")
-        table = read_table(value, COLUMNS, limits, BadEvents).combine_chunks()
-        for name in OPTIONAL:
-            if name not in table.column_names:
-                table = table.append_column(name, pa.nulls(table.num_rows, FIELDS[name]))
-        _check(table)
+        table = read_table(value, COLUMNS, limits, BadEvents)
+        columns = {name: pa.nulls(table.num_rows, FIELDS[name]) for name in OPTIONAL}
+        columns |= {name: table[name].combine_chunks() for name in table.column_names}
+        _check(columns)
         next_community = _whole(fields, "icd_next_community")
-        _check_numbers(table, next_community)
-        nodes, communities = _nodes(table)
+        _check_numbers(columns, next_community)
+        nodes, communities = _nodes(columns["members"], columns["community"])
         return CommunityEvents(
             graph=graph_of(key, limits, BadEvents),
             snapshot_id=fields.text("icd_snapshot_id"),
@@ -115,7 +111,7 @@ def decode_events(
             model=fields.text("icd_model"),
             nodes=nodes,
             communities=communities,
-            events=tuple(_events(table)),
+            events=tuple(_events(columns)),
             next_community=next_community,
             missed=_whole(fields, "icd_missed"),
             late=_yes(fields, "icd_late"),
@@ -128,10 +124,6 @@ def decode_events(
 def is_late(headers: Headers) -> bool:
     """Whether the message only reports that its window was late."""
     return dict(headers).get("icd_late") == b"true"
-
-
-def _attribute(column: str) -> str:
-    return "kind" if column == "event" else column
 
 
 def _members(tracked: CommunityEvents) -> pa.Array:
@@ -151,31 +143,31 @@ def _members(tracked: CommunityEvents) -> pa.Array:
     return lists.take(pa.array(at, pa.int32()))
 
 
-def _check(table: pa.Table) -> None:
+def _check(columns: Columns) -> None:
     for name, kind in FIELDS.items():
-        if table.schema.field(name).type != kind:
-            raise BadEvents(f"{name} has type {table.schema.field(name).type}; expected {kind}")
-    members = table.schema.field("members").type
+        if columns[name].type != kind:
+            raise BadEvents(f"{name} has type {columns[name].type}; expected {kind}")
+    members = columns["members"].type
     if not pa.types.is_list(members) or not is_id_type(members.value_type):
         raise BadEvents(f"members has type {members}; expected a list of ids")
-    nulls = [name for name in FIELDS if name not in NULLABLE and table[name].null_count]
+    nulls = [name for name in FIELDS if name not in NULLABLE and columns[name].null_count]
     if nulls:
         raise BadEvents(f"there are nulls in {', '.join(nulls)}")
-    unknown = set(table["event"].to_pylist()) - set(KINDS)
+    unknown = set(columns["event"].to_pylist()) - set(KINDS)
     if unknown:
         raise BadEvents(f"unknown event {min(unknown)!r:.40}; expected {', '.join(KINDS)}")
 
 
-def _check_numbers(table: pa.Table, next_community: int) -> None:
+def _check_numbers(columns: Columns, next_community: int) -> None:
     """Check that counts are not negative, overlaps are in 0..1, and stable ids were assigned."""
     for name in ("label", "size", "size_before", "away"):
-        _check_range(name, _one(table[name]), np.inf)
-    _check_range("overlap", _one(table["overlap"]), 1)
-    if not np.isfinite(_one(table["bits"]).drop_null().to_numpy()).all():
+        _check_range(name, columns[name], np.inf)
+    _check_range("overlap", columns["overlap"], 1)
+    if not np.isfinite(columns["bits"].drop_null().to_numpy()).all():
         raise BadEvents("bits is not a finite number")
-    _check_range("community", _one(table["community"]), next_community - 1)
+    _check_range("community", columns["community"], next_community - 1)
     for name in ("parents", "children"):
-        _check_range(name, _one(table[name]).flatten(), next_community - 1)
+        _check_range(name, columns[name].flatten(), next_community - 1)
 
 
 def _check_range(name: str, column: pa.Array, most: float) -> None:
@@ -187,29 +179,21 @@ def _check_range(name: str, column: pa.Array, most: float) -> None:
         raise BadEvents(f"{name} is {values[~good][0]}; expected a number from 0 to {most}")
 
 
-def _nodes(table: pa.Table) -> tuple[pa.Array, NDArray[np.int64]]:
+def _nodes(members: pa.ListArray, community: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
     import pyarrow.compute as pc  # a tenth of the start of a subscriber that gets no events
 
-    lists: pa.ListArray = _one(table["members"])
-    nodes = lists.flatten()
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
-    communities = np.repeat(_one(table["community"]).to_numpy(), lengths)
+    nodes = members.flatten()
+    lengths = pc.fill_null(pc.list_value_length(members), 0).to_numpy()
+    communities = np.repeat(community.to_numpy(), lengths)
     if nodes.null_count or len(pc.unique(nodes)) < len(nodes):
         raise BadEvents("a node is null, or a member of two communities")
     order = pc.sort_indices(nodes)
     return nodes.take(order), communities[order.to_numpy()].astype(np.int64)
 
 
-def _one(column: pa.ChunkedArray) -> Any:
-    """Return the column as one array, even if it has no rows."""
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
-
-
-def _events(table: pa.Table) -> Iterator[CommunityEvent]:
-    columns: list[Sequence[Any]] = [table[name].to_pylist() for name in FIELDS]
-    for kind, community, label, size, before, overlap, parents, children, *rest in zip(
-        *columns, strict=True
-    ):
+def _events(columns: Columns) -> Iterator[CommunityEvent]:
+    rows = zip(*(columns[name].to_pylist() for name in FIELDS), strict=True)
+    for kind, community, label, size, before, overlap, parents, children, *rest in rows:
         yield CommunityEvent(
             kind, community, label, size, before, overlap, tuple(parents), tuple(children), *rest
         )

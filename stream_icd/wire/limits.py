@@ -16,8 +16,8 @@ ANY_RATIO_BYTES = 16 << 20
 class Limits(Settings):
     """Upper bounds that are checked before anything of that size is allocated.
 
-    Each can be an argument, an environment variable (`STREAM_ICD_LIMITS_` and its name in
-    capitals), or a line in the `[limits]` table of the settings file.
+    Set with `STREAM_ICD_LIMITS_` and the name in capitals, or in the `[limits]` table of the
+    settings file.
 
     Attributes:
         decoded_bytes: size of a message's table, decompressed.
@@ -27,9 +27,6 @@ class Limits(Settings):
         header_bytes: size of all headers of a message together.
         name_bytes: size of the key and of each header, such as the name of a graph, a snapshot, a
             model or a source.
-
-    Raises:
-        BadSettings: a limit is not a positive integer, or its name is unknown.
 
     >>> Limits(rows=1000).rows
     1000

@@ -1,14 +1,38 @@
-"""A message of the wire contract, and the error boundary of all that decode one."""
+"""A message of the wire contract: CloudEvents 1.0 attributes as Kafka headers (binary mode).
+
+All functions that decode a message from outside raise the `BadInput` of its kind, such as
+`BadSnapshot`, if it breaks the contract (the text says how), and `LimitExceeded` if it is above
+`limits`, before anything of that size is allocated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
 
-from stream_icd.errors import BadInput
+from stream_icd.errors import BadInput, LimitExceeded
+from stream_icd.graph_name import check_graph_name
+from stream_icd.snapshot import Window
+from stream_icd.wire.limits import Limits
 
 Headers = tuple[tuple[str, bytes], ...]
+
+ARROW_TYPE, JSON_TYPE = "application/vnd.apache.arrow.stream", "application/json"
+
+OURS = ("ce_", "icd_", "content-type")
+NAMES_IN_AN_ID = 4
+"""Maximum number of names in a `ce_id`: that of a result has a snapshot's, a model's, and more."""
+
+NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?")
+"""A number in a header, as docs/asyncapi.yaml has it; Python takes digits of all scripts."""
+
+MOST_REASON = 300
+"""Maximum characters quoted from another library's error, which may repeat the whole input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +42,6 @@ class Message:
     key: bytes
     value: bytes
     headers: Headers
-
-
-MOST_REASON = 300
-"""Maximum characters quoted from another library's error, which may repeat the whole input."""
 
 
 @contextmanager
@@ -41,3 +61,179 @@ def refusing(error: type[BadInput], what: str) -> Iterator[None]:
     except Exception as cause:
         reason = f"{type(cause).__name__}: {cause}"
         raise error(f"{what}: {reason:.{MOST_REASON}}") from cause
+
+
+def event_headers(
+    *,
+    type: str,
+    source: str,
+    id: str,
+    time: datetime,
+    extra: Mapping[str, str | None],
+    content_type: str = ARROW_TYPE,
+) -> Headers:
+    """Return the headers of one event, in a fixed order.
+
+    Args:
+        extra: names begin with `icd_`; what is unknown (None) is left out.
+    """
+    attributes = {
+        "ce_specversion": "1.0",
+        "ce_type": type,
+        "ce_source": source,
+        "ce_id": id,
+        "ce_time": time.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "content-type": content_type,
+        **extra,
+    }
+    return tuple((name, text.encode()) for name, text in attributes.items() if text is not None)
+
+
+def window_headers(window: Window) -> dict[str, str]:
+    """Return `icd_window_start` and `icd_window_end`, RFC 3339 in UTC."""
+    return {
+        "icd_window_start": window.start.isoformat().replace("+00:00", "Z"),
+        "icd_window_end": window.end.isoformat().replace("+00:00", "Z"),
+    }
+
+
+def result_id(snapshot_id: str, model: str, revision: str) -> str:
+    """Return the `ce_id` of a result: of communities, and of the events made from them."""
+    return "@".join(part for part in (snapshot_id, model, revision) if part)
+
+
+def revision_headers(revision: str, snapshot_place: str) -> dict[str, str | None]:
+    """Return `icd_revision` and `icd_snapshot_place`, if they are known."""
+    return {"icd_revision": revision or None, "icd_snapshot_place": snapshot_place or None}
+
+
+class EventHeaders:
+    """The headers of a message from outside, read by name, with clear error messages.
+
+    Raises:
+        BadInput: as `error`: a header is missing, repeated or malformed, or its name or value is
+            not UTF-8.
+        LimitExceeded: the headers are larger than `limits.header_bytes`, or one of them is larger
+            than `limits.name_bytes`; an event id made of several names may be larger.
+    """
+
+    def __init__(
+        self,
+        headers: Headers,
+        type: str,
+        limits: Limits,
+        error: type[BadInput],
+        content_type: str = ARROW_TYPE,
+    ) -> None:
+        self._error = error
+        size = sum(len(name) + len(value or b"") for name, value in headers)
+        if size > limits.header_bytes:
+            raise LimitExceeded(f"headers of {size} bytes; the limit is {limits.header_bytes}")
+        self._values = dict(headers)
+        for name in self._values:
+            _check_utf_8(name, error)
+        ours = [name for name, _ in headers if name.startswith(OURS)]
+        for name in ours:
+            names = NAMES_IN_AN_ID if name == "ce_id" else 1
+            _check_size(f"header {name:.80}", self._values[name], names * limits.name_bytes)
+        if len(ours) > len(set(ours)):
+            raise error(f"a header is given twice: {', '.join(sorted(ours)):.200}")
+        self._expect("ce_specversion", "1.0")
+        self._expect("ce_type", type)
+        self._expect("content-type", content_type)
+
+    def text(self, name: str) -> str:
+        """A required header, as non-empty text."""
+        value = self.optional(name)
+        if not value:
+            raise self._error(f"header {name} is missing or empty")
+        return value
+
+    def optional(self, name: str) -> str | None:
+        """A header as text, or None if it is absent."""
+        value = self._values.get(name)
+        try:
+            return None if value is None else value.decode()
+        except (UnicodeDecodeError, AttributeError) as cause:
+            raise self._error(f"header {name} is not UTF-8 text: {value!r:.80}") from cause
+
+    def time(self, name: str) -> datetime:
+        """A required header as a time, RFC 3339 with a zone."""
+        text = self.text(name)
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError as cause:
+            raise self._error(f"header {name} is {text!r:.80}; expected RFC 3339") from cause
+        if time.tzinfo is None:
+            raise self._error(f"header {name} is {text!r:.80}; it needs a time zone, such as Z")
+        try:
+            return time.astimezone(UTC)
+        except OverflowError as cause:
+            raise self._error(
+                f"header {name} is {text!r:.80}; in UTC it is outside the years 1 to 9999"
+            ) from cause
+
+    def number(self, name: str) -> float:
+        """A required header as a finite number."""
+        text = self.text(name)
+        number = float(text) if NUMBER.fullmatch(text) else math.nan
+        if not math.isfinite(number):
+            raise self._error(f"header {name} is {text!r:.80}; expected a finite number")
+        return number
+
+    def count(self, name: str) -> int | None:
+        """A header as an integer of at least 1, or None if it is absent."""
+        return self.whole(name, least=1)
+
+    def whole(self, name: str, least: Literal[0, 1] = 0) -> int | None:
+        """A header as an integer of at least `least`, or None if it is absent."""
+        text = self.optional(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= least):
+            expected = "a whole number above 0" if least else "a whole number"
+            raise self._error(f"header {name} is {text!r:.80}; expected {expected}")
+        return int(text)
+
+    def window(self) -> Window:
+        """The window from `icd_window_start` to `icd_window_end`."""
+        start, end = self.time("icd_window_start"), self.time("icd_window_end")
+        if end < start:
+            raise self._error(f"the window ends ({end}) before it starts ({start})")
+        return Window(start, end)
+
+    def _expect(self, name: str, expected: str) -> None:
+        value = self.text(name)
+        if value != expected:
+            raise self._error(f"header {name} is {value!r:.80}; expected {expected!r}")
+
+
+def _check_utf_8(name: str, error: type[BadInput]) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError as cause:
+        came = name.encode(errors="surrogateescape")
+        raise error(f"a header's name is not UTF-8: {came!r:.80}") from cause
+
+
+def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
+    """Return the graph's name from a message key.
+
+    Raises:
+        BadInput: as `error`: the key is missing or not UTF-8.
+        LimitExceeded: the key is larger than `limits.name_bytes`, or than a graph's name may be.
+    """
+    _check_size("the key", key, limits.name_bytes)
+    try:
+        graph = (key or b"").decode()
+    except UnicodeDecodeError as cause:
+        raise error(f"the key is not UTF-8: {key!r:.80}") from cause
+    if not graph:
+        raise error("the message has no key; the key is the graph's name")
+    check_graph_name(graph)
+    return graph
+
+
+def _check_size(what: str, value: bytes | None, limit: int) -> None:
+    if value is not None and len(value) > limit:
+        raise LimitExceeded(f"{what} is {len(value)} bytes; the limit of a name is {limit}")

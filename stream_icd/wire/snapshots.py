@@ -12,9 +12,16 @@ import pyarrow as pa
 from stream_icd.errors import BadSnapshot
 from stream_icd.snapshot import Snapshot, check_id_types, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import read_table, write_table
-from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of, window_headers
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message, refusing
+from stream_icd.wire.message import (
+    EventHeaders,
+    Headers,
+    Message,
+    event_headers,
+    graph_of,
+    refusing,
+    window_headers,
+)
 
 SNAPSHOT_TYPE = "stream_icd.snapshot.v1"
 COLUMNS = {"src": True, "dst": True, "weight": False, "x": False, "y": False}
@@ -28,13 +35,14 @@ def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
     Args:
         unordered: the graph's snapshots are spread over partitions.
     """
-    extra = {**window_headers(snapshot.window), "icd_content": snapshot.content}
-    if snapshot.n_communities is not None:
-        extra["icd_k"] = str(snapshot.n_communities)
-    if snapshot.coordinates is not None and snapshot.coordinates.crs:
-        extra[CRS] = snapshot.coordinates.crs
-    if unordered:
-        extra[UNORDERED] = "true"
+    k, places = snapshot.n_communities, snapshot.coordinates
+    extra = {
+        **window_headers(snapshot.window),
+        "icd_content": snapshot.content,
+        "icd_k": None if k is None else str(k),
+        CRS: None if places is None else places.crs or None,
+        UNORDERED: "true" if unordered else None,
+    }
     return Message(
         key=snapshot.graph.encode(),
         value=write_table(_edge_table(snapshot)),
@@ -59,12 +67,7 @@ def is_unordered(headers: Headers) -> bool:
 def decode_snapshot(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
 ) -> Snapshot:
-    """Decode the snapshot of an untrusted message.
-
-    Raises:
-        BadSnapshot: the message breaks the contract; the text says how.
-        LimitExceeded: it is above `limits`; nothing of that size was allocated.
-    """
+    """Decode a snapshot; raises BadSnapshot and LimitExceeded, see `wire.message`."""
     with refusing(BadSnapshot, "the message cannot be read"):
         graph = graph_of(key, limits, BadSnapshot)
         fields = EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot)

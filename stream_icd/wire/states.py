@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 from stream_icd.errors import BadMemory
 from stream_icd.snapshot import Window
-from stream_icd.wire.cloudevents import (
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import (
     EventHeaders,
+    Headers,
+    Message,
     event_headers,
     graph_of,
+    refusing,
     result_id,
     revision_headers,
     window_headers,
 )
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message, refusing
 
 STATE_TYPE = "stream_icd.memory.v1"
 NEXT_ID = "icd_next_id"
@@ -52,12 +54,7 @@ def state_key(group: str, graph: str) -> bytes:
 
 
 def read_state_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> tuple[str, str]:
-    """Return group and graph of a key.
-
-    Raises:
-        BadMemory: the key is not JSON of two texts.
-        LimitExceeded: the name of the graph is longer than `limits` allows.
-    """
+    """Return group and graph of a key; raises as `decode_state`."""
     with refusing(BadMemory, f"the key {key!r:.80} is not JSON of group and graph"):
         group, graph = json.loads(key or b"")
         return str(group), graph_of(str(graph).encode(), limits, BadMemory)
@@ -75,7 +72,7 @@ def encode_state(state: State) -> Message:
             **window_headers(state.window),
             "icd_model": state.model,
             **revision_headers(state.revision, state.snapshot_place),
-            **({} if state.next_id is None else {NEXT_ID: str(state.next_id)}),
+            NEXT_ID: None if state.next_id is None else str(state.next_id),
         },
     )
     return Message(state_key(state.group, state.graph), state.value, headers)
@@ -93,12 +90,7 @@ def archived_state(state: State) -> Message:
 def decode_state(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
 ) -> State:
-    """Decode a state; its value is not looked at.
-
-    Raises:
-        BadMemory: the message is not a state.
-        LimitExceeded: it is above `limits`.
-    """
+    """Decode a state, without its value; raises BadMemory and LimitExceeded, see `wire.message`."""
     with refusing(BadMemory, "the message cannot be read"):
         fields = EventHeaders(headers, STATE_TYPE, limits, BadMemory)
         group, graph = read_state_key(key, limits)

@@ -11,8 +11,8 @@ from stream_icd.history.layout import Kind
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, MEMORY, SNAPSHOTS
 from stream_icd.memory.encoding import decode_memory, is_of_this_version
-from stream_icd.messages.outcome import Outcome, Processed, Refused
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
+from stream_icd.messages.records import Outcome, Processed, Refused
 from stream_icd.wire.communities import (
     decode_communities,
     decode_labels,
@@ -31,7 +31,6 @@ TOPICS: dict[Kind, str] = {
     "communities": COMMUNITIES,
     "memory": MEMORY,
 }
-"""The decoder of each kind of message."""
 
 CONTENT = "icd_content"
 
@@ -64,12 +63,7 @@ class Archiver(Step):
 
     stages = ("archive",)
 
-    def __init__(
-        self,
-        archive: Archive,
-        kind: Kind,
-        reader: MessageReader | None = None,
-    ) -> None:
+    def __init__(self, archive: Archive, kind: Kind, reader: MessageReader | None = None) -> None:
         self._archive = archive
         self._kind = kind
         self._reader = reader or MessageReader()

@@ -14,8 +14,7 @@ from stream_icd.errors import CrashedWorker
 from stream_icd.execution.engines import Engine, InProcess
 from stream_icd.execution.relay import Baton, First, nothing
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
-from stream_icd.messages.outcome import Outcome, Processed
-from stream_icd.messages.records import about
+from stream_icd.messages.records import Outcome, Processed, about
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.workers.memories import Memories
 from stream_icd.workers.step import BatchStep
@@ -33,7 +32,6 @@ class Detector(BatchStep):
     """Finds the communities of each snapshot.
 
     Args:
-        model: the current model.
         engine: detects several snapshots in parallel, with the model that the engine was opened
             with; None: detect sequentially in this process, without resource limits.
         memories: the memory of each graph; None: detect each snapshot alone.
@@ -51,12 +49,13 @@ class Detector(BatchStep):
         room: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self._model = model
-        self._settings = settings if memories is not None else replace(settings, memory="off")
         self._engine = engine
         self._memories = memories
         self._room = room
         self._small_graphs: set[bytes | None] = set()
-        self._detection = RecordDetection(model(), self._settings)
+        if memories is None:
+            settings = replace(settings, memory="off")
+        self._detection = RecordDetection(model(), settings)
         self.ahead = engine is not None
 
     @property
@@ -64,7 +63,6 @@ class Detector(BatchStep):
         return {"model": self._detection.version}
 
     def assigned(self, partitions: Collection[int]) -> None:
-        """Read the memory of the graphs in these partitions, before it is needed."""
         if self._memories is not None:
             self._memories.assigned(partitions)
 
@@ -76,7 +74,9 @@ class Detector(BatchStep):
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
         engine = InProcess(self._detection) if self._engine is None else self._engine
-        for record, outcome in engine(records, self._first_memories()):
+        memories = self._memories
+        first: First = nothing if memories is None else _FirstMemories(memories, self._room())
+        for record, outcome in engine(records, first):
             self._warn_of_k(record, outcome)
             yield record, outcome
 
@@ -94,18 +94,11 @@ class Detector(BatchStep):
             return None
         return outcome
 
-    def _first_memories(self) -> First:
-        if self._memories is None:
-            return nothing
-        return _FirstMemories(self._memories, self._room())
-
     def state_headers(self, record: Record) -> Headers:
-        """Return the headers of the message that the graph's memory was read from."""
         graph = (record.key or b"").decode(errors="replace")
         return () if self._memories is None else self._memories.headers(graph)
 
     def remember(self, record: Record, state: OutgoingRecord) -> None:
-        """Keep the memory that is published with the record's outcome."""
         assert self._memories is not None, "there is no state without memory"
         graph = (record.key or b"").decode(errors="replace")
         self._memories.put(graph, record.partition, state.value or b"")
@@ -126,11 +119,7 @@ class Detector(BatchStep):
 
 @dataclass(frozen=True, slots=True)
 class _FirstMemories:
-    """The memory that the first window of each graph in a batch takes.
-
-    Attributes:
-        instead: makes of it what is taken instead.
-    """
+    """The memory that the first window of each graph in a batch takes, or what replaces it."""
 
     memories: Memories
     most_bytes: float

@@ -77,9 +77,7 @@ class ChampionFollower:
     detector keeps its model, and this is logged once.
 
     Args:
-        stop: ends a load that is in progress.
-        on_refusal: called at each new refusal.
-        monotonic: monotonic clock in seconds.
+        stop: also ends a load that is in progress.
     """
 
     def __init__(
@@ -124,7 +122,9 @@ class ChampionFollower:
 
     def _follow(self, aliases: Aliases) -> None:
         self._wanted = version = aliases.champion
-        if version == self._swap.newest or self._was_refused(aliases):
+        refused, _, at = self._refused or (None, "", 0.0)
+        refused_lately = refused == aliases.generation and self._monotonic() - at < TRY_AGAIN_S
+        if version == self._swap.newest or refused_lately:
             return
         if version == self._swap.current:
             self._swap.keep()
@@ -138,12 +138,6 @@ class ChampionFollower:
             if not is_the_models_fault(error):
                 raise
             self._refuse(Refusal(aliases, error))
-
-    def _was_refused(self, aliases: Aliases) -> bool:
-        if self._refused is None:
-            return False
-        generation, _, at = self._refused
-        return generation == aliases.generation and self._monotonic() - at < TRY_AGAIN_S
 
     def _refuse(self, refusal: Refusal) -> None:
         before = self._refused

@@ -1,44 +1,189 @@
-"""The memory of each graph that a detector works on."""
+"""The memory of each graph that a detector works on, and the topic that it is kept in."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 
-from stream_icd.errors import BrokerUnavailable, StoreUnreachable
+from stream_icd.errors import BadInput, BadSettings, BrokerUnavailable, StoreUnreachable
+from stream_icd.execution.budget import MemorySettings
+from stream_icd.kafka.group.groups import positions
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import MEMORY, describe_topic
-from stream_icd.messages.reader import MessageReader
-from stream_icd.tracing.headers import context_of
-from stream_icd.workers.memory_settings import MemorySettings
-from stream_icd.workers.memory_topic import MemoryTopic, place_in
+from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic
+from stream_icd.messages.claims import MessageReader, without_claim
+from stream_icd.messages.records import outgoing
+from stream_icd.tracing import context_of
+from stream_icd.wire.message import Message
+from stream_icd.wire.states import State, decode_state, encode_state, next_id_in, read_state_key
 
 Result = TypeVar("Result")
 
 RETRY_S = 1.0
 
 
+class Place(NamedTuple):
+    """Where a snapshot is in the snapshots topic."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTopic:
+    """The states of one group of detectors; those of others are ignored."""
+
+    settings: KafkaSettings
+    group: str
+    topic: str = MEMORY
+    reader: MessageReader = field(default_factory=MessageReader)
+
+    def read(
+        self,
+        before: Mapping[int, int],
+        want: Callable[[str, int], bool],
+        most_bytes: float = math.inf,
+    ) -> tuple[dict[str, Record], set[str]]:
+        """Return the newest state of each graph that is wanted, and the other graphs.
+
+        Reads the whole topic, also transactions that are still open. After a crash, the topic may
+        hold states of snapshots that will be detected again; these do not count.
+
+        Args:
+            before: for partitions of the snapshots topic, the next offset to be detected.
+            want: whether the state of a graph in a partition of the snapshots topic is wanted.
+            most_bytes: return at most this much, the latest states of all.
+        """
+        newest: dict[str, Record] = {}
+        others: set[str] = set()
+        n_bytes = 0
+        with open_reader(self.settings, self.topic, until="settled") as records:
+            for record in records:
+                graph = self._graph(record)
+                if graph is None:
+                    continue
+                if record.value is None:  # an operator made the graph start anew
+                    n_bytes -= _size(newest.pop(graph, None))
+                    others.discard(graph)
+                    continue
+                partition, offset = place_in(record.headers)
+                if offset >= before.get(partition, offset + 1):
+                    continue
+                if not want(graph, partition):
+                    others.add(graph)
+                elif graph not in newest or place_in(newest[graph].headers).offset <= offset:
+                    n_bytes += _size(record) - _size(newest.pop(graph, None))
+                    newest[graph] = record
+                while n_bytes > most_bytes:
+                    oldest = next(iter(newest))
+                    n_bytes -= _size(newest.pop(oldest))
+                    others.add(oldest)
+        return newest, others - newest.keys()
+
+    def forget(self, graph: str) -> None:
+        """Make a graph start anew; its community ids are not used again.
+
+        The new state has the place of the last snapshot that the group has read, which may be
+        later than the last remembered one: so it is known which snapshots it is for.
+
+        Raises:
+            BadSettings: the group remembers nothing of the graph.
+        """
+        found, _ = self.read({}, lambda name, _: name == graph)
+        if graph not in found:
+            raise BadSettings(f"group {self.group} remembers nothing of graph {graph}")
+        read = positions(self.settings, SNAPSHOTS, self.group)
+        value = self.value(found[graph], max(read.values(), default=0))
+        with Publisher(self.settings) as publisher:
+            publisher.send(outgoing(self.topic, self._without_past(found[graph], value, read)))
+
+    def value(self, record: Record, n_messages: int) -> bytes:
+        """Return the encoded memory of a state; that of a graph that starts anew if it is lost.
+
+        A value is lost if it does not even say which ids are used up.
+
+        Args:
+            n_messages: how many snapshots may have been detected before, if the state does not say.
+
+        Raises:
+            StoreUnreachable: the value is claimed, and the claim store does not answer; try again.
+        """
+        from stream_icd.memory.encoding import encode_memory, next_id_of
+        from stream_icd.memory.restart import far_id, forgotten
+
+        try:
+            value = self.reader.decoded(record, decode_state).value
+            if next_id_of(value) is not None:
+                return value
+            reason = "the value does not say which community ids are used"
+        except BadInput as error:
+            reason = str(error)
+        log = structlog.get_logger()
+        log.warning("memory cannot be read", place=record.place, reason=reason)
+        next_id = next_id_in(record.headers)
+        if next_id is None:
+            next_id = far_id(max(n_messages, place_in(record.headers).offset + 1))
+        return encode_memory(forgotten(next_id))
+
+    def _without_past(self, record: Record, value: bytes, read: Mapping[int, int]) -> Message:
+        """Return the state of a graph that starts anew after the snapshots that were `read`."""
+        from stream_icd.memory.encoding import next_id_of
+        from stream_icd.memory.restart import BEFORE_ALL, anew
+
+        last, graph = place_in(record.headers), read_state_key(record.key)[1]
+        place = "" if last.partition < 0 else f"{last.partition}@{last.offset}"
+        if read.get(last.partition, 0) > last.offset + 1:
+            place = f"{last.partition}@{read[last.partition] - 1}"
+        try:
+            state = decode_state(record.key, value, without_claim(record.headers))
+        except BadInput:  # the value says which ids are used up, whatever the headers say
+            state = State(self.group, graph, "lost", BEFORE_ALL, "lost", "", place, value)
+        value = anew(value)
+        next_id = next_id_of(value)
+        return encode_state(
+            replace(state, window=BEFORE_ALL, snapshot_place=place, value=value, next_id=next_id)
+        )
+
+    def _graph(self, record: Record) -> str | None:
+        try:
+            group, graph = read_state_key(record.key, self.reader.limits)
+        except BadInput as error:
+            log = structlog.get_logger()
+            log.warning("memory cannot be read", place=record.place, reason=str(error))
+            return None
+        return graph if group == self.group else None
+
+
+def _size(state: Record | None) -> int:
+    return 0 if state is None else len(state.value or b"")
+
+
+def place_in(headers: Headers) -> Place:
+    """Return the place of a state's snapshot; -1 and -1 if the headers do not say it."""
+    text = dict(headers).get("icd_snapshot_place", b"").decode(errors="replace")
+    partition, _, offset = text.partition("@")
+    if not (partition.isdecimal() and offset.isdecimal() and len(text) < 40):
+        return Place(-1, -1)
+    return Place(int(partition), int(offset))
+
+
 def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memories:
     """Return the memories of a group of detectors; raise TopicMissing without the topic."""
     describe_topic(kafka, topic)
-    return Memories(MemoryTopic(kafka, group, topic, MessageReader()))
+    return Memories(MemoryTopic(kafka, group, topic))
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The encoded memory of a graph after the window at `offset`, if it was read.
-
-    Attributes:
-        batch: the last batch with a window of the graph.
-    """
+    """The encoded memory of a graph after the window at `offset`; the last batch with one."""
 
     value: bytes
     partition: int
@@ -51,23 +196,19 @@ class Memories:
 
     It is read from the memory topic when a partition is assigned, and kept in RAM up to a limit. A
     graph above the limit is read again when it is needed.
-
-    Attributes:
-        n_bytes: encoded memory in RAM.
-        n_restored: how many states have been read.
     """
 
     def __init__(self, topic: MemoryTopic, settings: MemorySettings | None = None) -> None:
         self._topic = topic
         self._most_bytes = (settings or MemorySettings()).cache_bytes
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()  # the longest unused first
+        self._kept: dict[str, _Kept] = {}  # the longest unused first
         self._unread: set[str] = set()  # graphs with a state in the topic, but not in RAM
         self._headers: dict[str, Headers] = {}  # of states that were read, with a trace context
         self._new: set[int] = set()  # partitions whose states must be read
         self._early: set[int] = set()  # those whose states were read before the first record came
         self._batch = 0
-        self.n_bytes = 0
-        self.n_restored = 0
+        self.n_bytes = 0  # encoded memory in RAM
+        self.n_restored = 0  # states that have been read
 
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget the graphs of these partitions, and read them again before they are needed."""
@@ -95,8 +236,7 @@ class Memories:
         self._evict()
 
     def get(self, graph: str) -> bytes | None:
-        kept = self._kept.get(graph)
-        return None if kept is None else kept.value
+        return self._kept[graph].value if graph in self._kept else None
 
     def headers(self, graph: str) -> Headers:
         """Return the headers of the state that the memory of a graph was last read from."""
@@ -105,7 +245,6 @@ class Memories:
     def put(self, graph: str, partition: int, value: bytes) -> None:
         """Set the memory of a graph after a window in this partition."""
         self._keep(graph, _Kept(value, partition, self._batch))
-        self._kept.move_to_end(graph)
         self._unread.discard(graph)
 
     def _misread(self, first: Mapping[int, int]) -> set[int]:
@@ -133,8 +272,8 @@ class Memories:
         self._unread = (self._unread | others) - found.keys() - self._kept.keys()
         for graph, record in found.items():
             value = self._insist(partial(self._topic.value, record, max(first.values())))
-            place = place_in(record.headers)
-            self._keep(graph, _Kept(value, place.partition, batch=0, offset=place.offset))
+            partition, offset = place_in(record.headers)
+            self._keep(graph, _Kept(value, partition, batch=0, offset=offset))
             self._headers.pop(graph, None)
             if context_of(record.headers):
                 self._headers[graph] = record.headers

@@ -12,7 +12,7 @@ from stream_icd.execution.processes import InHand, Processes
 from stream_icd.execution.relay import First, nothing
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.record import Record
-from stream_icd.messages.outcome import Outcome, Refused
+from stream_icd.messages.records import Outcome, Refused
 from stream_icd.registry.shipped import VersionedModel
 
 Pool = Processes[Record, Outcome]
@@ -42,9 +42,7 @@ class ModelSwap:
     `model` is the detector's model handle, and the object itself is its engine.
 
     Args:
-        open_pool: opens processes with a model.
         on_swap: called with the old and the new model at each change.
-        monotonic: monotonic clock in seconds.
     """
 
     def __init__(
@@ -83,15 +81,16 @@ class ModelSwap:
         if stop.is_set():
             ready.close()
             return
-        with self._lock:
-            unused, self._next = self._next, ready
-        self._end(unused)
+        self._set_next(ready)
         self._swap_if_idle()
 
     def keep(self) -> None:
         """Drop a model that was prepared and has not been used."""
+        self._set_next(None)
+
+    def _set_next(self, ready: _AtWork | None) -> None:
         with self._lock:
-            unused, self._next = self._next, None
+            unused, self._next = self._next, ready
         self._end(unused)
 
     @property
@@ -158,12 +157,9 @@ class ModelSwap:
 
     def _swap_if_idle(self) -> None:
         with self._lock:
-            old = None if self._is_busy() else self._take_next()
+            began = self._begun is not None and self._monotonic() - self._begun < IDLE_AFTER_S
+            old = None if self._working or began else self._take_next()
         self._end(old)
-
-    def _is_busy(self) -> bool:
-        began = self._begun is not None and self._monotonic() - self._begun < IDLE_AFTER_S
-        return self._working or began
 
     def _take_next(self) -> _AtWork | None:
         """Make the prepared model the current one; return the old one, if there was a change."""

@@ -17,9 +17,8 @@ from stream_icd.kafka.group.worker_notes import keep_to_filter
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claims import ClaimCheck
-from stream_icd.messages.outcome import Outcome, Refused
-from stream_icd.messages.records import about
-from stream_icd.tracing.spans import Tracing
+from stream_icd.messages.records import Outcome, Refused, about
+from stream_icd.tracing import Tracing
 from stream_icd.workers.step import BatchStep
 from stream_icd.workers.traced import TracedWork
 
@@ -28,11 +27,9 @@ class Runner(Handler):
     """Runs a step on the records of one topic, for one `run_consumer`.
 
     Args:
-        step: processes each record.
         dead_letters: stops the worker if too many records are bad.
         graph: process only this graph's records; None for all.
         claim_check: stores values too large for the topic; None: publish records unchanged.
-        tracing: makes spans; None: none.
     """
 
     gives_up = True
@@ -81,11 +78,7 @@ class Runner(Handler):
         yield from self._published(record, outcome or Refused("crashed", error))
 
     def learn(self, refused: RecordTooLarge) -> None:
-        """Note a result that the broker refused for its size, so that a retry claims or refuses it.
-
-        Raises:
-            RecordTooLarge: there is no claim check.
-        """
+        """Note a result that the broker refused for its size: a retry claims or refuses it."""
         if self._claim_check is None:
             raise refused
         self._claim_check.learn(refused)
@@ -102,17 +95,13 @@ class Runner(Handler):
 
     def _ours(self, records: Sequence[Record]) -> list[Record]:
         ours = [record for record in records if self._is_ours(record)]
-        self._note_skipped(len(records) - len(ours))
-        return ours
-
-    def _note_skipped(self, skipped: int) -> None:
-        """Log the skipped records each time that there are twice as many as in the last line."""
-        self._n_skipped += skipped
+        self._n_skipped += len(records) - len(ours)
         if self._n_skipped >= self._log_skipped_at:
-            self._log_skipped_at = 2 * self._n_skipped
+            self._log_skipped_at = 2 * self._n_skipped  # a line for twice as many
             structlog.get_logger().info(
                 "skipped records of other graphs", since_start=self._n_skipped
             )
+        return ours
 
     def _is_ours(self, record: Record) -> bool:
         return self._key is None or record.key == self._key
@@ -165,11 +154,7 @@ class Runner(Handler):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A topic, the consumer group that reads it, and the runner that processes its records.
-
-    Attributes:
-        watchers: observe the consumer.
-    """
+    """A topic, the consumer group that reads it, and the runner that processes its records."""
 
     topic: str
     group: str

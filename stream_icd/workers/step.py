@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
-from stream_icd.messages.outcome import Outcome, Stage
-from stream_icd.messages.records import about
+from stream_icd.messages.records import Outcome, Stage, about
 
 
 class BatchStep(ABC):
@@ -22,9 +21,8 @@ class BatchStep(ABC):
     For each batch the runner calls `begin`, then `work`, and `done` once the results are published
     and the offsets committed. A batch that could not be committed gets no `done`, and is delivered
     again after `assigned` and another `begin`. So a step with state keeps changes separate until
-    `done` (`stream_icd.workers.track.PerGraph` does that for each graph), or reads its state
-    again after `assigned`. A step with a model gets it in `begin`: the model may change between
-    batches, never within one.
+    `done` (as `stream_icd.workers.track.Tracker` does), or reads its state again after `assigned`.
+    A step with a model gets it in `begin`: the model may change between batches, never within one.
 
     Attributes:
         ahead: whether the next batch may begin before the `done` of this one.
@@ -43,16 +41,12 @@ class BatchStep(ABC):
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: B027
         """Called before the first batch after these partitions were assigned to this worker.
 
-        Another worker may have processed earlier records, or an earlier batch could not be
-        committed. So what the step knows of the graphs in these partitions may be wrong.
+        What the step knows of the graphs in them may be wrong: another worker may have processed
+        records, or a batch could not be committed.
         """
 
     def begin(self, records: Sequence[Record]) -> None:  # noqa: B027
-        """Start a batch.
-
-        Args:
-            records: all records of the batch, including those of graphs that are filtered out.
-        """
+        """Start a batch; its records include those of graphs that are filtered out."""
 
     @abstractmethod
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
@@ -94,11 +88,7 @@ class Step(BatchStep):
 
     @abstractmethod
     def process(self, record: Record) -> Outcome:
-        """Return the outcome of one record.
-
-        Return `Refused` for bad input. Any exception ends the worker: nothing of the batch is
-        published, and its records are delivered again.
-        """
+        """Return the outcome of one record; `Refused` and exceptions mean the same as in `work`."""
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
         for record in records:

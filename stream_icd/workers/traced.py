@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Record
-from stream_icd.messages.outcome import Outcome, Processed, Refused
-from stream_icd.tracing.spans import MS, Took, Tracing
+from stream_icd.messages.records import Outcome, Processed, Refused
+from stream_icd.tracing import MS, Took, Tracing
 from stream_icd.workers.step import BatchStep
 
 if TYPE_CHECKING:
@@ -27,18 +27,15 @@ USING_MEMORY = frozenset((b"continued", b"broken", b"damaged", b"late"))
 
 @dataclass(slots=True)
 class TracedWork:
-    """The spans of one step.
+    """The spans of one step, whose last stage names the operation, such as `detect`.
 
     A window whose result depends on the state after an earlier one has a link to the span of that
     one, which another worker may have made.
-
-    Attributes:
-        step: its last stage names the operation, such as `detect`.
     """
 
     tracing: Tracing
     step: BatchStep
-    _last: OrderedDict[bytes | None, _Last] = field(default_factory=OrderedDict)
+    _last: OrderedDict[bytes | None, tuple[int, SpanContext]] = field(default_factory=OrderedDict)
     _unpublished: dict[tuple[int, int], SpanContext] = field(default_factory=dict)
 
     def outcomes(self, work: Iterator[tuple[Record, Outcome]]) -> Iterator[tuple[Record, Outcome]]:
@@ -52,7 +49,7 @@ class TracedWork:
         """Forget what was done in these partitions: it was not committed, or others went on."""
         for place in [one for one in self._unpublished if one[0] in partitions]:
             del self._unpublished[place]
-        for graph in [key for key, last in self._last.items() if last.partition in partitions]:
+        for graph in [key for key, last in self._last.items() if last[0] in partitions]:
             del self._last[graph]
 
     def published(self, batch: BatchDone) -> None:
@@ -65,6 +62,8 @@ class TracedWork:
 
     def _traced(self, record: Record, outcome: Outcome, took: Took) -> Outcome:
         facts = {f"stream_icd.{name}": value for name, value in self.step.context.items()}
+        error = outcome.error if isinstance(outcome, Refused) else None
+        said = f"refused: {outcome.stage}" if isinstance(outcome, Refused) else outcome.event
         before = self._before(record) if _uses_state(outcome) else None
         stages = _stages(outcome)
         span = self.tracing.processed(
@@ -73,15 +72,19 @@ class TracedWork:
             _took(outcome, stages, took),
             links=[] if before is None else [before],
             stages=stages,
-            attributes={**facts, "stream_icd.outcome": _said(outcome)},
-            error=outcome.error if isinstance(outcome, Refused) else None,
+            attributes={**facts, "stream_icd.outcome": said},
+            error=error,
         )
-        self._unpublished[record.partition, record.offset] = span.get_span_context()
+        context = span.get_span_context()
+        self._unpublished[record.partition, record.offset] = context
         if isinstance(outcome, Refused):
             return outcome
         state = None if outcome.state is None else self.tracing.sent_by(span, outcome.state)
         if state is not None or outcome.event == "tracked":
-            self._keep(record, span.get_span_context())
+            self._last[record.key] = record.partition, context
+            self._last.move_to_end(record.key)
+            if len(self._last) > MOST_GRAPHS:
+                self._last.popitem(last=False)
         sent = tuple(self.tracing.sent_by(span, one) for one in outcome.outgoing)
         return replace(outcome, outgoing=sent, state=state)
 
@@ -89,26 +92,8 @@ class TracedWork:
         """The span that made the state before a record, here or in another worker."""
         last = self._last.get(record.key)
         if last is not None:
-            return last.context
+            return last[1]
         return self.tracing.maker_of(self.step.state_headers(record))
-
-    def _keep(self, record: Record, context: SpanContext) -> None:
-        self._last[record.key] = _Last(context, record.partition)
-        self._last.move_to_end(record.key)
-        if len(self._last) > MOST_GRAPHS:
-            self._last.popitem(last=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Last:
-    """The span of a graph's last window, and the partition that the window came from."""
-
-    context: SpanContext
-    partition: int
-
-
-def _said(outcome: Outcome) -> str:
-    return f"refused: {outcome.stage}" if isinstance(outcome, Refused) else outcome.event
 
 
 def _uses_state(outcome: Outcome) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Generic, TypeVar
 
 import structlog
 
@@ -16,9 +15,8 @@ from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
-from stream_icd.messages.outcome import Outcome, Processed, Refused
-from stream_icd.messages.reader import MessageReader
-from stream_icd.messages.records import outgoing
+from stream_icd.messages.claims import MessageReader
+from stream_icd.messages.records import Outcome, Processed, Refused, outgoing
 from stream_icd.names.names import Naming
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import EventsTopic, Forgotten
@@ -30,56 +28,6 @@ from stream_icd.tracking.track import remember, track
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
 from stream_icd.workers.step import Step
-
-State = TypeVar("State")
-
-
-class PerGraph(Generic[State]):
-    """A state for each graph. A new state becomes permanent with `keep`.
-
-    Call `drop` when a batch begins and `keep` when it is committed: a batch that could not be
-    committed then leaves no trace.
-
-    >>> seen = PerGraph[int]()
-    >>> seen.put("as733", 1)
-    >>> seen.keep()
-    >>> seen.put("as733", 2)
-    >>> seen.get("as733")
-    2
-    >>> seen.drop()
-    >>> seen.get("as733")
-    1
-    """
-
-    def __init__(self) -> None:
-        self._kept: dict[str, State] = {}
-        self._batch: dict[str, State] = {}
-
-    def get(self, graph: str) -> State | None:
-        """Return a graph's state, including the current batch; None if there is none."""
-        return self._batch.get(graph, self._kept.get(graph))
-
-    def committed(self, graph: str) -> State | None:
-        """Return a graph's state without the current batch; None if there is none."""
-        return self._kept.get(graph)
-
-    def put(self, graph: str, state: State) -> None:
-        """Set a graph's state; it becomes permanent if the current batch is committed."""
-        self._batch[graph] = state
-
-    def learn(self, graph: str, state: State) -> None:
-        """Set a state that is already committed, independent of the current batch."""
-        self._kept[graph] = state
-
-    def drop(self) -> None:
-        """Discard the states set since the last `keep`."""
-        self._batch = {}
-
-    def keep(self) -> None:
-        """Make the current batch's states permanent: the batch is committed."""
-        self._kept.update(self._batch)
-        self._batch = {}
-
 
 Recent = tuple[CommunityEvents, ...]
 
@@ -117,7 +65,8 @@ class Tracker(Step):
         self._topic = topic
         self._reader = reader or MessageReader()
         self._memory = EventsTopic(kafka, topic, graph, self._settings.absence + 2, self._reader)
-        self._recent = PerGraph[Recent]()
+        self._committed: dict[str, Recent] = {}
+        self._recent = ChainMap({}, self._committed)  # first those of this batch
         self._seen = SeenResults()
         self._seen_in_batch = SeenResults(self._seen)
         self._following: dict[int, int] = {}  # by partition: the offset after the last batch
@@ -129,7 +78,7 @@ class Tracker(Step):
 
     def begin(self, records: Sequence[Record]) -> None:
         """Find the partitions that continue where the last committed batch ended."""
-        self._recent.drop()
+        self._recent = ChainMap({}, self._committed)
         self._seen_in_batch = SeenResults(self._seen)
         self._is_caught_up = False
         first = {record.partition: record.offset for record in reversed(records)}
@@ -142,7 +91,14 @@ class Tracker(Step):
         except BadInput as error:
             return Refused("decode", error)
         if self._is_ahead(found.window):
-            return Refused("track", _ahead(found, self._settings))
+            return Refused(
+                "track",
+                LimitExceeded(
+                    f"the window ends at {found.window.end}, too far in the future; the limit is "
+                    f"{self._settings.ahead}. If the source's times are right, raise --ahead of "
+                    "the tracker"
+                ),
+            )
         if found.memory == "damaged":
             return Processed("not tracked: the window lacks most of its nodes")
         if not self._follows(record, found):
@@ -159,10 +115,10 @@ class Tracker(Step):
         """Undo the tracking of the last window."""
         self._seen_in_batch.take_back(result_of(record))
         graph, recent = self._before
-        self._recent.put(graph, recent)
+        self._recent[graph] = recent
 
     def done(self, batch: BatchDone) -> None:
-        self._recent.keep()
+        self._committed |= self._recent.maps[0]
         self._following |= {record.partition: record.offset + 1 for record in batch.records}
         self._seen_in_batch.keep()
 
@@ -170,11 +126,11 @@ class Tracker(Step):
         return too_far_ahead(window, utc_now(), self._settings.ahead)
 
     def _tracked(self, found: Communities) -> Processed:
-        recent = self._recent.get(found.graph) or ()
+        recent = self._recent.get(found.graph, ())
         self._before = found.graph, recent
         first_id = self._first_ids.get(found.graph, 0)
         tracked = track(recent, found, self._settings, first_id)
-        self._recent.put(found.graph, remember(recent, tracked, self._settings))
+        self._recent[found.graph] = remember(recent, tracked, self._settings)
         if said := self._models.look_at(found.graph, found.model):
             structlog.get_logger().warning(f"{said}; its events are of whichever came first")
         tracked = self._named(tracked)
@@ -202,7 +158,7 @@ class Tracker(Step):
         """Return whether no other worker can have tracked this graph since this one did."""
         if record.partition in self._unbroken:
             return True
-        recent = self._recent.get(found.graph) or ()
+        recent = self._recent.get(found.graph, ())
         return bool(recent) and recent[-1].window.end == found.window.start
 
     def _catch_up(self) -> None:
@@ -212,17 +168,10 @@ class Tracker(Step):
         for tracked in self._memory.news(self._seen):
             if isinstance(tracked, Forgotten):
                 self._first_ids[tracked.graph] = tracked.first_id
-                self._recent.learn(tracked.graph, ())
+                self._committed[tracked.graph] = ()
                 continue
             if self._is_ahead(tracked.window):  # tracked with another limit, or without one
                 continue
-            recent = self._recent.committed(tracked.graph) or ()
-            self._recent.learn(tracked.graph, remember(recent, tracked, self._settings))
+            recent = self._committed.get(tracked.graph, ())
+            self._committed[tracked.graph] = remember(recent, tracked, self._settings)
         self._is_caught_up = True
-
-
-def _ahead(found: Communities, settings: TrackSettings) -> LimitExceeded:
-    return LimitExceeded(
-        f"the window ends at {found.window.end}, too far in the future; the limit is "
-        f"{settings.ahead}. If the source's times are right, raise --ahead of the tracker"
-    )

@@ -18,8 +18,7 @@ from typer.testing import CliRunner, Result
 
 from stream_icd.cli.dlq.retry import run_retry
 from stream_icd.cli.main import app
-from stream_icd.dead_letters.box import DeadLetterBox, read_dead_letters
-from stream_icd.dead_letters.choice import Choice
+from stream_icd.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.dead_letters.retry import open_retry_sink, plan_retry, retry
 from stream_icd.errors import BadSettings, LimitExceeded, TopicMissing

@@ -10,9 +10,9 @@ from stream_icd.dead_letters.box import (
     DeadLetterBox,
     Retried,
     dead_letter_of,
+    parse_places,
     retried_marker,
 )
-from stream_icd.dead_letters.choice import parse_places
 from stream_icd.dead_letters.letters import dead_letter, split_headers
 from stream_icd.errors import BadSettings, BadSnapshot
 from stream_icd.kafka.record import Record

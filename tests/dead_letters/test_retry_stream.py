@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.cli.dlq.tables import verdict
-from stream_icd.dead_letters.box import DeadLetterBox, read_dead_letters
-from stream_icd.dead_letters.choice import Choice
+from stream_icd.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, split_headers
 from stream_icd.dead_letters.retry import Retry, open_retry_sink, plan_retry, retry
 from stream_icd.detection.settings import DetectSettings
@@ -21,10 +20,8 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import redeem
+from stream_icd.messages.claims import ClaimSettings, MessageReader
 from stream_icd.messages.publish import Pace
-from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
@@ -170,7 +167,7 @@ def test_what_its_topic_takes_no_more_goes_to_the_file_store(
     assert retry_all(memory, topic_name) == Retry(sent=1)
     (claimed,) = records(memory, topic_name)
     assert claimed.value == b""
-    whole = redeem(claimed, ClaimSettings())
+    whole = MessageReader(ClaimSettings()).whole(claimed)
     assert (whole.value, whole.headers) == (
         value,
         (

@@ -19,7 +19,7 @@ from stream_icd.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.evaluation.method import OWN
 from stream_icd.evaluation.page import COLUMNS, write_page
 from stream_icd.evaluation.windows import open_windows
-from stream_icd.execution.usage import Allowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.history.archive import Archive
 from stream_icd.quality.agreement import nmi
 from stream_icd.registry.shipped import open_model

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.errors import BadSettings
 from stream_icd.evaluation.limits import MethodProcess
-from stream_icd.execution.usage import Allowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from tests.evaluation.unruly.methods import COMPILATION_S
 

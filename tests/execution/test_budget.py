@@ -18,20 +18,19 @@ from stream_icd.dead_letters.letters import DeadLetterLimit, split_headers
 from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings, OverBudget
-from stream_icd.execution.budget import Budget, sent_bytes
+from stream_icd.execution.budget import Budget, Usage, sent_bytes
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.execution.processes import Processes
-from stream_icd.execution.usage import Usage
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import dead_letter_topic
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.messages.outcome import Outcome
+from stream_icd.messages.claims import Claim
+from stream_icd.messages.records import Outcome
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.wire.claim import claim_on
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
@@ -207,7 +206,7 @@ def test_each_of_processor_time_clock_and_memory_counts(used: Usage, complaint: 
 
 
 def test_a_claim_counts_as_what_it_claims_up_to_the_limit_of_what_is_read() -> None:
-    claim = claim_on("s3://somewhere/x", bytes(5000))
+    claim = Claim("s3://somewhere/x", 5000, "ab" * 32)
     claimed = Record("t", 0, 0, 0, b"g", b"", claim.headers())
     assert sent_bytes(claimed, DEFAULT_LIMITS) == 5000
     assert sent_bytes(claimed, Limits(decoded_bytes=100)) == 100

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from stream_icd.errors import OverBudget
+from stream_icd.execution.budget import Allowance
 from stream_icd.execution.fork_server import start_fork_server
-from stream_icd.execution.usage import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
 from testbed.brokers import wait_until
 from testbed.children import alive, fork_servers, worker_processes

@@ -20,7 +20,7 @@ from stream_icd.history.compact import compact
 from stream_icd.history.export import export
 from stream_icd.history.layout import Kind
 from stream_icd.kafka.record import Record
-from stream_icd.messages.outcome import Processed
+from stream_icd.messages.records import Processed
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.wire.communities import encode_communities, encode_labels

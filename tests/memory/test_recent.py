@@ -8,15 +8,14 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from stream_icd.detection import remembering
-from stream_icd.detection.recent import A_GRAPH, MOST_KEPT, RecentMemories
-from stream_icd.detection.record import RecordDetection
+from stream_icd.detection import snapshot as detection
+from stream_icd.detection.record import A_GRAPH, MOST_KEPT, RecentMemories, RecordDetection
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.relay import LocalRelay
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.memory.memory import Hypothesis, Memory
 from stream_icd.memory.restart import forgotten
-from stream_icd.messages.outcome import Processed
+from stream_icd.messages.records import Processed
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from testbed.drifting import remembering_model, stream
 from tests.workers.remembered import records
@@ -58,7 +57,7 @@ def test_what_is_kept_is_what_would_be_decoded() -> None:
             kept.append(memory)
             super().put(graph, encoded, memory)
 
-    with mock.patch.object(remembering, "decode_memory", side_effect=AssertionError):
+    with mock.patch.object(detection, "decode_memory", side_effect=AssertionError):
         found = states(work(Noting()))  # so none is decoded
     assert found == states(work(RecentMemories(most_kept=0)))
     assert any(one.trial for one in kept)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -35,10 +36,8 @@ from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import ClaimCheck, as_claim, redeem
+from stream_icd.messages.claims import Claim, ClaimCheck, ClaimSettings, MessageReader, as_claim
 from stream_icd.messages.publish import Destination, Pace, publish_source
-from stream_icd.messages.reader import MessageReader
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.replay.redetect import record_job
@@ -46,7 +45,6 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
 from stream_icd.store.store import open_store
 from stream_icd.subscribers.subscribe import subscribe, subscribe_events
-from stream_icd.wire.claim import claim_on
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
 from stream_icd.workers.archive import Archiver
@@ -104,7 +102,8 @@ def the_object(claims: ClaimSettings) -> Path:
 
 def with_claim(record: Record, uri: str, value: bytes = b"x") -> Record:
     others = tuple(one for one in record.headers if not one[0].startswith("icd_claim"))
-    return replace(record, value=b"", headers=(*others, *claim_on(uri, value).headers()))
+    claim = Claim(uri, len(value), sha256(value).hexdigest())
+    return replace(record, value=b"", headers=(*others, *claim.headers()))
 
 
 # There and back.
@@ -307,15 +306,15 @@ def test_an_object_store_holds_what_is_claimed(
     sent = outgoing(snapshot(0, **BIG), "t")
     record = incoming(as_claim(sent, claims))
     assert b"endpoint" not in dict(record.headers)["icd_claim_uri"]
-    assert redeem(record, claims).value == sent.value
+    assert MessageReader(claims).whole(record).value == sent.value
     store = open_store(str(claims.uri))
     (path,) = store.files()
     store.put(path, pa.py_buffer(b"other"))
     with pytest.raises(ClaimedObjectAltered, match=path):
-        redeem(record, claims)
+        MessageReader(claims).whole(record)
     store.delete(path)
     with pytest.raises(ClaimedObjectMissing, match=path):
-        redeem(record, claims)
+        MessageReader(claims).whole(record)
 
 
 # Sending.
@@ -329,6 +328,8 @@ def test_a_retry_writes_the_same_object_and_sends_the_same_message(
     assert first == second
     assert len(objects(claims)) == 1
     assert the_object(claims).read_bytes() == record.value
+    digest = sha256(the_object(claims).read_bytes()).hexdigest()
+    assert dict(first.headers)["icd_claim_sha256"].decode() == digest
     assert (first.key, first.headers[: len(record.headers)]) == (record.key, record.headers)
 
 
@@ -375,7 +376,7 @@ def test_kill_9_of_a_producer_between_object_and_message(
     assert len(objects(claims)) == 1
     assert producer("spared") == 0
     (record,) = held(broker, topics[0])
-    assert redeem(record, claims).value == b"bytes" * 1000
+    assert MessageReader(claims).whole(record).value == b"bytes" * 1000
     assert len(objects(claims)) == 1
 
 
@@ -388,7 +389,7 @@ def test_an_object_that_is_gone_is_named(
     record, path = claimed(0), the_object(claims)
     path.unlink()
     with pytest.raises(ClaimedObjectMissing, match=path.name):
-        redeem(record, claims)
+        MessageReader(claims).whole(record)
 
 
 @pytest.mark.parametrize("altered", [b"", b"short", None])
@@ -401,7 +402,7 @@ def test_an_object_that_was_altered_is_named(
     with pytest.raises(
         ClaimedObjectAltered, match=f"{path.name} does not have the size and SHA-256"
     ):
-        redeem(record, claims)
+        MessageReader(claims).whole(record)
 
 
 OUTSIDE = [
@@ -436,27 +437,27 @@ def test_only_what_is_below_our_own_place_is_opened(
     the_object(claims).parents[2].joinpath("secret.arrows").write_bytes(content)
     refused = with_claim(record, uri.format(place=claims.place), content)
     with pytest.raises(ClaimRefused, match="STREAM_ICD_CLAIMS_URI"):
-        redeem(refused, claims)
+        MessageReader(claims).whole(refused)
 
 
 def test_a_folder_is_no_object(claims: ClaimSettings, claimed: Callable[..., Record]) -> None:
     record = with_claim(claimed(0), f"{claims.place}/topic=t")
     with pytest.raises(ClaimedObjectMissing):
-        redeem(record, claims)
+        MessageReader(claims).whole(record)
 
 
 def test_where_no_place_is_set_a_claim_is_refused_and_says_what_to_set(
     claimed: Callable[..., Record],
 ) -> None:
     with pytest.raises(ClaimRefused, match="STREAM_ICD_CLAIMS_URI is not set here"):
-        redeem(claimed(0), ClaimSettings())
+        MessageReader(ClaimSettings()).whole(claimed(0))
 
 
 def test_a_message_cannot_both_hold_and_claim(
     claims: ClaimSettings, claimed: Callable[..., Record]
 ) -> None:
     with pytest.raises(BadClaim, match="a value of 4 bytes and a claim on"):
-        redeem(replace(claimed(0), value=b"both"), claims)
+        MessageReader(claims).whole(replace(claimed(0), value=b"both"))
 
 
 def test_an_announced_size_above_the_limit_is_refused_unread(
@@ -466,7 +467,7 @@ def test_an_announced_size_above_the_limit_is_refused_unread(
     size = path.stat().st_size
     path.unlink()  # it is not even looked for
     with pytest.raises(LimitExceeded, match=f"has {size} bytes; the limit is {size - 1}"):
-        redeem(record, claims, Limits(decoded_bytes=size - 1))
+        MessageReader(claims, Limits(decoded_bytes=size - 1)).whole(record)
 
 
 def test_a_store_that_does_not_answer_is_not_the_messages_fault() -> None:
@@ -474,7 +475,7 @@ def test_a_store_that_does_not_answer_is_not_the_messages_fault() -> None:
     claims = ClaimSettings(uri=f"s3://bucket/claims?{address}")
     record = with_claim(Record("t", 0, 0, 0, b"g", b""), "s3://bucket/claims/x.arrows")
     with pytest.raises(StoreUnreachable, match="s3://bucket/claims: .*connect"):
-        redeem(record, claims)
+        MessageReader(claims).whole(record)
 
 
 @pytest.mark.parametrize("uri", ["", " ", "s3://key:secret@bucket/x", "s3://key:se/cret@bucket"])

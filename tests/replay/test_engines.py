@@ -16,7 +16,7 @@ from stream_icd.errors import BadSnapshot, ModelDamaged, Overloaded
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.record import Record
-from stream_icd.messages.outcome import Refused
+from stream_icd.messages.records import Refused
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.replay.ray_engine import RayActors
 from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job

@@ -21,7 +21,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.memory.smoothing import detect_smoothed
-from stream_icd.messages.outcome import Processed
+from stream_icd.messages.records import Processed
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.replay.redetect import Job, Outcome, Redetection
@@ -29,7 +29,7 @@ from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.memory_topic import MemoryTopic
+from stream_icd.workers.memories import MemoryTopic
 from testbed.brokers import Broker
 from testbed.drifting import MINUTE, START, remembering_model, stream
 from tests.replay.test_replay_memory import found_in, replayed

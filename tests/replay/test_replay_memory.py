@@ -31,7 +31,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.smoothing import detect_smoothed
-from stream_icd.messages.outcome import Processed
+from stream_icd.messages.records import Processed
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model

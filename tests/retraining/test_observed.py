@@ -25,8 +25,7 @@ from stream_icd.retraining.decision import OUTCOMES
 from stream_icd.retraining.observed import Observed, rounds_metrics
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.store.store import open_store
-from stream_icd.tracing.headers import context_of
-from stream_icd.tracing.spans import Tracing
+from stream_icd.tracing import Tracing, context_of
 from testbed.brokers import Broker
 from tests.retraining.test_retrain_command import KEPT
 from tests.run_here import run_here

@@ -15,7 +15,7 @@ import pytest
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import OverBudget, Overloaded, StoreUnwritable
-from stream_icd.execution.usage import Allowance
+from stream_icd.execution.budget import Allowance
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.icd.recipe import Recipe

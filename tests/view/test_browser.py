@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.announcement import Announcement
 from stream_icd.names.attributes import attributes_of
 from stream_icd.names.names import Naming
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
 from stream_icd.view.report.report import write_html
 from stream_icd.view.web.access import access_for
 from stream_icd.view.web.server import View
+from stream_icd.wire.announcements import Announcement
 from testbed.windows import HOUR, START, window
 from tests.view.windows import (
     ORIGIN,

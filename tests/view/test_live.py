@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from stream_icd.announcement import Announcement
 from stream_icd.cli.main import app
 from stream_icd.communities import Labels
 from stream_icd.dead_letters.letters import dead_letter
@@ -35,7 +34,7 @@ from stream_icd.view.feeds.sources import topic_sources
 from stream_icd.view.panels.queries import Queries
 from stream_icd.view.web.access import access_for
 from stream_icd.view.web.server import View
-from stream_icd.wire.announcements import encode_announcement
+from stream_icd.wire.announcements import Announcement, encode_announcement
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.events import encode_events
 from testbed.brokers import Broker, wait_until

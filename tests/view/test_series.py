@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stream_icd.announcement import Announcement
 from stream_icd.communities import Labels
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Window
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
 from stream_icd.view.data.window import packed_events, unpacked, unpacked_events
 from stream_icd.view.panels.queries import NothingSeen
+from stream_icd.wire.announcements import Announcement
 from testbed.windows import START, follow, window
 from tests.view.windows import ORIGIN, drifting, name, queries, renamed, seen
 

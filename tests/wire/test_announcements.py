@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.announcement import Announcement, Kind
 from stream_icd.errors import BadAnnouncement, BadInput, LimitExceeded
 from stream_icd.lineage import Figure, Gate
-from stream_icd.wire.announcements import decode_announcement, encode_announcement
+from stream_icd.wire.announcements import (
+    Announcement,
+    Kind,
+    decode_announcement,
+    encode_announcement,
+)
 
 NOW = datetime(2026, 1, 31, 12, 30, 0, 5, tzinfo=UTC)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -15,7 +15,7 @@ from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.errors import BadCommunities, BadEvents, BadInput, BadSnapshot, LimitExceeded
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
 from stream_icd.replay.redetect import record_job
 from stream_icd.snapshot import LEAST_WEIGHT, MOST_WEIGHT, Window, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import write_table
@@ -131,9 +131,7 @@ def test_what_nobody_thought_of_is_bad_input_too(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message, decode, error = DECODERS[kind]
-    monkeypatch.setattr(
-        "stream_icd.wire.cloudevents.EventHeaders.window", _raiser(ZeroDivisionError)
-    )
+    monkeypatch.setattr("stream_icd.wire.message.EventHeaders.window", _raiser(ZeroDivisionError))
     with pytest.raises(error, match="cannot be read: ZeroDivisionError") as caught:
         decode(message.key, message.value, message.headers)
     assert len(str(caught.value)) < 500

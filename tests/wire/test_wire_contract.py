@@ -19,7 +19,6 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from stream_icd.announcement import Announcement, Kind
 from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.coordinates import DEGREES
 from stream_icd.dead_letters.box import dead_letter_of, retried_marker
@@ -31,9 +30,10 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.lineage import Figure, Gate
+from stream_icd.messages.claims import Claim
 from stream_icd.snapshot import Window, snapshot_from_pairs
-from stream_icd.tracing.headers import MOST_BYTES, context_of, with_context
-from stream_icd.wire.announcements import encode_announcement
+from stream_icd.tracing import MOST_BYTES, context_of, with_context
+from stream_icd.wire.announcements import Announcement, Kind, encode_announcement
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.attributes import (
     MOST_ATTRIBUTES,
@@ -42,8 +42,6 @@ from stream_icd.wire.attributes import (
     decode_attributes,
     encode_attributes,
 )
-from stream_icd.wire.claim import claim_on
-from stream_icd.wire.cloudevents import NAMES_IN_AN_ID
 from stream_icd.wire.communities import (
     decode_communities,
     decode_labels,
@@ -52,7 +50,7 @@ from stream_icd.wire.communities import (
 )
 from stream_icd.wire.events import FIELDS, decode_events, encode_events
 from stream_icd.wire.limits import DEFAULT_LIMITS
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import NAMES_IN_AN_ID, Headers, Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -249,7 +247,7 @@ def test_the_marker_of_a_dead_letter_that_was_sent_again_is_documented() -> None
 
 
 def test_a_claim_has_the_headers_that_are_documented_and_any_message_may_have_one() -> None:
-    headers = texts(claim_on("s3://bucket/claims/x.arrows", b"bytes").headers())
+    headers = texts(Claim("s3://bucket/claims/x.arrows", 5, "ab" * 32).headers())
     schema = resolved(CONTRACT["components"]["schemas"]["claimHeaders"])
     draft = jsonschema.Draft7Validator(schema)  # AsyncAPI's
     draft.validate(headers)

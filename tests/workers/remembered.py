@@ -9,6 +9,7 @@ from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.detect import Method, finding
 from stream_icd.detection.settings import DetectSettings
+from stream_icd.execution.budget import MemorySettings
 from stream_icd.execution.engines import Engine
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.publisher import Publisher
@@ -20,15 +21,13 @@ from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.messages.claims import ClaimCheck
-from stream_icd.messages.outcome import Outcome
+from stream_icd.messages.records import Outcome
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.states import State, decode_state
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.memories import Memories
-from stream_icd.workers.memory_settings import MemorySettings
-from stream_icd.workers.memory_topic import MemoryTopic
+from stream_icd.workers.memories import Memories, MemoryTopic
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
 from testbed.drifting import outgoing, remembering_model

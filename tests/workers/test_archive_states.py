@@ -15,7 +15,7 @@ from stream_icd.execution.relay import LocalRelay
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.record import Record
 from stream_icd.memory.encoding import FORMAT, METADATA
-from stream_icd.messages.outcome import Outcome, Processed, Refused
+from stream_icd.messages.records import Outcome, Processed, Refused
 from stream_icd.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.workers.archive import Archiver

@@ -23,7 +23,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.encoding import decode_memory
-from stream_icd.messages.outcome import Outcome
+from stream_icd.messages.records import Outcome
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot

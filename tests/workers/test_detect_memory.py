@@ -29,16 +29,14 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.encoding import METADATA, decode_memory, encode_memory
 from stream_icd.memory.memory import Hypothesis
 from stream_icd.memory.restart import FAR_IDS
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import as_claim
+from stream_icd.messages.claims import ClaimSettings, as_claim
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import State, encode_state, state_key
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.memories import Memories
-from stream_icd.workers.memory_topic import MemoryTopic
+from stream_icd.workers.memories import Memories, MemoryTopic
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
 from testbed.drifting import START, remembering_model, stream

@@ -13,13 +13,14 @@ from structlog.testing import capture_logs
 
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection.fit_check import FitCheck, misfit
 from stream_icd.detection.settings import DetectSettings
-from stream_icd.detection.snapshot import detect_snapshot
+from stream_icd.detection.snapshot import detect_snapshot, misfit
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
+
+Checked = set[tuple[str, str]]
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -45,10 +46,10 @@ def too_fine() -> VersionedModel:
     return VersionedModel("fine@1", model)
 
 
-def warnings_of(check: FitCheck, model: VersionedModel, *snapshots: Snapshot) -> list[str]:
+def warnings_of(checked: Checked, model: VersionedModel, *snapshots: Snapshot) -> list[str]:
     with capture_logs() as logs:
         for snapshot in snapshots:
-            detect_snapshot(snapshot, model, DetectSettings(), fit_check=check)
+            detect_snapshot(snapshot, model, DetectSettings(), checked=checked)
     found = [log for log in logs if log["log_level"] == "warning"]
     assert all(log["event"] == "model does not fit" for log in found)
     assert all("models list" in log["advice"] for log in found)
@@ -56,24 +57,24 @@ def warnings_of(check: FitCheck, model: VersionedModel, *snapshots: Snapshot) ->
 
 
 def test_a_model_that_does_not_fit_is_named_once_for_each_graph(too_fine: VersionedModel) -> None:
-    check = FitCheck()
-    assert warnings_of(check, too_fine, stars("a"), stars("a"), stars("b")) == ["a", "b"]
+    checked: Checked = set()
+    assert warnings_of(checked, too_fine, stars("a"), stars("a"), stars("b")) == ["a", "b"]
 
 
 def test_another_model_is_checked_anew(too_fine: VersionedModel) -> None:
-    check = FitCheck()
-    assert warnings_of(check, too_fine, stars("a")) == ["a"]
+    checked: Checked = set()
+    assert warnings_of(checked, too_fine, stars("a")) == ["a"]
     other = VersionedModel("fine@2", too_fine.model)
-    assert warnings_of(check, other, stars("a")) == ["a"]
+    assert warnings_of(checked, other, stars("a")) == ["a"]
 
 
 def test_a_model_is_not_checked_on_graphs_that_it_is_proved_on(too_fine: VersionedModel) -> None:
     proved = replace(too_fine, proved_on=frozenset({"a"}))
-    assert warnings_of(FitCheck(), proved, stars("a"), stars("b")) == ["b"]
+    assert warnings_of(set(), proved, stars("a"), stars("b")) == ["b"]
 
 
 def test_the_defaults_fit_everything() -> None:
-    assert warnings_of(FitCheck(), open_model("as"), stars("a")) == []
+    assert warnings_of(set(), open_model("as"), stars("a")) == []
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from stream_icd.execution.budget import MemorySettings
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.workers.memories import Memories
-from stream_icd.workers.memory_settings import MemorySettings
-from stream_icd.workers.memory_topic import MemoryTopic
+from stream_icd.workers.memories import Memories, MemoryTopic
 
 
 def record(graph: str, partition: int = 0, offset: int = 0) -> Record:

@@ -27,7 +27,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.messages.claims import ClaimCheck
-from stream_icd.messages.outcome import Outcome
+from stream_icd.messages.records import Outcome
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot

@@ -15,8 +15,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import ClaimCheck, redeem
+from stream_icd.messages.claims import ClaimCheck, ClaimSettings, MessageReader
 from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.brokers import Broker
 from testbed.handlers import WhenDone
@@ -77,5 +76,5 @@ def test_it_goes_to_the_file_store_where_there_is_one(
     copy_all(kafka.settings(), source, ClaimCheck(kafka.settings(), claims))
     found = held(kafka, f"{source}.found")
     assert [record.value for record in found] == [b"0", b"", b"1", b"", b"2"]
-    assert tuple(redeem(record, claims).value for record in found) == SENT
+    assert tuple(MessageReader(claims).whole(record).value for record in found) == SENT
     assert held(kafka, f"{source}.dlq") == []

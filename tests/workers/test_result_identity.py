@@ -12,7 +12,7 @@ import structlog
 from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.messages.outcome import Processed
+from stream_icd.messages.records import Processed
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.subscribers.mixed_models import WITHIN, MixedModels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -13,35 +14,35 @@ from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadInput, RecordTooLarge, TooManyDeadLetters
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.messages.outcome import Outcome, Processed, Refused
+from stream_icd.messages.records import Outcome, Processed, Refused
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.step import Step
-from stream_icd.workers.track import PerGraph
 
 
 class Number(Step):
     """Numbers the records of each graph, as far as they are committed; `?` is bad input."""
 
     def __init__(self) -> None:
-        self._counts = PerGraph[int]()
+        self._committed: dict[str, int] = {}
+        self._counts = ChainMap({}, self._committed)
 
     def begin(self, records: Sequence[Record]) -> None:  # noqa: ARG002
-        self._counts.drop()
+        self._counts = ChainMap({}, self._committed)
 
     def process(self, record: Record) -> Outcome:
         if record.value == b"?":
             return Refused("read", BadInput("not a number"))
         graph = (record.key or b"").decode()
-        count = (self._counts.get(graph) or 0) + 1
-        self._counts.put(graph, count)
+        count = self._counts.get(graph, 0) + 1
+        self._counts[graph] = count
         return Processed("numbered", {"count": count}, (OutgoingRecord("out", b"%d" % count),))
 
     def done(self, batch: BatchDone) -> None:  # noqa: ARG002
-        self._counts.keep()
+        self._committed |= self._counts.maps[0]
 
 
 def record(offset: int, graph: bytes = b"a", value: bytes = b"x") -> Record:

@@ -32,11 +32,10 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import open_store
 from stream_icd.subscribers.subscribe import subscribe, subscribe_events
-from stream_icd.tracing.spans import Tracing
+from stream_icd.tracing import Tracing
 from stream_icd.workers.archive import Archiver
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.memories import Memories
-from stream_icd.workers.memory_topic import MemoryTopic
+from stream_icd.workers.memories import Memories, MemoryTopic
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker, wait_until

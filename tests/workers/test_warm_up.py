@@ -18,7 +18,7 @@ from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.execution.relay import Relay
 from stream_icd.kafka.record import Record
-from stream_icd.messages.outcome import Outcome, Processed
+from stream_icd.messages.records import Outcome, Processed
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
@@ -44,7 +44,7 @@ class Compiling(RecordDetection):
 
     def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
         before = kernels()
-        self.outcome(record, relay)
+        RecordDetection.__call__(self, record, relay)
         new = [name for name, count in kernels().items() if count > before.get(name, 0)]
         return Processed("compiled", {"new": new, "before": sum(before.values())})
 

@@ -13,7 +13,7 @@ from stream_icd.programs.options import BootstrapServers, OnlyGraph, kafka_setti
 from stream_icd.programs.past import PartOptions
 
 if TYPE_CHECKING:
-    from stream_icd.dead_letters.choice import Choice
+    from stream_icd.dead_letters.box import Choice
     from stream_icd.kafka.settings import KafkaSettings
 
 app = typer.Typer(no_args_is_help=True, help="List, inspect and retry dead letters.")
@@ -45,7 +45,7 @@ class Chosen(PartOptions):
         Raises:
             BadSettings: `--from` or `--to` is no position.
         """
-        from stream_icd.dead_letters.choice import Choice
+        from stream_icd.dead_letters.box import Choice
 
         part = self.part(settings, dead_letters)
         return Choice(part, places, self.graph, self.exception)
@@ -73,8 +73,7 @@ class ListLetters(Chosen):
 
     def run(self) -> None:
         from stream_icd.cli.dlq.tables import json_lines, table_lines
-        from stream_icd.dead_letters.box import BadRecord, read_dead_letters
-        from stream_icd.dead_letters.choice import dead_letters_of
+        from stream_icd.dead_letters.box import BadRecord, dead_letters_of, read_dead_letters
         from stream_icd.kafka.port import is_dead_letter_topic
         from stream_icd.kafka.topics import topic_names
 
@@ -113,9 +112,8 @@ class ShowLetter:
 
     def run(self) -> None:
         from stream_icd.cli.dlq.tables import letter_lines
-        from stream_icd.dead_letters.box import read_again, read_dead_letters
-        from stream_icd.dead_letters.choice import parse_places
-        from stream_icd.messages.reader import MessageReader
+        from stream_icd.dead_letters.box import parse_places, read_again, read_dead_letters
+        from stream_icd.messages.claims import MessageReader
 
         dead_letters, places = parse_places([self.place], self.topic)
         settings = kafka_settings(self.bootstrap_servers)
@@ -172,7 +170,7 @@ class RetryLetters(Chosen):
 
     def run(self) -> None:
         from stream_icd.cli.dlq.retry import run_retry
-        from stream_icd.dead_letters.choice import parse_places
+        from stream_icd.dead_letters.box import parse_places
 
         if self.everything and self.places:
             raise BadSettings("give either positions, or --all")

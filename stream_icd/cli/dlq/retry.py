@@ -10,8 +10,7 @@ import structlog
 import typer
 
 from stream_icd.cli.dlq.tables import counts_lines
-from stream_icd.dead_letters.box import read_dead_letters
-from stream_icd.dead_letters.choice import Choice
+from stream_icd.dead_letters.box import Choice, read_dead_letters
 from stream_icd.dead_letters.retry import (
     Plan,
     Retry,

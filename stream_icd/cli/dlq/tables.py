@@ -12,7 +12,7 @@ import pyarrow as pa
 from stream_icd.dead_letters.box import BadRecord, DeadLetter, Retried
 from stream_icd.errors import BadInput, StoreUnreachable
 from stream_icd.kafka.record import Record
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
 from stream_icd.printable import printable, shortened
 from stream_icd.wire.arrow_stream import read_table
 from stream_icd.wire.communities import (

@@ -10,8 +10,8 @@ from stream_icd.programs.declared import command
 from stream_icd.programs.options import BootstrapServers, RegistryUri
 
 if TYPE_CHECKING:
-    from stream_icd.announcement import Announcement
     from stream_icd.store.store import Store
+    from stream_icd.wire.announcements import Announcement
 
 app = typer.Typer(
     no_args_is_help=True,

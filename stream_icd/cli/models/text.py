@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from stream_icd.announcement import Announcement
 from stream_icd.errors import ModelDamaged, ModelError, RegistryDamaged
 from stream_icd.lineage import Figure, Gate, Lineage
 from stream_icd.printable import printable
@@ -15,6 +14,7 @@ from stream_icd.registry.differences import differences
 from stream_icd.registry.model import version_of
 from stream_icd.registry.versions import read_lineage, version_folder, versions
 from stream_icd.store.store import Store
+from stream_icd.wire.announcements import Announcement
 
 LAST = datetime.max.replace(tzinfo=UTC)
 

@@ -27,8 +27,8 @@ from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
-from stream_icd.messages.outcome import Refused
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
+from stream_icd.messages.records import Refused
 from stream_icd.messages.topic_range import TopicRange, read_range
 from stream_icd.printable import say
 from stream_icd.programs.options import chosen_horizon, threads_for

@@ -218,7 +218,7 @@ class Subscribe:
         from stream_icd.kafka.somebody import check_that_somebody_listens
         from stream_icd.kafka.topics import COMMUNITIES, EVENTS
         from stream_icd.programs.names import naming_by
-        from stream_icd.tracing.spans import traces_of
+        from stream_icd.tracing import traces_of
 
         self.check()
         settings = chosen_settings(self.bootstrap_servers)

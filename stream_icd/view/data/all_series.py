@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from stream_icd.announcement import Announcement
 from stream_icd.communities import Communities, Labels
 from stream_icd.events import CommunityEvents
 from stream_icd.names.names import Naming
@@ -19,6 +18,7 @@ from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
 from stream_icd.view.data.series import Identity, Series, SeriesName
 from stream_icd.view.data.series_index import SeriesIndex
 from stream_icd.view.data.window import SeenWindow, packed, partition
+from stream_icd.wire.announcements import Announcement
 
 ReadEvents = Callable[[], CommunityEvents | None]
 """Decodes a message of the events topic; None if it cannot be read."""

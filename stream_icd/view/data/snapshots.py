@@ -13,7 +13,7 @@ from stream_icd.errors import OffsetGone, StreamIcdError
 from stream_icd.history.archive import Selection, read_snapshot, windows
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.view.data.series import SeriesName

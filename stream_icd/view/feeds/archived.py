@@ -20,7 +20,7 @@ from stream_icd.history.archive import (
 )
 from stream_icd.history.layout import Kind, Partition, Received
 from stream_icd.history.parquet import ArchivedWindow, read_footer
-from stream_icd.messages.reader import Content, Decode
+from stream_icd.messages.claims import Content, Decode
 from stream_icd.store.store import Store
 from stream_icd.view.data.all_series import AllSeries, News
 from stream_icd.wire.communities import decode_communities, decode_labels

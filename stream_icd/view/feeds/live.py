@@ -18,7 +18,7 @@ from stream_icd.kafka.reader import Following, Start
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MODELS, SNAPSHOTS
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
 from stream_icd.printable import printable, shortened
 from stream_icd.subscribers.seen_results import SeenResults, result_of
 from stream_icd.view.data.all_series import AllSeries, DeadLetter, News

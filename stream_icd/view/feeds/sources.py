@@ -14,7 +14,7 @@ import structlog
 from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.claims import MessageReader
 from stream_icd.store.store import Store
 from stream_icd.view.data.all_series import AllSeries, News
 from stream_icd.view.data.snapshots import ArchivedSnapshots, KeptSnapshots, TopicSnapshots

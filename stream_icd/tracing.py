@@ -1,4 +1,8 @@
-"""The spans of this project, by OpenTelemetry's conventions for messages, and where they go.
+"""Traces with OpenTelemetry, from the producer of a snapshot to the subscriber of its results.
+
+Spans follow OpenTelemetry's conventions for messages. A message carries its trace context by the
+distributed tracing extension of CloudEvents: in Kafka's binary mode, the attributes `traceparent`
+and `tracestate` (W3C Trace Context) are the headers `ce_traceparent` and `ce_tracestate`.
 
 OpenTelemetry is imported when the first `Tracing` is made, and only then.
 """
@@ -15,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from stream_icd.extras import needs_extra
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.settings import Settings
-from stream_icd.tracing.headers import context_of, with_context
 from stream_icd.version import __version__
 
 if TYPE_CHECKING:
@@ -24,6 +27,14 @@ if TYPE_CHECKING:
 
 MS = 10**6
 """Nanoseconds in a millisecond."""
+
+FIELDS = ("traceparent", "tracestate")
+
+MOST_STATE_BYTES = 512
+"""A longer `tracestate` is left out. Of such, W3C Trace Context wants as many bytes kept."""
+
+MOST_BYTES = 1024
+"""What the trace context of a message takes, at most."""
 
 
 class TraceSettings(Settings):
@@ -52,7 +63,7 @@ class Tracing:
         provider: where they go; None: where the program sends all its spans.
 
     Raises:
-        MissingExtra: OpenTelemetry is not installed; the message says how.
+        MissingExtra: OpenTelemetry is not installed.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
@@ -69,7 +80,7 @@ class Tracing:
         span = self._tracer.start_span(
             f"create {record.topic}",
             kind=self._api.SpanKind.PRODUCER,
-            attributes=_of_message("create", record.topic, record.key, dict(record.headers)),
+            attributes=_of_message("create", record),
         )
         span.end()
         return self.sent_by(span, record)
@@ -97,7 +108,7 @@ class Tracing:
             f"{operation} {record.topic}",
             self._propagator.extract(context_of(record.headers)),
             kind=self._api.SpanKind.CONSUMER,
-            attributes={**_of_record(operation, record), **(attributes or {})},
+            attributes={**_of_message(operation, record), **(attributes or {})},
             links=[self._api.Link(one) for one in links],
             start_time=started,
         )
@@ -115,15 +126,14 @@ class Tracing:
 
     def published(self, took: Took, links: Sequence[SpanContext]) -> None:
         """Make the span of a batch that was published and committed, with links to its records."""
-        batch: dict[str, Any] = {
-            "messaging.system": "kafka",
-            "messaging.batch.message_count": len(links),
-        }
         span = self._tracer.start_span(
             "publish",
             kind=self._api.SpanKind.CLIENT,
             links=[self._api.Link(one) for one in links],
-            attributes=batch,
+            attributes={
+                "messaging.system": "kafka",
+                "messaging.batch.message_count": len(links),
+            },
             start_time=took.started,
         )
         span.end(took.ended)
@@ -148,11 +158,11 @@ class Tracing:
     @contextmanager
     def receiving(self, record: Record) -> Iterator[None]:
         """Make the span of a result while a subscriber reads it."""
-        context = self._propagator.extract(context_of(record.headers))
-        attributes = _of_record("receive", record)
-        kind = self._api.SpanKind.CONSUMER
         with self._tracer.start_as_current_span(
-            f"receive {record.topic}", context, kind=kind, attributes=attributes
+            f"receive {record.topic}",
+            self._propagator.extract(context_of(record.headers)),
+            kind=self._api.SpanKind.CONSUMER,
+            attributes=_of_message("receive", record),
         ):
             yield
 
@@ -175,35 +185,29 @@ class Tracing:
 
 
 def tracing_if_on() -> Tracing | None:
-    """Return what makes spans, if `STREAM_ICD_TRACES` is on.
-
-    Raises:
-        BadSettings: the setting is wrong.
-        MissingExtra: it is on, and OpenTelemetry is not installed.
-    """
+    """Return what makes spans, if `STREAM_ICD_TRACES` is on; raises as `traces_of`."""
     return Tracing() if TraceSettings().traces == "on" else None
 
 
-def _of_record(operation: str, record: Record) -> dict[str, Any]:
-    return {
-        **_of_message(operation, record.topic, record.key, dict(record.headers)),
-        "messaging.destination.partition.id": str(record.partition),
-        "messaging.kafka.offset": record.offset,
-    }
-
-
-def _of_message(
-    operation: str, topic: str, key: bytes | None, headers: Mapping[str, bytes]
-) -> dict[str, Any]:
+def _of_message(operation: str, record: Record | OutgoingRecord) -> dict[str, Any]:
+    headers = dict(record.headers)
     snapshot = headers.get("icd_snapshot_id") or headers.get("ce_id")
-    kind = operation if operation in ("create", "receive") else "process"
-    said = {"stream_icd.graph": key, "stream_icd.snapshot": snapshot}
-    return {
+    said = {"stream_icd.graph": record.key, "stream_icd.snapshot": snapshot}
+    attributes = {
         "messaging.system": "kafka",
         "messaging.operation.name": operation,
-        "messaging.operation.type": kind,
-        "messaging.destination.name": topic,
+        "messaging.operation.type": (
+            operation if operation in ("create", "receive") else "process"
+        ),
+        "messaging.destination.name": record.topic,
         **{name: value.decode(errors="replace") for name, value in said.items() if value},
+    }
+    if isinstance(record, OutgoingRecord):
+        return attributes
+    return {
+        **attributes,
+        "messaging.destination.partition.id": str(record.partition),
+        "messaging.kafka.offset": record.offset,
     }
 
 
@@ -241,3 +245,32 @@ def traces_of(program: str) -> Iterator[Tracing | None]:
         yield Tracing(provider)
     finally:
         provider.shutdown()
+
+
+def context_of(headers: Headers) -> dict[str, str]:
+    """Return the fields of the trace context in the headers; empty if there is none.
+
+    Without those of CloudEvents, those count that other programs write for every message.
+
+    >>> context_of((("ce_traceparent", b"00-1-2-01"), ("traceparent", b"00-3-4-01")))
+    {'traceparent': '00-1-2-01'}
+    """
+    said = dict(headers)
+    prefix = "ce_" if "ce_traceparent" in said else ""
+    found = {name: said.get(f"{prefix}{name}") for name in FIELDS}
+    return {
+        name: value.decode("ascii", errors="replace")
+        for name, value in found.items()
+        if value is not None
+    }
+
+
+def with_context(headers: Headers, context: Mapping[str, str]) -> Headers:
+    """Return the headers with this trace context instead of the one that they had.
+
+    >>> with_context((("ce_id", b"1"),), {"traceparent": "00-1-2-01"})
+    (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
+    """
+    others = tuple(one for one in headers if one[0] not in ("ce_traceparent", "ce_tracestate"))
+    ours = tuple((f"ce_{name}", context[name].encode()) for name in FIELDS if name in context)
+    return (*others, *(one for one in ours if len(one[1]) <= MOST_STATE_BYTES))
