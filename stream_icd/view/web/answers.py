@@ -19,7 +19,6 @@ from stream_icd.view.panels.queries import BadQuestion, Parameters, Queries
 AT_A_TIME = 2
 MOST_WAITING = 64
 KEPT_BYTES = 32 * 2**20
-"""Bytes of kept answers and their keys."""
 ENTRY = 200
 """Bytes of an entry of an `OrderedDict`."""
 

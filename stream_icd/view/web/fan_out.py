@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from stream_icd.view.data.series import SeriesName
@@ -15,14 +15,9 @@ MOST_WAITING = 256
 
 @dataclass(slots=True, eq=False)
 class Tab:
-    """A connected tab.
+    """A connected tab: the series that it shows, and the messages to send; None ends it."""
 
-    Attributes:
-        wanted: the series that it shows; None: all.
-        queue: messages to send; None ends the connection.
-    """
-
-    wanted: SeriesName | None
+    wanted: SeriesName
     queue: asyncio.Queue[bytes | None] = field(
         default_factory=lambda: asyncio.Queue(MOST_WAITING + 1)
     )
@@ -60,7 +55,7 @@ class FanOut:
         """Whether no further tab can connect."""
         return len(self._tabs) >= MOST_TABS
 
-    async def messages(self, wanted: SeriesName | None) -> AsyncIterator[bytes]:
+    async def messages(self, wanted: SeriesName) -> AsyncIterator[bytes]:
         """Connect a tab and yield its messages, until it falls behind or is disconnected."""
         tab = Tab(wanted)
         self._tabs.add(tab)
@@ -72,12 +67,13 @@ class FanOut:
 
     def publish(self, name: SeriesName, message: bytes) -> None:
         """Give a message to the tabs that show this series; from any thread, never waits."""
-        self._soon(self.deliver, name, message)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.deliver, name, message)
 
     def deliver(self, name: SeriesName, message: bytes) -> None:
         """Give a message to the tabs that show this series; a tab with a full queue is dropped."""
         for tab in self._tabs:
-            if tab.dropped or tab.wanted not in (None, name):
+            if tab.dropped or tab.wanted != name:
                 continue
             if tab.queue.qsize() >= MOST_WAITING:
                 self.n_dropped += 1
@@ -85,16 +81,7 @@ class FanOut:
             else:
                 tab.queue.put_nowait(message)
 
-    def end(self) -> None:
-        """End all connections; from any thread."""
-        self._soon(self.close)
-
     def close(self) -> None:
         """End all connections."""
         for tab in self._tabs:
             tab.drop()
-
-    def _soon(self, call: Callable[..., None], *arguments: object) -> None:
-        """Call in the event loop, if it runs."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call, *arguments)
