@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from socket import AF_INET6
 from socketserver import ThreadingMixIn
 from typing import Any, Protocol
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import structlog
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -43,8 +43,14 @@ def serving(metrics: Served, port: int, host: str = "127.0.0.1") -> Iterator[int
     Raises:
         BadSettings: the port cannot be served; for example, it is in use.
     """
-    server = _server(host, port)
-    server.set_app(responding(metrics))
+    kind = _ServerOnIPv6 if ":" in host else _Server
+    try:
+        server = make_server(host, port, responding(metrics), kind, _Handler)
+    except OSError as error:
+        raise BadSettings(
+            f"cannot serve metrics on {host} port {port}: {error.strerror}; give another "
+            "--metrics-port or --metrics-host"
+        ) from error
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     structlog.get_logger().info("metrics", host=host, port=server.server_port)
     try:
@@ -67,8 +73,9 @@ def responding(metrics: Served) -> Respond:
     }
 
     def respond(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
-        answer = answers.get(environ["PATH_INFO"], _unknown)
-        return answer(environ, start)
+        if (answer := answers.get(environ["PATH_INFO"])) is not None:
+            return answer(environ, start)
+        return _text(start, "404 Not Found", ["there are /metrics, /healthz and /readyz"])
 
     return respond
 
@@ -82,10 +89,6 @@ def _verdict(
         return _text(start, status, found or ["ok", *remarks()])
 
     return respond
-
-
-def _unknown(_: dict[str, Any], start: Start) -> Iterable[bytes]:
-    return _text(start, "404 Not Found", ["there are /metrics, /healthz and /readyz"])
 
 
 def _text(start: Start, status: str, lines: list[str]) -> Iterable[bytes]:
@@ -106,14 +109,3 @@ class _Handler(WSGIRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Do not log requests."""
-
-
-def _server(host: str, port: int) -> _Server:
-    kind = _ServerOnIPv6 if ":" in host else _Server
-    try:
-        return kind((host, port), _Handler)
-    except OSError as error:
-        raise BadSettings(
-            f"cannot serve metrics on {host} port {port}: {error.strerror}; give another "
-            "--metrics-port or --metrics-host"
-        ) from error
