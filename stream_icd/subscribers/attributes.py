@@ -15,11 +15,10 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ATTRIBUTES, describe_topic
 from stream_icd.names.live import LiveAttributes
-from stream_icd.printable import printable
+from stream_icd.subscribers.following import log_bad
 from stream_icd.wire.attributes import decode_attributes
 from stream_icd.wire.limits import Limits
 
-# As in `subscribers.following`.
 LOG = logging.getLogger(__name__)
 
 END_S = 3.0
@@ -74,7 +73,7 @@ def _take(found: LiveAttributes, graph: str | None, limits: Limits, record: Reco
     try:
         one = decode_attributes(record.key, record.value, record.headers, limits)
     except BadInput as error:
-        LOG.warning("skipped %s: %s", record.place, printable(str(error)))
+        log_bad(record, error)
         return
     if graph in (None, one.graph):
         before = found.trouble

@@ -10,8 +10,7 @@ from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings
 from stream_icd.events import KINDS, CommunityEvents
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
-from stream_icd.subscribers.following import following
-from stream_icd.subscribers.read_options import SubscribeOptions, read_options
+from stream_icd.subscribers.following import SubscribeOptions, following, read_options
 from stream_icd.subscribers.subscription import Subscription
 from stream_icd.tracking.confirmation import confirmed as only_confirmed
 from stream_icd.tracking.node_changes import NodeChange, node_changes
@@ -124,7 +123,7 @@ def subscribe_events(
         decode_events,
         chosen,
         community=community,
-        event=_named(kinds),
+        event=None if kinds is None else "+".join(sorted(kinds)),
         bits=least_bits,
     )
 
@@ -166,10 +165,6 @@ def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:
     if unknown := kinds - set(KINDS):
         raise BadSettings(f"unknown event {min(unknown)!r}: choose from {', '.join(KINDS)}")
     return kinds
-
-
-def _named(kinds: frozenset[str] | None) -> str | None:
-    return None if kinds is None else "+".join(sorted(kinds))
 
 
 def _filtered(
