@@ -42,9 +42,8 @@ class Page:
             message = encode_communities(window(hour, HALVES, revision=revision))
             self.to.add("communities", message, (received, 0))
 
-    def look(self, *, first: bool = False) -> int:
-        look = self.archive.read if first else self.archive.look_again
-        return look(self.seen, self.news.append, lambda: False)
+    def look(self) -> int:
+        return self.archive.read(self.seen, self.news.append, lambda: False)
 
     def hours(self) -> list[str]:
         (one,) = self.seen.summaries()
@@ -58,7 +57,7 @@ def page(disk: Store, monkeypatch: pytest.MonkeyPatch) -> Page:
 
 def test_what_is_added_is_seen_once_and_only_new_files_are_opened(page: Page) -> None:
     page.add(0, 1, 30)
-    assert page.look(first=True) == 3
+    assert page.look() == 3
     assert page.look() == 0
     page.add(31, 60)
     page.opened.clear()
@@ -73,7 +72,7 @@ def test_days_that_are_over_are_not_listed_again(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page.add(*range(0, 240, 24))
-    page.look(first=True)
+    page.look()
     listed = []
     data_files = module.data_files  # type: ignore[attr-defined]
     monkeypatch.setattr(
@@ -87,7 +86,7 @@ def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page
     page.add(0)
     page.add(1, revision="old", received=5)
     page.add(1, revision="new", received=9)
-    assert page.look(first=True) == 2
+    assert page.look() == 2
     assert page.look() == 0
     page.add(1, revision="newer", received=10)
     assert page.look() == 1
@@ -98,7 +97,7 @@ def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page
 
 def test_files_that_are_merged_are_not_seen_twice(page: Page) -> None:
     page.add(0, 1)
-    page.look(first=True)
+    page.look()
     assert len(list(compact(page.archive.store, date(2026, 2, 1)))) == 1
     page.add(2)
     assert page.look() == 1
@@ -107,7 +106,7 @@ def test_files_that_are_merged_are_not_seen_twice(page: Page) -> None:
 
 def test_known_communities_that_come_later_are_noted(page: Page) -> None:
     page.add(0)
-    page.look(first=True)
+    page.look()
     found = window(0, HALVES)
     labels = Labels("g", "g/0", found.window, found.nodes, found.labels, source="s")
     page.to.add("labels", encode_labels(labels))

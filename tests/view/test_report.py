@@ -20,9 +20,8 @@ from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
 from stream_icd.store.store import Store, open_store
 from stream_icd.view.data.all_series import AllSeries
-from stream_icd.view.panels.nodes import node_past
-from stream_icd.view.report.bundle import bundle, one_file
-from stream_icd.view.report.kept_answers import kept_answers, node_spans
+from stream_icd.view.panels.details import node_past
+from stream_icd.view.report.one_file import bundle, kept_answers, node_spans, one_file
 from stream_icd.view.report.pictures import flow_picture, life_picture
 from stream_icd.view.report.report import left_out, read_archive, write_html
 from stream_icd.view.web.page_files import page_files

@@ -16,8 +16,7 @@ from stream_icd.names.naming import Naming
 from stream_icd.printable import shortened
 from stream_icd.quality.agreement import nmi
 from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
-from stream_icd.view.data.series import Identity, Series, SeriesName
-from stream_icd.view.data.series_index import SeriesIndex
+from stream_icd.view.data.series import Identity, Series, SeriesIndex, SeriesName
 from stream_icd.view.data.window import SeenWindow, packed, partition
 
 ReadEvents = Callable[[], CommunityEvents | None]
@@ -32,10 +31,8 @@ class Budget:
     """What is kept in memory: the oldest windows of all series are dropped first.
 
     Attributes:
-        windows: number of windows, of all series together.
-        bytes: bytes of these windows, approximately.
-        waiting_bytes: bytes of known communities that wait for their results, and of events that
-            do.
+        windows, bytes: of all series together; the bytes approximately.
+        waiting_bytes: of known communities that wait for their results, and of events that do.
     """
 
     windows: int = 6000
@@ -51,14 +48,14 @@ class News:
     window: SeenWindow
 
 
+Publish = Callable[[News], None]
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A snapshot that could not be processed.
+    """A snapshot that could not be processed; when (UTC), where and why.
 
     Attributes:
-        graph: key of the message.
-        at: when it became a dead letter, UTC.
-        stage, exception, message: where and why.
         place: position of the record, such as `icd.snapshots.v1[0]@7`.
     """
 
@@ -76,9 +73,8 @@ class Summary:
 
     Attributes:
         models: those of its windows, in the order of their first window.
-        kept: number of windows in memory.
-        dropped: number of older windows that no longer are.
-        late: number of results that were not drawn.
+        kept, dropped, late: numbers of windows in memory, of older ones that no longer are, and of
+            results that were not drawn.
     """
 
     name: SeriesName
@@ -109,7 +105,6 @@ class AllSeries:
         self._announced: OrderedDict[tuple[str, str], Announcement] = OrderedDict()
 
     def __len__(self) -> int:
-        """Number of series."""
         return len(self._index)
 
     def summaries(self, most: int = 1000) -> list[Summary]:
@@ -170,8 +165,7 @@ class AllSeries:
     def add_events(self, identity: Identity, decode: ReadEvents, n_bytes: int = 0) -> News | None:
         """Take a message of the events topic, for a result that is here or still to come.
 
-        Args:
-            n_bytes: bytes that `decode` keeps in memory.
+        Until then, `decode` keeps `n_bytes` in memory.
         """
         with self._lock:
             for series in self._index.of_graph(identity[0]):
@@ -230,15 +224,13 @@ class AllSeries:
         own = across._replace(model=found.model)
         ours = [one for one in self._index.of_graph(found.graph) if one.name.origin == origin]
         for series in ours:
-            if found.model in (series.name.model, series.newest_model):
+            newest = series.newest
+            if found.model == series.name.model or (newest and newest.result.model == found.model):
                 return series
         family = found.model.rpartition("@")[0]
         for series in ours:
-            if (
-                family
-                and series.name.model.rpartition("@")[0] == family
-                and series.continues(found)
-            ):
+            same_family = family and series.name.model.rpartition("@")[0] == family
+            if same_family and series.continues(found):
                 return series
         main = self._index.opened(across)
         if main.continues(found) or main.has_window_of(found):

@@ -7,7 +7,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from stream_icd.errors import OffsetGone, StreamIcdError
 from stream_icd.history.archive import Selection, read_snapshot, windows
@@ -22,66 +21,56 @@ from stream_icd.wire.snapshots import decode_snapshot
 
 KEPT_PARTS = 12_000_000
 """Nodes and edges of the snapshots in memory, at most: some 300 MB."""
-_PLACE = re.compile(r"(\d{1,10})@(\d{1,19})", re.ASCII)
+_PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
 
 
 class NoGraph(StreamIcdError):
     """The graph of a window is not available; the message says why."""
 
 
-class Snapshots(Protocol):
-    """Reads the graph that a result was made from."""
-
-    def read(self, one: SeenWindow) -> Snapshot:
-        """Return the graph.
-
-        Raises:
-            StreamIcdError: it is not available, such as `NoGraph`.
-        """
+def place_in_topic(snapshot_place: str) -> tuple[int, int] | None:
+    """Return partition and offset of a snapshot, as results name them; None if one does not."""
+    place = _PLACE.fullmatch(snapshot_place)
+    return None if place is None else (int(place[1]), int(place[2]))
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSnapshots:
-    """Graphs in a topic, by the place that each result names."""
+def read_from_topic(
+    settings: KafkaSettings, topic: str, reader: MessageReader, one: SeenWindow
+) -> Snapshot:
+    """Return the graph of a window from the place in a topic that its result names.
 
-    settings: KafkaSettings
-    topic: str
-    reader: MessageReader
-
-    def read(self, one: SeenWindow) -> Snapshot:
-        """Return the graph; see `Snapshots`."""
-        place = _PLACE.fullmatch(one.result.snapshot_place)
-        if place is None:
-            raise NoGraph("the result does not say where its snapshot is")
-        partition, offset = int(place[1]), int(place[2])
-        try:
-            with open_reader(
-                self.settings, self.topic, {partition: offset}, "end", limit=1, only={partition}
-            ) as records:
-                record = next(iter(records), None)
-        except OffsetGone as error:
-            raise NoGraph("the topic no longer holds the snapshot") from error
-        if record is None or record.offset != offset:
-            raise NoGraph("the topic does not hold the snapshot")
-        snapshot = self.reader.decoded(record, decode_snapshot)
-        return _checked(snapshot, one)
+    Raises:
+        StreamIcdError: it is not available, such as `NoGraph`.
+    """
+    place = place_in_topic(one.result.snapshot_place)
+    if place is None:
+        raise NoGraph("the result does not say where its snapshot is")
+    partition, offset = place
+    try:
+        with open_reader(
+            settings, topic, {partition: offset}, "end", limit=1, only={partition}
+        ) as records:
+            record = next(iter(records), None)
+    except OffsetGone as error:
+        raise NoGraph("the topic no longer holds the snapshot") from error
+    if record is None or record.offset != offset:
+        raise NoGraph("the topic does not hold the snapshot")
+    return _checked(reader.decoded(record, decode_snapshot), one)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedSnapshots:
-    """Graphs in an archive."""
+def read_from_archive(store: Store, one: SeenWindow) -> Snapshot:
+    """Return the graph of a window from an archive.
 
-    store: Store
-
-    def read(self, one: SeenWindow) -> Snapshot:
-        """Return the graph; see `Snapshots`."""
-        start = one.result.window.start
-        for noted in windows(self.store, Selection(graph=one.result.graph, start=start)):
-            if noted.identity.snapshot_id == one.result.snapshot_id:
-                return _checked(read_snapshot(self.store, noted), one)
-            if noted.window.start > start:
-                break
-        raise NoGraph("the archive does not hold the snapshot")
+    Raises:
+        StreamIcdError: it is not available, such as `NoGraph`.
+    """
+    start = one.result.window.start
+    for noted in windows(store, Selection(graph=one.result.graph, start=start)):
+        if noted.identity.snapshot_id == one.result.snapshot_id:
+            return _checked(read_snapshot(store, noted), one)
+        if noted.window.start > start:
+            break
+    raise NoGraph("the archive does not hold the snapshot")
 
 
 def _checked(snapshot: Snapshot, one: SeenWindow) -> Snapshot:
@@ -95,20 +84,22 @@ class KeptSnapshots:
     """The graphs that were read last, within `KEPT_PARTS`; one is read at a time.
 
     Attributes:
-        source: gives the reader of a series.
+        source: reads the graph of a window of a series.
     """
 
-    source: Callable[[SeriesName], Snapshots]
+    source: Callable[[SeriesName, SeenWindow], Snapshot]
     _kept: OrderedDict[tuple[str, ...], Snapshot] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, name: SeriesName, one: SeenWindow) -> Snapshot:
-        """Return the graph; see `Snapshots`."""
+        """Return the graph.
+
+        Raises:
+            StreamIcdError: it is not available, such as `NoGraph`.
+        """
         with self._lock:
             identity = (name.origin, *one.result.identity())
-            found = self._kept.get(identity)
-            if found is None:
-                found = self.source(name).read(one)
+            found = self._kept.get(identity) or self.source(name, one)
             self._kept[identity] = found
             self._kept.move_to_end(identity)
             while len(self._kept) > 1 and self._parts() > KEPT_PARTS:

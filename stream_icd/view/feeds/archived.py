@@ -22,13 +22,12 @@ from stream_icd.history.layout import Kind, Partition, Received
 from stream_icd.history.parquet import ArchivedWindow, read_footer
 from stream_icd.messages.reader import Content, Decode
 from stream_icd.store.store import Store
-from stream_icd.view.data.all_series import AllSeries, News
+from stream_icd.view.data.all_series import AllSeries, Publish
 from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.limits import Limits
 
 ONE_DAY = timedelta(days=1)
 
-Publish = Callable[[News], None]
 Stop = Callable[[], bool]
 
 
@@ -50,6 +49,7 @@ class Archived:
         first, last: windows that begin at `first` or later, and before `last`.
         model: only results of this model, given with its version or without; None: of all.
         models: the models of all results that were read, in the order of their first one.
+        was_read: whether all that was there at first was read.
     """
 
     store: Store
@@ -59,48 +59,45 @@ class Archived:
     last: datetime | None = None
     model: str | None = None
     models: dict[str, None] = field(default_factory=dict)
+    was_read: bool = False
     _days: dict[tuple[Kind, str], dict[date, _Day]] = field(default_factory=dict)
 
     def read(self, seen: AllSeries, publish: Publish, stop: Stop) -> int:
-        """Add all results, in time order, and their known communities; return how many there were.
+        """Add all results, in time order, and known communities; return how many results.
+
+        Later reads add what was archived since: in the last two days of each graph, and in later
+        ones. They open only files that are new.
 
         Raises:
             HistoryDamaged, StoreUnreachable: the archive cannot be read.
         """
-        self._know(windows(self.store, self._selection("labels")), seen, publish)
-        return self._add(windows(self.store, self._selection("communities")), seen, publish, stop)
-
-    def look_again(self, seen: AllSeries, publish: Publish, stop: Stop) -> int:
-        """Add what was archived since: in the last two days of each graph, and in later ones.
-
-        Opens only files that are new. Returns the number of results.
-
-        Raises:
-            HistoryDamaged, StoreUnreachable: the archive cannot be read.
-        """
-        self._know(self._later("labels"), seen, publish)
-        return self._add(self._later("communities"), seen, publish, stop)
-
-    def _selection(self, kind: Kind) -> Selection:
-        return Selection(kind, self.graph, None, self.first, self.last)
-
-    def _know(self, found: Iterable[ArchivedWindow], seen: AllSeries, publish: Publish) -> None:
-        for truth in self._decoded(found, decode_labels):
-            for news in seen.know(truth):
-                publish(news)
-
-    def _add(
-        self, found: Iterable[ArchivedWindow], seen: AllSeries, publish: Publish, stop: Stop
-    ) -> int:
+        for truth in self._decoded(self._found("labels"), decode_labels):
+            for changed in seen.know(truth):
+                publish(changed)
         count = 0
-        for result in self._decoded(takewhile(lambda _: not stop(), found), decode_communities):
+        found = takewhile(lambda _: not stop(), self._found("communities"))
+        for result in self._decoded(found, decode_communities):
             self.models[result.model] = None
             if self.model not in (None, result.model, result.model.rpartition("@")[0]):
                 continue
             count += 1
             if (news := seen.add(result, self.origin)) is not None:
                 publish(news)
+        self.was_read = True
         return count
+
+    def _found(self, kind: Kind) -> Iterable[ArchivedWindow]:
+        """Return the windows that are new, in time order, newest revisions only."""
+        chosen = Selection(kind, self.graph, None, self.first, self.last)
+        if not self.was_read:
+            return windows(self.store, chosen)
+        found = [
+            noted
+            for partition in partitions(self.store, chosen)
+            for noted in self._unread(partition)
+            if chosen.holds(noted)
+        ]
+        return newest(sorted(found, key=lambda noted: noted.order))
 
     def _decoded(
         self, found: Iterable[ArchivedWindow], decode: Decode[Content]
@@ -126,17 +123,6 @@ class Archived:
         one.received[noted.identity.name] = noted.received
         for day in [day for day in days if day < max(days) - ONE_DAY]:
             del days[day]
-
-    def _later(self, kind: Kind) -> list[ArchivedWindow]:
-        """Return the windows that were archived since, in time order, newest revisions only."""
-        chosen = self._selection(kind)
-        found = [
-            noted
-            for partition in partitions(self.store, chosen)
-            for noted in self._unread(partition)
-            if chosen.holds(noted)
-        ]
-        return newest(sorted(found, key=lambda noted: noted.order))
 
     def _unread(self, partition: Partition) -> Iterator[ArchivedWindow]:
         days = self._days.setdefault((partition.kind, partition.graph), {})

@@ -16,12 +16,10 @@ from stream_icd.kafka.connect import connect
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.reader import MessageReader
 from stream_icd.store.store import Store
-from stream_icd.view.data.all_series import AllSeries, News
-from stream_icd.view.data.snapshots import ArchivedSnapshots, KeptSnapshots, TopicSnapshots
+from stream_icd.view.data.all_series import AllSeries, Publish
+from stream_icd.view.data.snapshots import KeptSnapshots, read_from_archive, read_from_topic
 from stream_icd.view.feeds.archived import Archived
 from stream_icd.view.feeds.live import Live, Topics
-
-Publish = Callable[[News], None]
 
 LOOK_EVERY_S = 5.0
 LOOK_SHARE = 0.05
@@ -65,19 +63,9 @@ def topic_sources(
         pass
     reader = MessageReader()
     live = Live(settings, topics, seen, reader, graph, "beginning" if since is None else since)
-    snapshots = TopicSnapshots(settings, topics.snapshots, reader)
-
-    @contextmanager
-    def reading(publish: Publish) -> Iterator[None]:
-        live.begin(publish)
-        try:
-            yield
-        finally:
-            live.end()
-
     return Sources(
-        KeptSnapshots(lambda _: snapshots),
-        reading,
+        KeptSnapshots(lambda _, one: read_from_topic(settings, topics.snapshots, reader, one)),
+        live.reading,
         live.troubles,
         lag=lambda: live.lag.waiting,
         caught_up=live.caught_up,
@@ -97,28 +85,25 @@ def archive_sources(
     }
     troubles: dict[str, str] = {}
     stop = threading.Event()
-    unread = set(archives)
     log = structlog.get_logger()
 
     def read(publish: Publish) -> None:
         while not stop.is_set():
             seconds = 0.0
             for name, archive in archives.items():
-                look = archive.read if name in unread else archive.look_again
-                began = time.monotonic()
+                again, began = archive.was_read, time.monotonic()
                 try:
-                    count = look(seen, publish, stop.is_set)
+                    count = archive.read(seen, publish, stop.is_set)
                 except StreamIcdError as error:
                     if troubles.get(name) != str(error):
                         log.warning("cannot read", archive=name, reason=str(error))
                     troubles[name] = str(error)
                     continue
                 troubles.pop(name, None)
-                if name in unread:
-                    unread.remove(name)
-                    log.info("archive read", archive=name, results=count)
-                else:
+                if again:
                     seconds += time.monotonic() - began
+                else:
+                    log.info("archive read", archive=name, results=count)
             stop.wait(max(LOOK_EVERY_S, seconds / LOOK_SHARE))
 
     @contextmanager
@@ -131,9 +116,12 @@ def archive_sources(
             stop.set()
             thread.join()
 
-    kept = KeptSnapshots(lambda name: ArchivedSnapshots(archives[name.origin].store))
     return Sources(
-        kept, reading, lambda: dict(troubles), archive=True, caught_up=lambda: not unread
+        KeptSnapshots(lambda name, one: read_from_archive(archives[name.origin].store, one)),
+        reading,
+        lambda: dict(troubles),
+        archive=True,
+        caught_up=lambda: all(one.was_read for one in archives.values()),
     )
 
 

@@ -77,8 +77,7 @@ def opened(
     Args:
         communities: stable ids; None for all.
     """
-    found = partition(one.members)
-    of_node = _of_snapshot(found, snapshot)
+    of_node = ids_of_nodes(partition(one.members), snapshot)
     wanted = np.isin(of_node, one.ids if communities is None else list(communities))
     degrees = np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes)
     nodes = np.flatnonzero(wanted)
@@ -103,12 +102,7 @@ def opened(
     }
 
 
-def community_of_nodes(one: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
-    """Return the stable id of each node of the window's graph; -1 for nodes without a community."""
-    return _of_snapshot(partition(one.members), snapshot)
-
-
-def _of_snapshot(found: Partition, snapshot: Snapshot) -> NDArray[np.int64]:
+def ids_of_nodes(found: Partition, snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the stable id of each node of the snapshot; -1 for nodes without a community."""
     none = np.zeros(0, np.int64)
     asked = Partition(snapshot.nodes, none, none, none)
@@ -120,7 +114,7 @@ def _of_snapshot(found: Partition, snapshot: Snapshot) -> NDArray[np.int64]:
 
 def _links(found: Partition, snapshot: Snapshot) -> tuple[csr_array, NDArray[np.float64]]:
     """Return the weight of the edges between communities `(K, K)`, and inside each `(K,)`."""
-    ids, k = _of_snapshot(found, snapshot), found.n_communities
+    ids, k = ids_of_nodes(found, snapshot), found.n_communities
     ends = ids[snapshot.edges]
     known = (ends >= 0).all(axis=0)
     a, b = np.searchsorted(found.names, ends[:, known])

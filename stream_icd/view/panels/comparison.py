@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,20 +13,21 @@ from stream_icd.view.data.all_series import agreement
 from stream_icd.view.data.window import SeenWindow, for_pairs, partition
 from stream_icd.view.panels.life import finite
 
+MOST_PAIRS = 40
+MOST_APART = 200
 LEAST_ALIKE = 0.1
 """Jaccard index from which two communities count as each other's match."""
 
 
-def comparison(
-    ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow], pairs: int, nodes: int
-) -> dict[str, Any]:
+def comparison(ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow]) -> dict[str, Any]:
     """Compare the windows that both series have, by their ends.
 
     Returns:
         `windows`: for each common window, its numbers in both series, the agreement (NMI), K and
         modularity of both; `newest`: details of the newest one (`disagreement`), or None.
     """
-    common = list(_common(ours, theirs))
+    by_end = {one.result.window.end: one for one in theirs}
+    common = [(one, by_end[end]) for one in ours if (end := one.result.window.end) in by_end]
     rows = [
         {
             "number": a.number,
@@ -38,10 +39,10 @@ def comparison(
         }
         for a, b in common
     ]
-    return {"windows": rows, "newest": disagreement(*common[-1], pairs, nodes) if common else None}
+    return {"windows": rows, "newest": disagreement(*common[-1]) if common else None}
 
 
-def disagreement(a: SeenWindow, b: SeenWindow, pairs: int, nodes: int) -> dict[str, Any]:
+def disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
     """Return the pairs of communities that share nodes, and the nodes that are not in a match.
 
     Communities of the two windows match one to one, with the largest sum of Jaccard indices.
@@ -53,7 +54,7 @@ def disagreement(a: SeenWindow, b: SeenWindow, pairs: int, nodes: int) -> dict[s
     order = np.lexsort((between.new, between.old, -between.shared, matched))
     rows, columns = shared_nodes(ours, theirs)
     apart = partner[theirs.labels[columns]] != ours.labels[rows]
-    chosen = rows[apart][:nodes], columns[apart][:nodes]
+    chosen = rows[apart][:MOST_APART], columns[apart][:MOST_APART]
     names = [str(name) for name in ours.nodes.take(chosen[0]).to_pylist()]
     mine = ours.names[ours.labels[chosen[0]]].tolist()
     other = theirs.names[theirs.labels[chosen[1]]].tolist()
@@ -71,7 +72,7 @@ def disagreement(a: SeenWindow, b: SeenWindow, pairs: int, nodes: int) -> dict[s
                 ],
                 "match": bool(matched[p]),
             }
-            for p in order[:pairs].tolist()
+            for p in order[:MOST_PAIRS].tolist()
         ],
         "matches": [
             [int(ours.names[old]), int(theirs.names[new])]
@@ -80,13 +81,6 @@ def disagreement(a: SeenWindow, b: SeenWindow, pairs: int, nodes: int) -> dict[s
         ],
         "nodes": [list(row) for row in zip(names, mine, other, strict=True)],
     }
-
-
-def _common(
-    ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow]
-) -> Iterator[tuple[SeenWindow, SeenWindow]]:
-    by_end = {one.result.window.end: one for one in theirs}
-    return ((one, by_end[end]) for one in ours if (end := one.result.window.end) in by_end)
 
 
 @for_pairs

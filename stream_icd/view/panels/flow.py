@@ -94,7 +94,7 @@ def column(one: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
         "model": one.result.model,
         "k": one.n_communities,
         "nodes": one.n_nodes,
-        "missed": one.missed,
+        "missed": one.tracking.missed,
         "sizes": bands,
         "others": one.n_nodes - sum(size for _, size in bands),
         "marks": marks(one, shown),

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.snapshot import Snapshot
-from stream_icd.view.data.window import SeenWindow
-from stream_icd.view.panels.community_map import community_of_nodes
+from stream_icd.view.data.window import SeenWindow, partition
+from stream_icd.view.panels.community_map import ids_of_nodes
 
 MOST_PLACES = 10_000
 """What the page draws fluently at a time."""
@@ -66,7 +66,7 @@ def places(one: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, Any]:
         "aspect": aspect,
         "km": (frame[1] - frame[0]) * aspect * KM_A_DEGREE if degrees else None,
         "nodes": [str(name) for name in snapshot.nodes.take(chosen).to_pylist()],
-        "ids": community_of_nodes(one, snapshot)[chosen].tolist(),
+        "ids": ids_of_nodes(partition(one.members), snapshot)[chosen].tolist(),
         "x": _rounded(coordinates.x[chosen], frame[1] - frame[0]),
         "y": _rounded(coordinates.y[chosen], frame[3] - frame[2]),
         "unplaced": snapshot.n_nodes - len(known),

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from stream_icd.errors import BadSettings, StreamIcdError
+from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.history.archive import Selection
 from stream_icd.history.nothing import nothing_selected
@@ -16,12 +16,11 @@ from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file
 from stream_icd.view.data.all_series import AllSeries, Budget
 from stream_icd.view.data.series import SeriesName
-from stream_icd.view.data.snapshots import ArchivedSnapshots, KeptSnapshots
+from stream_icd.view.data.snapshots import KeptSnapshots, read_from_archive
 from stream_icd.view.feeds.archived import Archived
 from stream_icd.view.feeds.sources import Sources, names_of
 from stream_icd.view.panels.queries import MOST_WINDOWS, Queries
-from stream_icd.view.report.bundle import one_file
-from stream_icd.view.report.kept_answers import kept_answers
+from stream_icd.view.report.one_file import all_members, kept_answers, one_file
 
 
 def read_archive(
@@ -56,7 +55,7 @@ def read_archive(
     if len(graphs) > 1:
         some = ", ".join(printable(shortened(one)) for one in graphs[:10])
         raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
-    snapshots = KeptSnapshots(lambda _: ArchivedSnapshots(store))
+    snapshots = KeptSnapshots(lambda _, one: read_from_archive(store, one))
     return Queries(seen, Sources(snapshots, archive=True)), names[0]
 
 
@@ -114,10 +113,8 @@ def write_pictures(
     asked = name._asdict()
     drawn = queries.map(asked)
     placed = queries.places(asked) if drawn["placed"] else None
-    try:
-        inside = queries.members({**asked, "community": "all"}) if drawn["whole"] else None
-    except StreamIcdError:  # the graph is gone: the discs are still there
-        inside = None
+    # Without the graph there are no members, but the discs are still there.
+    inside = all_members(queries, asked) if drawn["whole"] else None
     figures = {
         "flow": flow_picture(windows),
         "map": places_picture(placed) if placed else map_picture(drawn, inside),
