@@ -12,9 +12,8 @@ from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.store.store import Store
 from stream_icd.view.data.all_series import AllSeries, News
-from stream_icd.view.feeds import archived as module
 from stream_icd.view.feeds import sources
-from stream_icd.view.feeds.archived import Archived
+from stream_icd.view.feeds.sources import Archived
 from stream_icd.wire.communities import encode_communities, encode_labels
 from testbed.brokers import wait_until
 from testbed.windows import window
@@ -29,13 +28,13 @@ class Page:
         self.seen, self.news = AllSeries(), list[News]()
         self.archive, self.to = Archived(store, "history"), Archive(store)
         self.opened: list[str] = []
-        read_footer = module.read_footer  # type: ignore[attr-defined]
+        read_footer = sources.read_footer  # type: ignore[attr-defined]
 
         def noting(store: Store, path: str) -> object:
             self.opened.append(path)
             return read_footer(store, path)
 
-        monkeypatch.setattr(module, "read_footer", noting)
+        monkeypatch.setattr(sources, "read_footer", noting)
 
     def add(self, *hours: int, revision: str = "", received: int = 0) -> None:
         for hour in hours:
@@ -74,9 +73,9 @@ def test_days_that_are_over_are_not_listed_again(
     page.add(*range(0, 240, 24))
     page.look()
     listed = []
-    data_files = module.data_files  # type: ignore[attr-defined]
+    data_files = sources.data_files  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        module, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
+        sources, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
     )
     page.look()
     assert listed == [date(2026, 1, 9), date(2026, 1, 10)]

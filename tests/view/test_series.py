@@ -175,7 +175,7 @@ def test_graphs_without_windows_are_forgotten_and_questions_find_theirs_at_once(
     everything = AllSeries(Budget(windows=3000))
     for graph in range(9000):
         everything.add(renamed(window(0, [0, 1]), f"graph {graph}"), ORIGIN)
-    assert len(everything.summaries(most=9000)) == len(everything) == 3000
+    assert len(everything.summaries(most=9000)) == len(everything.index) == 3000
     asked = queries(everything)
     began = time.process_time()
     for graph in range(6000, 9000):
@@ -192,9 +192,9 @@ def test_an_answer_of_a_forgotten_graph_is_not_given_for_the_same_graph_anew() -
     versions = []
     for hour in range(4):
         everything.add(renamed(window(hour, [0, 1]), "rare"), ORIGIN)
-        versions.append(everything.version_of(name("rare")))
+        versions.append(everything.index.version_of(name("rare")))
         everything.add(renamed(window(hour, [0, 1]), "often"), ORIGIN)
-        assert everything.version_of(name("rare")) == -1
+        assert everything.index.version_of(name("rare")) == -1
     assert len(set(versions)) == 4
 
 

@@ -87,13 +87,17 @@ class Summary:
 
 
 class AllSeries:
-    """All series and dead letters. Every method may be called from any thread."""
+    """All series and dead letters. Every method may be called from any thread.
+
+    Attributes:
+        index: finds series without waiting for a window that is being tracked.
+    """
 
     def __init__(self, budget: Budget | None = None, naming: Naming | None = None) -> None:
         self._budget = budget or Budget()
         self.naming = naming
         self._lock = threading.Lock()
-        self._index = SeriesIndex(naming)
+        self.index = SeriesIndex(naming)
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self._bytes = 0
         self._early_events: OrderedDict[Identity, tuple[ReadEvents, int]] = OrderedDict()
@@ -103,9 +107,6 @@ class AllSeries:
         self._dead: deque[DeadLetter] = deque(maxlen=MOST_DEAD_LETTERS)
         self._n_dead = 0
         self._announced: OrderedDict[tuple[str, str], Announcement] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._index)
 
     def summaries(self, most: int = 1000) -> list[Summary]:
         """Return at most so many series in short, in the order in which they began."""
@@ -120,30 +121,21 @@ class AllSeries:
                     one.late,
                     one.windows[-1],
                 )
-                for one in self._index.first(most)
+                for one in self.index.first(most)
                 if one.windows
             ]
 
     def windows(self, name: SeriesName, last: int, until: int | None = None) -> list[SeenWindow]:
         """Return the newest windows of a series; see `Series.between`."""
         with self._lock:
-            series = self._index.get(name)
+            series = self.index.get(name)
             return [] if series is None else series.between(last, until)
 
     def window(self, name: SeriesName, number: int | None = None) -> SeenWindow | None:
         """Return a window of a series, by default the newest; None if it is not kept."""
         with self._lock:
-            series = self._index.get(name)
+            series = self.index.get(name)
             return None if series is None else series.at(number)
-
-    def find(self, graph: str = "", model: str = "", origin: str = "") -> SeriesName | None:
-        """Return the first series that fits, without waiting; see `SeriesIndex.find`."""
-        return self._index.find(graph, model, origin)
-
-    def version_of(self, name: SeriesName) -> int:
-        """Return a number that changes with the series, without waiting; -1 if there is none."""
-        series = self._index.get(name)
-        return -1 if series is None else series.version
 
     @property
     def bytes_held(self) -> int:
@@ -168,7 +160,7 @@ class AllSeries:
         Until then, `decode` keeps `n_bytes` in memory.
         """
         with self._lock:
-            for series in self._index.of_graph(identity[0]):
+            for series in self.index.of_graph(identity[0]):
                 if (place := series.place_of(identity)) is not None:
                     tracked = decode()
                     if tracked is None or tracked.late:
@@ -187,7 +179,7 @@ class AllSeries:
             known = by_first_node(truth.nodes, truth.labels)
             return [
                 News(series.name, series.agree(place, agreement(partition(one.members), known)))
-                for series in self._index.of_graph(truth.graph)
+                for series in self.index.of_graph(truth.graph)
                 for place, one in enumerate(series.windows)
                 if one.result.snapshot_id == truth.snapshot_id
             ]
@@ -195,7 +187,7 @@ class AllSeries:
     def begin_anew(self, graph: str) -> None:
         """Treat the next window of a graph as its first: an operator reset its tracking."""
         with self._lock:
-            for series in self._index.of_graph(graph):
+            for series in self.index.of_graph(graph):
                 series.anew = True
 
     def announcements(self) -> list[Announcement]:
@@ -222,7 +214,7 @@ class AllSeries:
         """Return the series of a result: one for all models, unless two are at work at once."""
         across = SeriesName(found.graph, "", origin)
         own = across._replace(model=found.model)
-        ours = [one for one in self._index.of_graph(found.graph) if one.name.origin == origin]
+        ours = [one for one in self.index.of_graph(found.graph) if one.name.origin == origin]
         for series in ours:
             newest = series.newest
             if found.model == series.name.model or (newest and newest.result.model == found.model):
@@ -232,13 +224,13 @@ class AllSeries:
             same_family = family and series.name.model.rpartition("@")[0] == family
             if same_family and series.continues(found):
                 return series
-        main = self._index.opened(across)
+        main = self.index.opened(across)
         if main.continues(found) or main.has_window_of(found):
             return main
         if main.was_by(found):
             self._move_newest(main, own)
-            return self._index.opened(across)
-        return self._index.opened(own)
+            return self.index.opened(across)
+        return self.index.opened(own)
 
     def _move_newest(self, main: Series, own: SeriesName) -> None:
         """Move the newest window to a series of its model: the one before is still at work."""
@@ -246,7 +238,7 @@ class AllSeries:
         self._bytes -= moved.bytes_held
         self._arrived.remove(main.name)
         result = moved.found()
-        self._add(self._index.opened(own._replace(model=result.model)), result, None)
+        self._add(self.index.opened(own._replace(model=result.model)), result, None)
 
     def _add(
         self, series: Series, found: Communities, published: CommunityEvents | None
@@ -291,10 +283,10 @@ class AllSeries:
         while len(self._arrived) > 1 and (
             len(self._arrived) > self._budget.windows or self._bytes > self._budget.bytes
         ):
-            series = self._index.opened(self._arrived.popleft())
+            series = self.index.opened(self._arrived.popleft())
             self._bytes -= series.take_oldest().bytes_held
             if not series.windows:
-                self._index.forget(series)
+                self.index.forget(series)
 
 
 def _bytes_of(name: tuple[str, str], truth: bytes) -> int:

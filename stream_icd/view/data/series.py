@@ -216,6 +216,11 @@ class SeriesIndex:
         """Return a series; None if there is none of that name."""
         return self._series.get(name)
 
+    def version_of(self, name: SeriesName) -> int:
+        """Return a number that changes with the series; -1 if there is none."""
+        series = self._series.get(name)
+        return -1 if series is None else series.version
+
     def first(self, most: int) -> list[Series]:
         """Return at most so many series, in the order in which they began."""
         with self._lock:

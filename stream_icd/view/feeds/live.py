@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -167,8 +168,9 @@ class Live:
         *,
         of_graphs: bool = True,
     ) -> Following:
-        guarded = self._guarded(on_record, of_graphs=of_graphs)
-        one = Following(self.settings, topic, guarded, self._stop, self.start)
+        key = None if self.graph is None or not of_graphs else self.graph.encode()
+        take = partial(self._take, on_record, key)
+        one = Following(self.settings, topic, take, self._stop, self.start)
 
         def run() -> None:
             deadline = time.monotonic() + CATCH_UP_S
@@ -187,29 +189,19 @@ class Live:
         self._threads.append(thread)
         thread.start()
 
-    def _guarded(
-        self, on_record: Callable[[Record], None], *, of_graphs: bool
-    ) -> Callable[[Record], None]:
+    def _take(self, on_record: Callable[[Record], None], key: bytes | None, record: Record) -> None:
         """Leave out other graphs and records before the start; log what is no message."""
-        key = None if self.graph is None or not of_graphs else self.graph.encode()
-        first_ms = self.start.timestamp() * 1000 if isinstance(self.start, datetime) else None
-
-        def on_chosen(record: Record) -> None:
-            if key not in (None, record.key):
-                return
-            if first_ms is not None and record.timestamp_ms < first_ms:
-                return
-            try:
-                on_record(record)
-            except BadInput as error:
-                structlog.get_logger().warning(
-                    "not a message of this topic",
-                    topic=record.topic,
-                    place=record.place,
-                    reason=str(error),
-                )
-
-        return on_chosen
+        first_ms = self.start.timestamp() * 1000 if isinstance(self.start, datetime) else -math.inf
+        if key not in (None, record.key) or record.timestamp_ms < first_ms:
+            return
+        try:
+            on_record(record)
+        except BadInput as error:
+            log = structlog.get_logger()
+            place, reason = record.place, str(error)
+            log.warning(
+                "not a message of this topic", topic=record.topic, place=place, reason=reason
+            )
 
     def _result(self, record: Record) -> None:
         result = result_of(record)
@@ -234,9 +226,8 @@ class Live:
         try:
             return self.reader.decoded(record, decode_events)
         except StreamIcdError as error:  # the page tracks the communities itself
-            structlog.get_logger().warning(
-                "not an events message", place=record.place, reason=str(error)
-            )
+            log = structlog.get_logger()
+            log.warning("not an events message", place=record.place, reason=str(error))
             return None
 
     def _label(self, record: Record) -> None:

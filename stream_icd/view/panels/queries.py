@@ -16,9 +16,14 @@ from stream_icd.view.data.all_series import AllSeries, Summary
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow
 from stream_icd.view.feeds.sources import Sources
-from stream_icd.view.panels.community_map import opened as opened_map
-from stream_icd.view.panels.community_map import quotient
-from stream_icd.view.panels.comparison import comparison
+from stream_icd.view.panels.community_map import (
+    Frame,
+    frame_of,
+    n_placed,
+    opened,
+    places,
+    quotient,
+)
 from stream_icd.view.panels.details import (
     LOOKED_BACK,
     as_answer,
@@ -30,8 +35,7 @@ from stream_icd.view.panels.details import (
 )
 from stream_icd.view.panels.event_list import event_list, names_in, of_events
 from stream_icd.view.panels.flow import flow, spread
-from stream_icd.view.panels.life import life
-from stream_icd.view.panels.places import Frame, frame_of, n_placed, places
+from stream_icd.view.panels.life import comparison, life
 
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]
@@ -95,7 +99,7 @@ class Queries:
             "archive": self.sources.archive,
             "caught_up": self.sources.caught_up(),
             "series": [_in_short(one) for one in summaries],
-            "series_left_out": max(0, len(self.seen) - MOST_LISTED),
+            "series_left_out": max(0, len(self.seen.index) - MOST_LISTED),
             "dead_letters": count,
             "dead_letter_list": [
                 {**asdict(one), "at": one.at.isoformat()} for one in reversed(letters[-100:])
@@ -163,9 +167,8 @@ class Queries:
 
     def composition(self, asked: Parameters) -> Answer:
         """What a community of a window is made of."""
-        community = one_id(asked)
         _, one = self._window(asked)
-        return composition(one, community, self.seen.naming)
+        return composition(one, one_id(asked), self.seen.naming)
 
     def members(self, asked: Parameters) -> Answer:
         """Members and edges of some communities, or of all with `community=all`."""
@@ -174,7 +177,7 @@ class Queries:
         chosen = None if everything else ids(asked, "community", MOST_OPENED)
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
-        return opened_map(one, self.sources.snapshots.read(name, one), chosen, self.centres(name))
+        return opened(one, self.sources.snapshots.read(name, one), chosen, self.centres(name))
 
     def places(self, asked: Parameters) -> Answer:
         """Nodes of a window where their source says they are."""
@@ -228,7 +231,7 @@ class Queries:
         """Return numbers that change whenever the answer to a question may change."""
         other = self._other(asked)
         named = [self.name(asked), *([self.name(other)] if any(other.values()) else [])]
-        return tuple(self.seen.version_of(name) for name in named)
+        return tuple(self.seen.index.version_of(name) for name in named)
 
     def centres(self, name: SeriesName) -> dict[int, tuple[float, float]]:
         """Return where the discs of a series lie on the last map that was drawn."""
@@ -247,7 +250,7 @@ class Queries:
         Raises:
             NothingSeen: no series fits.
         """
-        found = self.seen.find(*(asked.get(field, "") for field in SeriesName._fields))
+        found = self.seen.index.find(*(asked.get(field, "") for field in SeriesName._fields))
         if found is None:
             raise NothingSeen("no results of this graph and model were seen yet")
         return found

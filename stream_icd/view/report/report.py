@@ -17,8 +17,7 @@ from stream_icd.store.whole_file import whole_file
 from stream_icd.view.data.all_series import AllSeries, Budget
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.snapshots import KeptSnapshots, read_from_archive
-from stream_icd.view.feeds.archived import Archived
-from stream_icd.view.feeds.sources import Sources, names_of
+from stream_icd.view.feeds.sources import Archived, Sources, names_of
 from stream_icd.view.panels.queries import MOST_WINDOWS, Queries
 from stream_icd.view.report.one_file import all_members, kept_answers, one_file
 
