@@ -67,11 +67,10 @@ class Health:
     in_hand: Callable[[], Sequence[InHand]] = tuple
 
     def expect(self, topic: str) -> None:
-        """Expect a loop on this topic; it counts as alive from now on."""
+        """Expect a loop on this topic, which counts as alive from now on."""
         self.last_polls[topic] = LastPoll(self.clock())
 
     def polled(self, topic: str, generation: int | None, silence_s: float) -> None:
-        """Note that the loop on this topic has polled."""
         self.last_polls[topic] = LastPoll(self.clock(), generation, silence_s)
 
     def not_alive(self) -> list[str]:
@@ -94,7 +93,6 @@ class Health:
         ]
 
     def in_hand_lines(self) -> list[str]:
-        """Return the jobs in progress, with their durations."""
         return [str(job) for job in self.in_hand()]
 
     def _missing(self, topic: str, last: LastPoll) -> list[str]:
@@ -287,7 +285,6 @@ class Loop(Watcher):
     _partitions: set[int] = field(default_factory=set)
 
     def polled(self, generation: int | None, silence_s: float) -> None:
-        """Note a poll of the loop."""
         self.metrics.health.polled(self.topic, generation, silence_s)
         if generation not in (None, self._generation):
             self._generation = generation
@@ -295,7 +292,6 @@ class Loop(Watcher):
             self.metrics.forget_graphs()
 
     def lagged(self, lag: Mapping[int, int]) -> None:
-        """Set the number of waiting records."""
         for partition in self._partitions - lag.keys():
             self.metrics.lag.remove(self.topic, str(partition))
         self._partitions = set(lag)
@@ -303,7 +299,6 @@ class Loop(Watcher):
             self.metrics.lag.labels(self.topic, str(partition)).set(records)
 
     def done(self, batch: BatchDone) -> None:
-        """Count a published and committed batch."""
         letters, results = [], []
         for one in batch.outgoing:
             if is_dead_letter_topic(one.topic):

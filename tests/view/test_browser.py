@@ -23,7 +23,7 @@ from stream_icd.announcement import Announcement
 from stream_icd.names.attributes import attributes_of
 from stream_icd.names.naming import Naming
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
-from stream_icd.view.report.report import write_html
+from stream_icd.view.report import write_html
 from stream_icd.view.web.access import access_for
 from testbed.windows import HOUR, START, window
 from tests.view.windows import (

@@ -14,8 +14,7 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.window import SeenWindow
 from stream_icd.view.panels.community_map import MOST_PLACES, frame_of, n_placed, places
 from stream_icd.view.panels.queries import NothingSeen
-from stream_icd.view.report.one_file import kept_answers
-from stream_icd.view.report.report import write_pictures
+from stream_icd.view.report import kept_answers, write_pictures
 from tests.view.windows import Cliques, Nowhere, Placed, name, queries, seen
 
 

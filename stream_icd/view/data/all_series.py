@@ -139,7 +139,6 @@ class AllSeries:
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of all windows, approximately."""
         return self._bytes
 
     def dead_letters(self) -> tuple[int, list[DeadLetter]]:

@@ -101,22 +101,18 @@ class SeenWindow:
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes."""
         return int(self.sizes.sum())
 
     @property
     def n_communities(self) -> int:
-        """K: number of communities."""
         return len(self.ids)
 
     @property
     def sizes_by_id(self) -> dict[int, int]:
-        """Number of members of each community, by stable id."""
         return dict(zip(self.ids.tolist(), self.sizes.tolist(), strict=True))
 
     @property
     def events(self) -> tuple[CommunityEvent, ...]:
-        """What happened to the communities."""
         return unpacked_events(self.happened)
 
     def held_events(self) -> Iterator[tuple[CommunityEvent, int]]:

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -49,8 +49,6 @@ LATEST_MS = 253_402_300_799_000
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The names of the topics to read."""
-
     communities: str = COMMUNITIES
     events: str = EVENTS
     labels: str = LABELS
@@ -90,14 +88,11 @@ class Lag:
         exact = recognise(settings).exact_end_offsets
         n = describe_topic(settings, topic).partitions
         partitions = [TopicPartition(topic, partition) for partition in range(n)]
-        reader = connect(settings).reader(stop)
-        try:
+        with closing(connect(settings).reader(stop)) as reader:
             for _ in range(LOOKS):
                 self.waiting = self._look(reader, partitions) if exact else None
                 if stop.wait(LOOK_EVERY_S):
                     return
-        finally:
-            reader.close()
 
     def _look(self, reader: Reader, partitions: Sequence[TopicPartition]) -> int:
         begins, ends = reader.begins(partitions), reader.ends(partitions)
@@ -109,13 +104,7 @@ class Lag:
 
 @dataclass(slots=True)
 class Live:
-    """Reads topics.
-
-    Attributes:
-        seen: where results go.
-        graph: only this graph; None for all.
-        start: position of the first record, or time of the first result.
-    """
+    """Reads topics into `seen`: all graphs or one, from a position or a time on."""
 
     settings: KafkaSettings
     topics: Topics
@@ -241,22 +230,18 @@ class Live:
 
     def _dead_letter(self, record: Record) -> None:
         said = split_headers(record.headers)[1]
-        self.seen.bury(
-            DeadLetter(
-                graph=shortened(record.key or b""),
-                at=_time(record.timestamp_ms),
-                stage=shortened(said.get("icd_dlq_stage", "")),
-                exception=shortened(said.get("icd_dlq_exception", "")),
-                message=shortened(said.get("icd_dlq_message", ""), 500),
-                place=record.place,
-            )
+        # A producer may write any number as the time of a record.
+        at = datetime.fromtimestamp(min(max(0, record.timestamp_ms), LATEST_MS) / 1000, UTC)
+        letter = DeadLetter(
+            graph=shortened(record.key or b""),
+            at=at,
+            stage=shortened(said.get("icd_dlq_stage", "")),
+            exception=shortened(said.get("icd_dlq_exception", "")),
+            message=shortened(said.get("icd_dlq_message", ""), 500),
+            place=record.place,
         )
+        self.seen.bury(letter)
 
     def _publish(self, news: News | None) -> None:
         if news is not None:
             self._publish_news(news)
-
-
-def _time(timestamp_ms: int) -> datetime:
-    """Return the time of a record; a producer may write any number there."""
-    return datetime.fromtimestamp(min(max(0, timestamp_ms), LATEST_MS) / 1000, UTC)

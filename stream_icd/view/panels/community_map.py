@@ -17,10 +17,7 @@ from stream_icd.tracking.partition import Partition, shared_nodes
 from stream_icd.view.data.window import SeenWindow, partition
 
 MOST_LINKS = 1500
-MOST_NODES, MOST_EDGES = 5000, 25_000
-"""What the page draws fluently at a time."""
-
-MOST_PLACES = 10_000
+MOST_NODES, MOST_EDGES, MOST_PLACES = 5000, 25_000, 10_000
 """What the page draws fluently at a time."""
 INSIDE = 0.9
 """A frame is kept while at least this fraction of the nodes lie in it."""

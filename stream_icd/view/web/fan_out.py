@@ -36,7 +36,6 @@ class FanOut:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further tab can connect."""
         return len(self) >= MOST_TABS
 
     async def messages(self, wanted: SeriesName) -> AsyncIterator[bytes]:
