@@ -86,8 +86,8 @@ class ViewPage:
         from stream_icd.programs.names import naming_by
         from stream_icd.store.store import open_store
         from stream_icd.view.data.all_series import AllSeries, Budget
-        from stream_icd.view.feeds.live import Topics
-        from stream_icd.view.feeds.sources import archive_sources, topic_sources
+        from stream_icd.view.feeds.archives import archive_sources
+        from stream_icd.view.feeds.live import Topics, topic_sources
         from stream_icd.view.panels.queries import Queries
 
         with needs_extra("view", "starlette", "sse_starlette", "uvicorn"):

@@ -55,7 +55,6 @@ class Health:
         max_poll_interval_s: after this time without a poll, a loop hangs, or its group has removed
             it.
         session_timeout_s: after this time without an answer, the broker is unavailable.
-        clock: monotonic clock in seconds.
         last_polls: by topic.
         in_hand: returns the jobs in progress, the longest-running first.
     """

@@ -21,7 +21,6 @@ class RoundsHealth:
 
     Attributes:
         limit_s: no step takes longer, nor the wait between two rounds.
-        clock: monotonic clock in seconds.
         step: what it does since `since`; empty between two rounds.
         trouble: why the last round ended without a decision; None before the first one.
     """

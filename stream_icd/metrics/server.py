@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from socket import AF_INET6
 from socketserver import ThreadingMixIn
-from typing import Any, Protocol
+from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import structlog
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import make_wsgi_app
 
 from stream_icd.errors import BadSettings
+from stream_icd.metrics.metrics import Metrics
+from stream_icd.metrics.rounds import RoundsMetrics
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
 Respond = Callable[[dict[str, Any], Start], Iterable[bytes]]
@@ -21,23 +23,8 @@ Respond = Callable[[dict[str, Any], Start], Iterable[bytes]]
 REQUEST_TIMEOUT_S = 10.0
 
 
-class _Health(Protocol):
-    def not_alive(self) -> list[str]: ...
-    def not_ready(self) -> list[str]: ...
-    def in_hand_lines(self) -> list[str]: ...
-
-
-class Served(Protocol):
-    """What is served: metrics, and what `/healthz` and `/readyz` say."""
-
-    @property
-    def registry(self) -> CollectorRegistry: ...
-    @property
-    def health(self) -> _Health: ...
-
-
 @contextmanager
-def serving(metrics: Served, port: int, host: str = "127.0.0.1") -> Iterator[int]:
+def serving(metrics: Metrics | RoundsMetrics, port: int, host: str = "127.0.0.1") -> Iterator[int]:
     """Serve on this port for the duration of the block; give the port (0: the system chooses).
 
     Raises:
@@ -60,7 +47,7 @@ def serving(metrics: Served, port: int, host: str = "127.0.0.1") -> Iterator[int
         server.server_close()
 
 
-def responding(metrics: Served) -> Respond:
+def responding(metrics: Metrics | RoundsMetrics) -> Respond:
     """Return the responses: metrics, liveness and readiness (503: one line for each problem).
 
     `/healthz` also lists the jobs in progress, one per line.

@@ -26,10 +26,7 @@ END_S = 3.0
 
 
 def attributes_in_topic(settings: KafkaSettings, graph: str | None = None) -> LiveAttributes:
-    """Return the attributes that the topic holds now.
-
-    Args:
-        graph: of this graph only; None: of all.
+    """Return the attributes that the topic holds now, of one graph or of all.
 
     Raises:
         TopicMissing, BrokerUnavailable: the topic cannot be read.
@@ -46,10 +43,7 @@ def attributes_in_topic(settings: KafkaSettings, graph: str | None = None) -> Li
 def following_attributes(
     settings: KafkaSettings, graph: str | None = None
 ) -> Iterator[LiveAttributes]:
-    """Give the attributes that the topic holds, and keep them up to date during the block.
-
-    Args:
-        graph: of this graph only; None: of all.
+    """Give the attributes of one graph or of all, and keep them up to date during the block.
 
     Raises:
         TopicMissing, BrokerUnavailable: the topic cannot be read now; if that is so later, the

@@ -26,9 +26,9 @@ from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file
 from stream_icd.view.data.all_series import AllSeries, Budget
 from stream_icd.view.data.series import SeriesName
-from stream_icd.view.data.snapshots import KeptSnapshots, read_from_archive
 from stream_icd.view.data.window import SeenWindow, unpacked
-from stream_icd.view.feeds.sources import Archived, Sources, names_of
+from stream_icd.view.feeds.archives import Archived, names_of, read_from_archive
+from stream_icd.view.feeds.sources import KeptSnapshots, Sources
 from stream_icd.view.panels.details import composition
 from stream_icd.view.panels.event_list import event_list, names_in, of_events
 from stream_icd.view.panels.flow import flow, spread

@@ -12,8 +12,8 @@ from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.store.store import Store
 from stream_icd.view.data.all_series import AllSeries, News
-from stream_icd.view.feeds import sources
-from stream_icd.view.feeds.sources import Archived
+from stream_icd.view.feeds import archives
+from stream_icd.view.feeds.archives import Archived
 from stream_icd.wire.communities import encode_communities, encode_labels
 from testbed.brokers import wait_until
 from testbed.windows import window
@@ -28,13 +28,13 @@ class Page:
         self.seen, self.news = AllSeries(), list[News]()
         self.archive, self.to = Archived(store, "history"), Archive(store)
         self.opened: list[str] = []
-        read_footer = sources.read_footer  # type: ignore[attr-defined]
+        read_footer = archives.read_footer  # type: ignore[attr-defined]
 
         def noting(store: Store, path: str) -> object:
             self.opened.append(path)
             return read_footer(store, path)
 
-        monkeypatch.setattr(sources, "read_footer", noting)
+        monkeypatch.setattr(archives, "read_footer", noting)
 
     def add(self, *hours: int, revision: str = "", received: int = 0) -> None:
         for hour in hours:
@@ -73,9 +73,9 @@ def test_days_that_are_over_are_not_listed_again(
     page.add(*range(0, 240, 24))
     page.look()
     listed = []
-    data_files = sources.data_files  # type: ignore[attr-defined]
+    data_files = archives.data_files  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        sources, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
+        archives, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
     )
     page.look()
     assert listed == [date(2026, 1, 9), date(2026, 1, 10)]
@@ -119,13 +119,13 @@ def test_known_communities_that_come_later_are_noted(page: Page) -> None:
 def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
     disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(archives, "LOOK_EVERY_S", 0.02)
     to, seen, news = Archive(disk), AllSeries(), list[News]()
     to.add("communities", encode_communities(window(0, HALVES)))
-    archives = sources.archive_sources([disk], seen)
-    assert not archives.caught_up()
-    with archives.reading(news.append):
-        wait_until(archives.caught_up)
+    page = archives.archive_sources([disk], seen)
+    assert not page.caught_up()
+    with page.reading(news.append):
+        wait_until(page.caught_up)
         wait_until(lambda: len(news) == 1)
         to.add("communities", encode_communities(window(1, HALVES)))
         wait_until(lambda: len(news) == 2)
@@ -133,6 +133,6 @@ def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
         bad = f"{disk.root}/{folder}/w-bad.parquet"
         with open(bad, "wb") as file:
             file.write(b"no parquet")
-        wait_until(lambda: "w-bad.parquet" in "".join(archives.troubles().values()))
+        wait_until(lambda: "w-bad.parquet" in "".join(page.troubles().values()))
         disk.delete(f"{folder}/w-bad.parquet")
-        wait_until(lambda: not archives.troubles())
+        wait_until(lambda: not page.troubles())

@@ -29,8 +29,7 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.all_series import AllSeries
-from stream_icd.view.feeds.live import Lag, Live, Topics
-from stream_icd.view.feeds.sources import topic_sources
+from stream_icd.view.feeds.live import Lag, Live, Topics, topic_sources
 from stream_icd.view.panels.queries import Queries
 from stream_icd.view.web.access import access_for
 from stream_icd.wire.announcements import encode_announcement

@@ -22,9 +22,8 @@ from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.data.series import SeriesName
-from stream_icd.view.data.snapshots import KeptSnapshots, NoGraph
 from stream_icd.view.data.window import SeenWindow
-from stream_icd.view.feeds.sources import Sources
+from stream_icd.view.feeds.sources import KeptSnapshots, NoGraph, Sources
 from stream_icd.view.panels.queries import Queries
 from stream_icd.view.web.access import Access, access_for
 from testbed.windows import window

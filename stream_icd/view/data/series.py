@@ -29,7 +29,6 @@ class SeriesName(NamedTuple):
     """Identifies a series.
 
     Attributes:
-        graph: name of the graph.
         model: empty: one model after the other, as a detector changes them. A model that detects
             windows which already have a result has a series of its own, with the model's name.
         origin: topic or archive that the results were read from.
@@ -129,7 +128,6 @@ class Series:
         return self._without(self.windows.pop())
 
     def take_oldest(self) -> SeenWindow:
-        """Take the oldest window out."""
         return self._without(self.windows.popleft())
 
     def place_of(self, identity: Identity) -> int | None:
@@ -196,9 +194,9 @@ class Series:
 
 
 class SeriesIndex:
-    """All series that have windows. Its lock is held for moments only, unlike that of the windows.
+    """All series that have windows; of others it knows where their numbers and ids ended.
 
-    A series without windows is forgotten, but for where its numbers and ids ended.
+    Its lock is held for moments only, unlike that of the windows.
     """
 
     def __init__(self, naming: Naming | None) -> None:
@@ -213,7 +211,6 @@ class SeriesIndex:
         return len(self._series)
 
     def get(self, name: SeriesName) -> Series | None:
-        """Return a series; None if there is none of that name."""
         return self._series.get(name)
 
     def version_of(self, name: SeriesName) -> int:

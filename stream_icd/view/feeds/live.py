@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,24 +15,27 @@ from functools import partial
 import structlog
 
 from stream_icd.dead_letters.letters import split_headers
-from stream_icd.errors import BadInput, StreamIcdError
+from stream_icd.errors import BadInput, OffsetGone, StreamIcdError
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.following import Following
 from stream_icd.kafka.port.broker import Reader
 from stream_icd.kafka.port.topic import TopicPartition, dead_letter_topic
-from stream_icd.kafka.reader import Start
+from stream_icd.kafka.reader import Start, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MODELS, SNAPSHOTS, describe_topic
 from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable, shortened
+from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.seen_results import SeenResults, result_of
 from stream_icd.view.data.all_series import AllSeries, DeadLetter, News, Publish
-from stream_icd.view.data.snapshots import place_in_topic
+from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.feeds.sources import KeptSnapshots, NoGraph, Sources, checked
 from stream_icd.wire.announcements import decode_announcement
 from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.events import decode_events
+from stream_icd.wire.snapshots import decode_snapshot
 
 CATCH_UP_S = 30.0
 """How long the first read of labels and events may delay that of communities."""
@@ -46,6 +50,8 @@ LOOKS = 60
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, which is as far as times go."""
 
+_PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Topics:
@@ -54,6 +60,12 @@ class Topics:
     labels: str = LABELS
     snapshots: str = SNAPSHOTS
     models: str = MODELS
+
+
+def place_in_topic(snapshot_place: str) -> tuple[int, int] | None:
+    """Return partition and offset of a snapshot, as results name them; None if one does not."""
+    place = _PLACE.fullmatch(snapshot_place)
+    return None if place is None else (int(place[1]), int(place[2]))
 
 
 @dataclass(slots=True)
@@ -245,3 +257,48 @@ class Live:
     def _publish(self, news: News | None) -> None:
         if news is not None:
             self._publish_news(news)
+
+
+def topic_sources(
+    settings: KafkaSettings,
+    topics: Topics,
+    seen: AllSeries,
+    graph: str | None = None,
+    since: datetime | None = None,
+) -> Sources:
+    """Read topics, for as long as the page is served.
+
+    Raises:
+        BrokerUnavailable: no broker answers now; one that goes away later is waited for.
+    """
+    with connect(settings).admin():
+        pass
+    reader = MessageReader()
+    live = Live(settings, topics, seen, reader, graph, "beginning" if since is None else since)
+    return Sources(
+        KeptSnapshots(lambda _, one: read_from_topic(settings, topics.snapshots, reader, one)),
+        live.reading,
+        live.troubles,
+        lag=lambda: live.lag.waiting,
+        caught_up=live.caught_up,
+    )
+
+
+def read_from_topic(
+    settings: KafkaSettings, topic: str, reader: MessageReader, one: SeenWindow
+) -> Snapshot:
+    """Return the graph of a window from the place in a topic that its result names."""
+    place = place_in_topic(one.result.snapshot_place)
+    if place is None:
+        raise NoGraph("the result does not say where its snapshot is")
+    partition, offset = place
+    try:
+        with open_reader(
+            settings, topic, {partition: offset}, "end", limit=1, only={partition}
+        ) as records:
+            record = next(iter(records), None)
+    except OffsetGone as error:
+        raise NoGraph("the topic no longer holds the snapshot") from error
+    if record is None or record.offset != offset:
+        raise NoGraph("the topic does not hold the snapshot")
+    return checked(reader.decoded(record, decode_snapshot), one)

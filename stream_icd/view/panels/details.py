@@ -71,11 +71,7 @@ def composition(one: SeenWindow, community: int, naming: Naming | None) -> dict[
 def explained(
     windows: Sequence[SeenWindow], node: str, read: Callable[[SeenWindow], Snapshot]
 ) -> tuple[Explanation, dict[int, str]]:
-    """Explain the community of a node in the newest of some windows, and name communities.
-
-    Raises:
-        StreamIcdError: the graph of a window cannot be read.
-    """
+    """Explain the community of a node in the newest of some windows, and name communities."""
     return explain(node, *_evidence(windows, read)), _names(windows)
 
 

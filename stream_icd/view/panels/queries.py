@@ -76,11 +76,11 @@ class Drawn:
 
 @dataclass(slots=True)
 class Queries:
-    """Answers the page's questions about what was seen.
+    """Answers the page's questions about what was seen, and where it was read from.
 
-    Attributes:
-        seen: all series.
-        sources: where it was read from.
+    Raises:
+        BadQuestion, NothingSeen: see these classes.
+        StreamIcdError: the graph of a window cannot be read.
     """
 
     seen: AllSeries
@@ -245,11 +245,7 @@ class Queries:
         return drawn
 
     def name(self, asked: Parameters) -> SeriesName:
-        """Return the series that is asked for: the first one that fits what is given.
-
-        Raises:
-            NothingSeen: no series fits.
-        """
+        """Return the series that is asked for: the first one that fits what is given."""
         found = self.seen.index.find(*(asked.get(field, "") for field in SeriesName._fields))
         if found is None:
             raise NothingSeen("no results of this graph and model were seen yet")

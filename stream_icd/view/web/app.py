@@ -169,11 +169,7 @@ def _complaint(status: int, message: str) -> Response:
 
 
 def _asked(request: Request) -> dict[str, str]:
-    """Return the parameters of a question.
-
-    Raises:
-        BadQuestion: they are too long, or not UTF-8.
-    """
+    """Return the parameters of a question, if they are not too long, and UTF-8."""
     query: bytes = request.scope["query_string"]
     if len(query) > MOST_QUERY:
         raise BadQuestion(f"the query has {len(query)} bytes; at most {MOST_QUERY} are read")
