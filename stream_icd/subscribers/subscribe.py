@@ -22,8 +22,7 @@ MOST_CONFIRMED = 100
 
 
 def subscribe(
-    graph: str | None = None,
-    **options: Unpack[SubscribeOptions],
+    graph: str | None = None, **options: Unpack[SubscribeOptions]
 ) -> Subscription[Communities]:
     """Yield the communities that detectors publish, each result once.
 
@@ -129,9 +128,7 @@ def subscribe_events(
 
 
 def subscribe_node(
-    node: int | str,
-    graph: str | None = None,
-    **options: Unpack[SubscribeOptions],
+    node: int | str, graph: str | None = None, **options: Unpack[SubscribeOptions]
 ) -> Subscription[NodeChange]:
     """Yield the first community of a node, then each change: to another community, or to none.
 

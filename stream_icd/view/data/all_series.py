@@ -114,7 +114,7 @@ class AllSeries:
             return [
                 Summary(
                     one.name,
-                    tuple(one.models),
+                    tuple(dict.fromkeys(window.result.model for window in one.windows)),
                     one.version,
                     len(one.windows),
                     one.windows[0].number,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
@@ -50,7 +50,6 @@ class Series:
         next_id: the first stable id not yet used.
         windows: in time order; their numbers have no holes.
         late: results that were not after the newest window, and no revision of it: not drawn.
-        models: number of windows of each model, in the order of their first window.
         version: changes with every change; no two series have the same, nor one made anew.
         anew: whether the next window is treated as the first.
     """
@@ -61,7 +60,6 @@ class Series:
     numbered: int
     next_id: int
     windows: deque[SeenWindow] = field(default_factory=deque)
-    models: Counter[str] = field(default_factory=Counter)
     late: int = 0
     version: int = 0
     anew: bool = False
@@ -118,17 +116,18 @@ class Series:
         self.numbered += 1
         self.next_id = tracked.next_community
         self.windows.append(one)
-        self.models[found.model] += 1
         self._look_back()
         return one
 
     def take_newest(self) -> SeenWindow:
         """Take the newest window out; the next one gets its number."""
+        self.version = next(self.versions)
         self.numbered -= 1
-        return self._without(self.windows.pop())
+        return self.windows.pop()
 
     def take_oldest(self) -> SeenWindow:
-        return self._without(self.windows.popleft())
+        self.version = next(self.versions)
+        return self.windows.popleft()
 
     def place_of(self, identity: Identity) -> int | None:
         """Return the place of a result among `windows`; None if it is not there."""
@@ -184,13 +183,6 @@ class Series:
     def _replace(self, place: int, one: SeenWindow) -> None:
         self.version = next(self.versions)
         self.windows[place] = one
-
-    def _without(self, one: SeenWindow) -> SeenWindow:
-        self.version = next(self.versions)
-        self.models[one.result.model] -= 1
-        if not self.models[one.result.model]:
-            del self.models[one.result.model]
-        return one
 
 
 class SeriesIndex:

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from stream_icd import node_ids
 from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.demo.layout import largest, place_discs, place_members, radii_of
 from stream_icd.snapshot import Snapshot
-from stream_icd.tracking.partition import Partition, shared_nodes
-from stream_icd.view.data.window import SeenWindow, partition
+from stream_icd.view.data.window import SeenWindow, unpacked
 
 MOST_LINKS = 1500
 MOST_NODES, MOST_EDGES, MOST_PLACES = 5000, 25_000, 10_000
@@ -42,7 +42,7 @@ def quotient(one: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dic
     links = csr_array((len(ids), len(ids)))
     inside = np.zeros(len(ids))
     if snapshot is not None:
-        links, inside = _links(partition(one.members), snapshot)
+        links, inside = _links(one, snapshot)
     first = largest(sizes)
     centres = place_discs(ids, sizes, links[first][:, first].toarray(), before)
     radii = radii_of(sizes)
@@ -75,10 +75,7 @@ def quotient(one: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dic
 
 
 def opened(
-    one: SeenWindow,
-    snapshot: Snapshot,
-    communities: Collection[int] | None,
-    centres: Centres,
+    one: SeenWindow, snapshot: Snapshot, communities: Collection[int] | None, centres: Centres
 ) -> dict[str, Any]:
     """Return members and edges of some communities, placed around the centres of their discs.
 
@@ -87,7 +84,7 @@ def opened(
     Args:
         communities: stable ids; None for all.
     """
-    of_node = ids_of_nodes(partition(one.members), snapshot)
+    of_node = ids_of_nodes(one, snapshot)
     wanted = np.isin(of_node, one.ids if communities is None else list(communities))
     degrees = np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes)
     nodes = np.flatnonzero(wanted)
@@ -112,22 +109,18 @@ def opened(
     }
 
 
-def ids_of_nodes(found: Partition, snapshot: Snapshot) -> NDArray[np.int64]:
+def ids_of_nodes(one: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the stable id of each node of the snapshot; -1 for nodes without a community."""
-    none = np.zeros(0, np.int64)
-    asked = Partition(snapshot.nodes, none, none, none)
-    rows, columns = shared_nodes(found, asked)
-    ids = np.full(snapshot.n_nodes, -1, np.int64)
-    ids[columns] = found.names[found.labels[rows]]
-    return ids
+    nodes, ids = unpacked(one.members)
+    return np.append(ids, -1)[node_ids.places(snapshot.nodes, nodes)]  # place -1: without
 
 
-def _links(found: Partition, snapshot: Snapshot) -> tuple[csr_array, NDArray[np.float64]]:
+def _links(one: SeenWindow, snapshot: Snapshot) -> tuple[csr_array, NDArray[np.float64]]:
     """Return the weight of the edges between communities `(K, K)`, and inside each `(K,)`."""
-    ids, k = ids_of_nodes(found, snapshot), found.n_communities
-    ends = ids[snapshot.edges]
+    k = one.n_communities
+    ends = ids_of_nodes(one, snapshot)[snapshot.edges]
     known = (ends >= 0).all(axis=0)
-    a, b = np.searchsorted(found.names, ends[:, known])
+    a, b = np.searchsorted(one.ids, ends[:, known])
     weights = np.ones(snapshot.n_edges) if snapshot.weights is None else snapshot.weights
     weights = weights[known]
     same = a == b
@@ -178,7 +171,7 @@ def places(one: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, Any]:
         "aspect": aspect,
         "km": (frame[1] - frame[0]) * aspect * KM_A_DEGREE if degrees else None,
         "nodes": [str(name) for name in snapshot.nodes.take(chosen).to_pylist()],
-        "ids": ids_of_nodes(partition(one.members), snapshot)[chosen].tolist(),
+        "ids": ids_of_nodes(one, snapshot)[chosen].tolist(),
         "x": _rounded(coordinates.x[chosen], frame[1] - frame[0]),
         "y": _rounded(coordinates.y[chosen], frame[3] - frame[2]),
         "unplaced": snapshot.n_nodes - len(known),

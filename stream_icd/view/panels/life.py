@@ -111,10 +111,7 @@ def disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
             {
                 "ids": [int(ours.names[between.old[p]]), int(theirs.names[between.new[p]])],
                 "shared": int(between.shared[p]),
-                "sizes": [
-                    int(ours.sizes[between.old[p]]),
-                    int(theirs.sizes[between.new[p]]),
-                ],
+                "sizes": [int(ours.sizes[between.old[p]]), int(theirs.sizes[between.new[p]])],
                 "match": bool(matched[p]),
             }
             for p in order[:MOST_PAIRS].tolist()

@@ -16,14 +16,7 @@ from stream_icd.view.data.all_series import AllSeries, Summary
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow
 from stream_icd.view.feeds.sources import Sources
-from stream_icd.view.panels.community_map import (
-    Frame,
-    frame_of,
-    n_placed,
-    opened,
-    places,
-    quotient,
-)
+from stream_icd.view.panels.community_map import Frame, frame_of, n_placed, opened, places, quotient
 from stream_icd.view.panels.details import (
     LOOKED_BACK,
     as_answer,

@@ -30,12 +30,7 @@ from stream_icd.view.web.page_files import page_files
 PING_S = 15
 MOST_QUERY = 8192
 """Bytes of a query string."""
-STATUS = {
-    Action.RETRY: 503,
-    Action.SLOW_DOWN: 503,
-    Action.DEAD_LETTER: 422,
-    Action.STOP: 409,
-}
+STATUS = {Action.RETRY: 503, Action.SLOW_DOWN: 503, Action.DEAD_LETTER: 422, Action.STOP: 409}
 
 
 class View:
