@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stream_icd.errors import Action, StreamIcdError
+from stream_icd.errors import Action, Overloaded, StreamIcdError
 from stream_icd.printable import printable, shortened
 from stream_icd.view.data.all_series import News
 from stream_icd.view.panels.life import life_row
@@ -54,27 +54,23 @@ class View:
             Route("/api/{question}", self._answer, methods=["GET"]),
             Route("/{path:path}", _file, methods=["GET"]),
         ]
-        return _guarded(Starlette(routes=routes, lifespan=self._running), self._access)
+        refusals = {StreamIcdError: _refused}
+        app = Starlette(routes=routes, exception_handlers=refusals, lifespan=self._running)
+        return _guarded(app, self._access)
 
     async def _answer(self, request: Request) -> Response:
         question = request.path_params["question"]
         if question not in self.answers.questions:
-            return _complaint(404, "there is no such question")
-        try:
-            content = await self.answers.answer(question, _asked(request))
-        except StreamIcdError as error:
-            return _complaint(_status(error), str(error))
+            raise NothingSeen("there is no such question")
+        content = await self.answers.answer(question, _asked(request))
         return _as_asked(request, content, "application/json", {"Cache-Control": "no-store"})
 
     async def _stream(self, request: Request) -> Response:
-        try:
-            asked = _asked(request)
-            check_known(asked, SERIES)
-            wanted = self.queries.name(asked)
-        except StreamIcdError as error:
-            return _complaint(_status(error), str(error))
+        asked = _asked(request)
+        check_known(asked, SERIES)
+        wanted = self.queries.name(asked)
         if self.fan_out.is_full:
-            return _complaint(503, f"{MOST_TABS} tabs are open: close some")
+            raise Overloaded(f"{MOST_TABS} tabs are open: close some")
 
         async def messages() -> AsyncIterator[bytes]:
             yield _event("hello", {"instance": self._instance})
@@ -157,12 +153,6 @@ def _as_asked(request: Request, compressed: bytes, kind: str, headers: dict[str,
     return Response(compressed, headers=headers, media_type=kind)
 
 
-def _complaint(status: int, message: str) -> Response:
-    body = json.dumps({"error": printable(shortened(message, 1000))})
-    headers = {"Cache-Control": "no-store", **({"Retry-After": "1"} if status == 503 else {})}
-    return Response(body, status, headers=headers, media_type="application/json")
-
-
 def _asked(request: Request) -> dict[str, str]:
     """Return the parameters of a question, if they are not too long, and UTF-8."""
     query: bytes = request.scope["query_string"]
@@ -175,7 +165,14 @@ def _asked(request: Request) -> dict[str, str]:
     return {name: value for name, value in pairs if name != "token"}
 
 
-def _status(error: StreamIcdError) -> int:
+async def _refused(_: Request, error: Exception) -> Response:
+    """Say what is wrong, with the status of such errors."""
+    assert isinstance(error, StreamIcdError)
+    status = STATUS[error.action]
     if isinstance(error, BadQuestion):
-        return 400
-    return 404 if isinstance(error, NothingSeen) else STATUS[error.action]
+        status = 400
+    elif isinstance(error, NothingSeen):
+        status = 404
+    body = json.dumps({"error": printable(shortened(str(error), 1000))})
+    headers = {"Cache-Control": "no-store", **({"Retry-After": "1"} if status == 503 else {})}
+    return Response(body, status, headers=headers, media_type="application/json")
