@@ -128,7 +128,8 @@ def louvain_communities(
     model: str | None = None,
 ) -> list[set[Any]]:
     """Return a partition of high modularity; see `networkx.community.louvain_communities`."""
-    return _communities(G, weight, resolution, threshold, max_level, seed, model)
+    _check(resolution, threshold, max_level, model)
+    return leiden_communities(G, weight, resolution, seed=seed, model=model)
 
 
 def leiden_communities(
@@ -141,7 +142,17 @@ def leiden_communities(
     model: str | None = None,
 ) -> list[set[Any]]:
     """Return a partition of high modularity; see `networkx.community.leiden_communities`."""
-    return _communities(G, weight, resolution, THRESHOLD, max_level, seed, model)
+    _check(resolution, THRESHOLD, max_level, model)
+    adjacency, loops = _matrix(G, weight)
+    number = networkx.utils.create_py_random_state(seed).randint(0, 2**31 - 1)
+    if model is None:
+        labels = _of_high_modularity(adjacency, loops, resolution, number)
+    else:
+        labels = detect(adjacency, open_model(model).model, seed=number).communities
+    found: dict[int, set[Any]] = {}
+    for node, label in zip(G.nodes, labels.tolist(), strict=True):
+        found.setdefault(label, set()).add(node)
+    return list(found.values())
 
 
 _PARAMETERS = {
@@ -166,28 +177,10 @@ def _why_not(resolution: float, threshold: float, max_level: Any, model: Any) ->
     return True
 
 
-def _communities(
-    graph: UndirectedGraph,
-    weight: str | None,
-    resolution: float,
-    threshold: float,
-    max_level: int | None,
-    seed: Any,
-    model: str | None,
-) -> list[set[Any]]:
+def _check(resolution: float, threshold: float, max_level: Any, model: Any) -> None:
     refused = _why_not(resolution, threshold, max_level, model)
     if isinstance(refused, str):
         raise NotImplementedError(refused)
-    adjacency, loops = _matrix(graph, weight)
-    number = networkx.utils.create_py_random_state(seed).randint(0, 2**31 - 1)
-    if model is None:
-        labels = _of_high_modularity(adjacency, loops, resolution, number)
-    else:
-        labels = detect(adjacency, open_model(model).model, seed=number).communities
-    found: dict[int, set[Any]] = {}
-    for node, label in zip(graph.nodes, labels.tolist(), strict=True):
-        found.setdefault(label, set()).add(node)
-    return list(found.values())
 
 
 def _matrix(graph: UndirectedGraph, weight: str | None) -> tuple[csr_array, NDArray[np.float64]]:

@@ -18,20 +18,14 @@ from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.names.naming import NAME_BYTES, NOTHING, Naming, WindowNames
 from stream_icd.tracking.partition import Partition, by_name
-
-WRITING = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-READING = pa.ipc.IpcReadOptions(use_threads=False)
+from stream_icd.wire.arrow_stream import READING, write_table
 
 
 def packed(nodes: pa.Array, ids: NDArray[np.int64]) -> bytes:
     """Return nodes and the stable ids of their communities, compressed; `unpacked` reads it."""
     # The narrowest type that holds the ids compresses three times as well.
     narrow = ids.astype(np.min_scalar_type(int(ids.max(initial=0))))
-    table = pa.table({"node": nodes, "id": pa.array(narrow)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=WRITING) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
+    return write_table(pa.table({"node": nodes, "id": pa.array(narrow)}))
 
 
 def unpacked(members: bytes) -> tuple[pa.Array, NDArray[np.int64]]:
