@@ -198,10 +198,11 @@ class Live:
         try:
             on_record(record)
         except BadInput as error:
-            log = structlog.get_logger()
-            place, reason = record.place, str(error)
-            log.warning(
-                "not a message of this topic", topic=record.topic, place=place, reason=reason
+            structlog.get_logger().warning(
+                "not a message of this topic",
+                topic=record.topic,
+                place=record.place,
+                reason=str(error),
             )
 
     def _result(self, record: Record) -> None:
@@ -218,8 +219,8 @@ class Live:
             self.seen.begin_anew((record.key or b"").decode(errors="replace"))
             return
         result = result_of(record)
-        said = [one.decode(errors="replace") for one in (*result.name, result.revision)]
-        identity = said[0], said[1], said[2], said[3]
+        graph, snapshot, model = (one.decode(errors="replace") for one in result.name)
+        identity = graph, snapshot, model, result.revision.decode(errors="replace")
         size = len(record.value) + sum(len(value) for _, value in record.headers)
         self._publish(self.seen.add_events(identity, lambda: self._tracked(record), size))
 
