@@ -30,7 +30,7 @@ class Coordinates:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whether the place of each node is known, `(n_nodes,)`."""
+        """`(n_nodes,)`."""
         return ~np.isnan(self.x)
 
     def __eq__(self, other: object) -> bool:
@@ -63,7 +63,8 @@ def coordinates_of_rows(
         raise BadSnapshot("x and y are the place of a node: give both in a row, or none")
     if not named.any():
         return None
-    for name, one, most in zip("xy", given, _ranges(crs), strict=True):
+    ranges = (180.0, 90.0) if crs == DEGREES else (FARTHEST, FARTHEST)
+    for name, one, most in zip("xy", given, ranges, strict=True):
         far = np.flatnonzero(np.abs(one[named]) > most)
         if len(far):
             raise BadSnapshot(f"{name} is {one[named][far[0]]:g}; it must be {-most:g} to {most:g}")
@@ -84,8 +85,3 @@ def _numbers(name: str, values: ArrayLike, n_rows: int) -> NDArray[np.float64]:
     if numbers.shape != (n_rows,):
         raise BadSnapshot(f"{name} has shape {numbers.shape}; {n_rows} pairs need one each")
     return numbers
-
-
-def _ranges(crs: str) -> tuple[float, float]:
-    """Return the greatest absolute value of x and of y."""
-    return (180.0, 90.0) if crs == DEGREES else (FARTHEST, FARTHEST)

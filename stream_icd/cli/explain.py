@@ -50,7 +50,7 @@ class Explain(ArchivedGraph):
     def run(self) -> None:
         if (self.node is None) == (self.community is None):
             raise BadSettings("give --node or --community, one of them")
-        from stream_icd.view.panels.explanation import explained, explained_community
+        from stream_icd.view.panels.details import explained, explained_community
         from stream_icd.view.panels.queries import MOST_WINDOWS
 
         until = parse_time("--at", self.at)
@@ -66,11 +66,11 @@ class Explain(ArchivedGraph):
         if self.community is not None:
             after = windows[len(kept)] if len(kept) < len(windows) else None
             about, called = explained_community(kept, self.community, read, after)
-            say(*about.sentences({one: str(name) for one, name in called.items()}))
+            say(*about.sentences(called))
             _say_numbers_of_community(about)
         elif self.node is not None:
             found, called = explained(kept, self.node, read)
-            say(*found.sentences({one: str(name) for one, name in called.items()}))
+            say(*found.sentences(called))
             _say_numbers(found)
 
 

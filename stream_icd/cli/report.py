@@ -51,7 +51,7 @@ class ArchivedGraph(OneGraph):
         from stream_icd.programs.names import naming_by
         from stream_icd.programs.options import kafka_settings
         from stream_icd.store.store import open_store
-        from stream_icd.view.report.report import read_archive
+        from stream_icd.view.report import read_archive
 
         store = open_store(self.history)
         with naming_by(self.names, lambda: kafka_settings(None), self.graph) as naming:
@@ -89,7 +89,7 @@ class Report(ArchivedGraph):
 
     def run(self) -> None:
         from stream_icd.printable import say
-        from stream_icd.view.report.report import left_out, write_html, write_pictures
+        from stream_icd.view.report import left_out, write_html, write_pictures
 
         queries, name = self.read(parse_time("--from", self.first), parse_time("--to", self.last))
         naming = queries.seen.naming

@@ -81,16 +81,19 @@ class ViewPage:
     bootstrap_servers: BootstrapServers = None
 
     def run(self) -> None:
+        from stream_icd.extras import needs_extra
         from stream_icd.log import configure_logging
         from stream_icd.programs.names import naming_by
         from stream_icd.store.store import open_store
         from stream_icd.view.data.all_series import AllSeries, Budget
-        from stream_icd.view.feeds.live import Topics
-        from stream_icd.view.feeds.sources import archive_sources, topic_sources
+        from stream_icd.view.feeds.archives import archive_sources
+        from stream_icd.view.feeds.live import Topics, topic_sources
         from stream_icd.view.panels.queries import Queries
-        from stream_icd.view.web.access import access_for
-        from stream_icd.view.web.serve import address, listening, server_of
-        from stream_icd.view.web.server import View
+
+        with needs_extra("view", "starlette", "sse_starlette", "uvicorn"):
+            from stream_icd.view.web.access import access_for
+            from stream_icd.view.web.app import View
+            from stream_icd.view.web.serve import address, listening, server_of
 
         configure_logging()
         since = parse_time("--from", self.first)

@@ -45,14 +45,9 @@ def to_cdlib(
             f"{len(named.nodes)} nodes need one community each; got shape {labels.shape}"
         )
     members = [named.nodes[labels == label].tolist() for label in np.unique(labels)]
-    theirs = graph if _is_theirs(graph) else _networkx_graph(named)
+    loaded = [sys.modules[name].Graph for name in ("networkx", "igraph") if name in sys.modules]
+    theirs = graph if isinstance(graph, tuple(loaded)) else _networkx_graph(named)
     return NodeClustering(members, theirs, "stream_icd", dict(parameters or {}), overlap=False)
-
-
-def _is_theirs(graph: Any) -> bool:
-    kinds = (("networkx", "Graph"), ("igraph", "Graph"))
-    loaded = [getattr(sys.modules[name], kind) for name, kind in kinds if name in sys.modules]
-    return isinstance(graph, tuple(loaded))
 
 
 def _networkx_graph(named: NamedGraph) -> Any:

@@ -36,8 +36,7 @@ class UndirectedGraph:
     NetworkX keeps it for later calls, also for those with another attribute or none as the weight.
 
     Attributes:
-        original: the graph that it was made of.
-        nodes: in its order, `(n,)`.
+        nodes: in the order of the original, `(n,)`.
         ends: rows of `nodes` that the edges join, `(2, m)`; parallel edges and self loops too.
         weights: by attribute, the weight of each edge, `(m,)`.
     """
@@ -128,12 +127,9 @@ def louvain_communities(
     *,
     model: str | None = None,
 ) -> list[set[Any]]:
-    """Return a partition of high modularity; see `networkx.community.louvain_communities`.
-
-    Raises:
-        NotImplementedError: an argument is not supported.
-    """
-    return _communities(G, weight, resolution, threshold, max_level, seed, model)
+    """Return a partition of high modularity; see `networkx.community.louvain_communities`."""
+    _check(resolution, threshold, max_level, model)
+    return leiden_communities(G, weight, resolution, seed=seed, model=model)
 
 
 def leiden_communities(
@@ -145,12 +141,18 @@ def leiden_communities(
     *,
     model: str | None = None,
 ) -> list[set[Any]]:
-    """Return a partition of high modularity; see `networkx.community.leiden_communities`.
-
-    Raises:
-        NotImplementedError: an argument is not supported.
-    """
-    return _communities(G, weight, resolution, THRESHOLD, max_level, seed, model)
+    """Return a partition of high modularity; see `networkx.community.leiden_communities`."""
+    _check(resolution, THRESHOLD, max_level, model)
+    adjacency, loops = _matrix(G, weight)
+    number = networkx.utils.create_py_random_state(seed).randint(0, 2**31 - 1)
+    if model is None:
+        labels = _of_high_modularity(adjacency, loops, resolution, number)
+    else:
+        labels = detect(adjacency, open_model(model).model, seed=number).communities
+    found: dict[int, set[Any]] = {}
+    for node, label in zip(G.nodes, labels.tolist(), strict=True):
+        found.setdefault(label, set()).add(node)
+    return list(found.values())
 
 
 _PARAMETERS = {
@@ -175,23 +177,10 @@ def _why_not(resolution: float, threshold: float, max_level: Any, model: Any) ->
     return True
 
 
-def _communities(
-    graph: UndirectedGraph,
-    weight: str | None,
-    resolution: float,
-    threshold: float,
-    max_level: int | None,
-    seed: Any,
-    model: str | None,
-) -> list[set[Any]]:
+def _check(resolution: float, threshold: float, max_level: Any, model: Any) -> None:
     refused = _why_not(resolution, threshold, max_level, model)
     if isinstance(refused, str):
         raise NotImplementedError(refused)
-    adjacency, loops = _matrix(graph, weight)
-    number = networkx.utils.create_py_random_state(seed).randint(0, 2**31 - 1)
-    if model is None:
-        return _sets(graph, _of_high_modularity(adjacency, loops, resolution, number))
-    return _sets(graph, detect(adjacency, open_model(model).model, seed=number).communities)
 
 
 def _matrix(graph: UndirectedGraph, weight: str | None) -> tuple[csr_array, NDArray[np.float64]]:
@@ -213,13 +202,6 @@ def _of_high_modularity(
     level = level._replace(strengths=strengths, total=float(strengths.sum()))
     rng = np.random.default_rng(seed)
     return maximise_modularity(level, resolution, rng, iterations=MOST_ITERATIONS)
-
-
-def _sets(graph: UndirectedGraph, labels: Labels) -> list[set[Any]]:
-    found: dict[int, set[Any]] = {}
-    for node, label in zip(graph.nodes, labels.tolist(), strict=True):
-        found.setdefault(label, set()).add(node)
-    return list(found.values())
 
 
 def _checked(values: list[Any]) -> NDArray[np.float64]:

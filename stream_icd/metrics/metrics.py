@@ -1,10 +1,10 @@
-"""Prometheus metrics of a worker, based on what was published and committed."""
+"""Prometheus metrics of a worker, based on what was published and committed; and its health."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import get_args
 
@@ -17,8 +17,10 @@ from stream_icd.execution.processes import InHand
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
 from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.metrics.health import Health
 from stream_icd.printable import shortened
+
+GRACE_S = 10.0
+"""A job is ended at its time limit; it exceeds the limit by this only if ending it fails."""
 
 MOST_GRAPHS = 100
 """Maximum number of graphs with their own time series; later graphs share `OTHER`."""
@@ -30,6 +32,75 @@ AGES = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 2
 
 PUBLISH = "publish"
 """The stage after processing: results are published, offsets committed."""
+
+
+@dataclass(slots=True)
+class LastPoll:
+    """The last poll of the loop on one topic, and what `Watcher.polled` was told then.
+
+    Attributes:
+        at: time of the poll on the clock, seconds; before the first poll, when the loop started.
+    """
+
+    at: float
+    generation: int | None = None
+    silence_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Health:
+    """Liveness and readiness of a worker, for Kubernetes and compose, by the polls of its loops.
+
+    Attributes:
+        max_poll_interval_s: after this time without a poll, a loop hangs, or its group has removed
+            it.
+        session_timeout_s: after this time without an answer, the broker is unavailable.
+        last_polls: by topic.
+        in_hand: returns the jobs in progress, the longest-running first.
+    """
+
+    max_poll_interval_s: float
+    session_timeout_s: float
+    clock: Callable[[], float] = time.monotonic
+    last_polls: dict[str, LastPoll] = field(default_factory=dict)
+    in_hand: Callable[[], Sequence[InHand]] = tuple
+
+    def expect(self, topic: str) -> None:
+        """Expect a loop on this topic, which counts as alive from now on."""
+        self.last_polls[topic] = LastPoll(self.clock())
+
+    def polled(self, topic: str, generation: int | None, silence_s: float) -> None:
+        self.last_polls[topic] = LastPoll(self.clock(), generation, silence_s)
+
+    def not_alive(self) -> list[str]:
+        """Return why this process should be restarted; empty if it should not."""
+        hanging = [
+            f"{topic}: has not polled for {since:.0f} s, the limit is {self.max_poll_interval_s:g}"
+            for topic, last in self.last_polls.items()
+            if (since := self.clock() - last.at) > self.max_poll_interval_s
+        ]
+        return hanging + [
+            str(job) for job in self.in_hand() if job.seconds > job.allowed_seconds + GRACE_S
+        ]
+
+    def not_ready(self) -> list[str]:
+        """Return why no results can be expected of it now; empty if they can."""
+        if not self.last_polls:
+            return ["starting: opening the model and warming up"]
+        return [
+            why for topic, last in self.last_polls.items() for why in self._missing(topic, last)
+        ]
+
+    def in_hand_lines(self) -> list[str]:
+        return [str(job) for job in self.in_hand()]
+
+    def _missing(self, topic: str, last: LastPoll) -> list[str]:
+        silence_s = last.silence_s + self.clock() - last.at
+        if silence_s > self.session_timeout_s:
+            return [f"{topic}: the broker has not answered for {silence_s:.0f} s"]
+        if last.generation is None:
+            return [f"{topic}: not a settled member of its group"]
+        return []
 
 
 class Metrics:
@@ -178,16 +249,6 @@ class Metrics:
         self._graphs.add(name)
         return name
 
-    def look_back(self, result: OutgoingRecord) -> None:
-        """Report how far back a result looks; not of graphs that are counted as `other`."""
-        for gauge, header in (
-            (self.horizon, "icd_horizon"),
-            (self.predicted_bits, "icd_predicted_bits"),
-        ):
-            number = _said(result, header)
-            if number is not None and (graph := self.graph(result.key)) != OTHER:
-                gauge.labels(graph).set(float(number))
-
     def forget_graphs(self) -> None:
         """Stop reporting how far back graphs look: after a rebalance, others may report them."""
         self.horizon.clear()
@@ -212,96 +273,71 @@ class Metrics:
         return Loop(self, topic, None if graph is None else graph.encode())
 
 
+@dataclass(slots=True, eq=False)
 class Loop(Watcher):
-    """The watcher of one topic's consumer."""
+    """The watcher of one topic's consumer, which processes the graph with this key, or all."""
 
-    def __init__(self, metrics: Metrics, topic: str, key: bytes | None) -> None:
-        self._metrics = metrics
-        self._topic = topic
-        self._key = key
-        self._generation: int | None = None
-        self._partitions: set[int] = set()
+    metrics: Metrics
+    topic: str
+    key: bytes | None
+    _generation: int | None = None
+    _partitions: set[int] = field(default_factory=set)
 
     def polled(self, generation: int | None, silence_s: float) -> None:
-        """Note a poll of the loop."""
-        self._metrics.health.polled(self._topic, generation, silence_s)
+        self.metrics.health.polled(self.topic, generation, silence_s)
         if generation not in (None, self._generation):
             self._generation = generation
-            self._metrics.rebalances.labels(self._topic).inc()
-            self._metrics.forget_graphs()
+            self.metrics.rebalances.labels(self.topic).inc()
+            self.metrics.forget_graphs()
 
     def lagged(self, lag: Mapping[int, int]) -> None:
-        """Set the number of waiting records."""
         for partition in self._partitions - lag.keys():
-            self._metrics.lag.remove(self._topic, str(partition))
+            self.metrics.lag.remove(self.topic, str(partition))
         self._partitions = set(lag)
         for partition, records in lag.items():
-            self._metrics.lag.labels(self._topic, str(partition)).set(records)
+            self.metrics.lag.labels(self.topic, str(partition)).set(records)
 
     def done(self, batch: BatchDone) -> None:
-        """Count a published and committed batch."""
-        dead = [letter for one in batch.outgoing if (letter := _dead_letter(one))]
-        dead_lettered = {letter.place for letter in dead}
-        ours = [one for one in batch.records if self._key is None or one.key == self._key]
-        for record in ours:
-            if _place(record) not in dead_lettered:
-                self._snapshot(record)
-        self._metrics.skipped.labels(self._topic).inc(len(batch.records) - len(ours))
-        for letter in dead:
-            self._metrics.dead_letters.labels(self._topic, letter.stage, letter.exception).inc()
+        letters, results = [], []
         for one in batch.outgoing:
-            if evidence := _said(one, "icd_evidence"):
-                self._metrics.evidence.labels(evidence).inc()
-            if memory := _said(one, "icd_memory"):
-                self._metrics.memory_use.labels(memory).inc()
-            self._metrics.look_back(one)
-            for stage, seconds in _stage_seconds(one).items():
-                self._metrics.stage_seconds.labels(stage).observe(seconds)
-        self._metrics.stage_seconds.labels(PUBLISH).observe(batch.publish_seconds)
+            if is_dead_letter_topic(one.topic):
+                letters.append(split_headers(one.headers)[1])
+            else:
+                results.append(one)
+        failed = {(said["icd_dlq_partition"], said["icd_dlq_offset"]) for said in letters}
+        ours = [one for one in batch.records if self.key is None or one.key == self.key]
+        for record in ours:
+            if (str(record.partition), str(record.offset)) not in failed:
+                self._snapshot(record)
+        self.metrics.skipped.labels(self.topic).inc(len(batch.records) - len(ours))
+        for said in letters:
+            stage, exception = said["icd_dlq_stage"], said["icd_dlq_exception"]
+            self.metrics.dead_letters.labels(self.topic, stage, exception).inc()
+        for result in results:
+            self._result(result)
+        self.metrics.stage_seconds.labels(PUBLISH).observe(batch.publish_seconds)
 
     def _snapshot(self, record: Record) -> None:
-        self._metrics.snapshots.labels(self._topic, self._metrics.graph(record.key)).inc()
+        self.metrics.snapshots.labels(self.topic, self.metrics.graph(record.key)).inc()
         if record.timestamp_ms >= 0:
-            age = self._metrics.now() - record.timestamp_ms / 1000
-            self._metrics.age_seconds.labels(self._topic).observe(max(0.0, age))
+            age = self.metrics.now() - record.timestamp_ms / 1000
+            self.metrics.age_seconds.labels(self.topic).observe(max(0.0, age))
 
-
-@dataclass(frozen=True, slots=True)
-class _DeadLetter:
-    place: tuple[str, str]
-    stage: str
-    exception: str
-
-
-def _place(record: Record) -> tuple[str, str]:
-    return str(record.partition), str(record.offset)
-
-
-def _dead_letter(one: OutgoingRecord) -> _DeadLetter | None:
-    if not is_dead_letter_topic(one.topic):
-        return None
-    said = split_headers(one.headers)[1]
-    return _DeadLetter(
-        (said["icd_dlq_partition"], said["icd_dlq_offset"]),
-        said["icd_dlq_stage"],
-        said["icd_dlq_exception"],
-    )
-
-
-def _said(one: OutgoingRecord, header: str) -> str | None:
-    """Return a header of a result; those of a dead letter are not trusted."""
-    if is_dead_letter_topic(one.topic):
-        return None
-    said = dict(one.headers).get(header)
-    return None if said is None else said.decode()
-
-
-def _stage_seconds(one: OutgoingRecord) -> dict[str, float]:
-    """Return the times of the stages that a result went through.
-
-    Those of a dead letter are not trusted.
-    """
-    said = {} if is_dead_letter_topic(one.topic) else dict(one.headers)
-    named = {stage: said.get(f"icd_ms_{stage}") for stage in STAGES}
-    seconds = {stage: float(value) / 1000 for stage, value in named.items() if value is not None}
-    return {stage: s for stage, s in seconds.items() if s > 0 or stage not in ENCODER_STAGES}
+    def _result(self, result: OutgoingRecord) -> None:
+        """Count a result, by its headers; how far back it looks only by graphs of their own."""
+        metrics, said = self.metrics, dict(result.headers)
+        if evidence := said.get("icd_evidence"):
+            metrics.evidence.labels(evidence.decode()).inc()
+        if memory := said.get("icd_memory"):
+            metrics.memory_use.labels(memory.decode()).inc()
+        for gauge, header in (
+            (metrics.horizon, "icd_horizon"),
+            (metrics.predicted_bits, "icd_predicted_bits"),
+        ):
+            if header in said and (graph := metrics.graph(result.key)) != OTHER:
+                gauge.labels(graph).set(float(said[header]))
+        for stage in STAGES:
+            if (milliseconds := said.get(f"icd_ms_{stage}")) is not None:
+                seconds = float(milliseconds) / 1000
+                if seconds > 0 or stage not in ENCODER_STAGES:
+                    metrics.stage_seconds.labels(stage).observe(seconds)

@@ -21,9 +21,7 @@ class RoundsHealth:
 
     Attributes:
         limit_s: no step takes longer, nor the wait between two rounds.
-        clock: monotonic clock in seconds.
-        step: what it does; empty between two rounds.
-        since: when this began.
+        step: what it does since `since`; empty between two rounds.
         trouble: why the last round ended without a decision; None before the first one.
     """
 
@@ -54,7 +52,6 @@ class RoundsHealth:
         return [self.trouble] if self.trouble else []
 
     def in_hand_lines(self) -> list[str]:
-        """Return what it does, and for how long."""
         return [f"{self.step}: {self.clock() - self.since:.0f} s"] if self.step else []
 
 
@@ -105,7 +102,6 @@ class RoundsMetrics:
             self._rounds.labels(outcome)
 
     def took(self, step: str, seconds: float) -> None:
-        """Note how long a step took."""
         self._step_seconds.labels(step).observe(seconds)
 
     def decided(self, outcome: str, windows: int, champion: str) -> None:

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from socket import AF_INET6
 from socketserver import ThreadingMixIn
-from typing import Any, Protocol
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import structlog
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import make_wsgi_app
 
 from stream_icd.errors import BadSettings
+from stream_icd.metrics.metrics import Metrics
+from stream_icd.metrics.rounds import RoundsMetrics
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
 Respond = Callable[[dict[str, Any], Start], Iterable[bytes]]
@@ -21,30 +23,21 @@ Respond = Callable[[dict[str, Any], Start], Iterable[bytes]]
 REQUEST_TIMEOUT_S = 10.0
 
 
-class _Health(Protocol):
-    def not_alive(self) -> list[str]: ...
-    def not_ready(self) -> list[str]: ...
-    def in_hand_lines(self) -> list[str]: ...
-
-
-class Served(Protocol):
-    """What is served: metrics, and what `/healthz` and `/readyz` say."""
-
-    @property
-    def registry(self) -> CollectorRegistry: ...
-    @property
-    def health(self) -> _Health: ...
-
-
 @contextmanager
-def serving(metrics: Served, port: int, host: str = "127.0.0.1") -> Iterator[int]:
+def serving(metrics: Metrics | RoundsMetrics, port: int, host: str = "127.0.0.1") -> Iterator[int]:
     """Serve on this port for the duration of the block; give the port (0: the system chooses).
 
     Raises:
         BadSettings: the port cannot be served; for example, it is in use.
     """
-    server = _server(host, port)
-    server.set_app(responding(metrics))
+    kind = _ServerOnIPv6 if ":" in host else _Server
+    try:
+        server = make_server(host, port, responding(metrics), kind, _Handler)
+    except OSError as error:
+        raise BadSettings(
+            f"cannot serve metrics on {host} port {port}: {error.strerror}; give another "
+            "--metrics-port or --metrics-host"
+        ) from error
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     structlog.get_logger().info("metrics", host=host, port=server.server_port)
     try:
@@ -54,7 +47,7 @@ def serving(metrics: Served, port: int, host: str = "127.0.0.1") -> Iterator[int
         server.server_close()
 
 
-def responding(metrics: Served) -> Respond:
+def responding(metrics: Metrics | RoundsMetrics) -> Respond:
     """Return the responses: metrics, liveness and readiness (503: one line for each problem).
 
     `/healthz` also lists the jobs in progress, one per line.
@@ -67,8 +60,9 @@ def responding(metrics: Served) -> Respond:
     }
 
     def respond(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
-        answer = answers.get(environ["PATH_INFO"], _unknown)
-        return answer(environ, start)
+        if (answer := answers.get(environ["PATH_INFO"])) is not None:
+            return answer(environ, start)
+        return _text(start, "404 Not Found", ["there are /metrics, /healthz and /readyz"])
 
     return respond
 
@@ -82,10 +76,6 @@ def _verdict(
         return _text(start, status, found or ["ok", *remarks()])
 
     return respond
-
-
-def _unknown(_: dict[str, Any], start: Start) -> Iterable[bytes]:
-    return _text(start, "404 Not Found", ["there are /metrics, /healthz and /readyz"])
 
 
 def _text(start: Start, status: str, lines: list[str]) -> Iterable[bytes]:
@@ -106,14 +96,3 @@ class _Handler(WSGIRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Do not log requests."""
-
-
-def _server(host: str, port: int) -> _Server:
-    kind = _ServerOnIPv6 if ":" in host else _Server
-    try:
-        return kind((host, port), _Handler)
-    except OSError as error:
-        raise BadSettings(
-            f"cannot serve metrics on {host} port {port}: {error.strerror}; give another "
-            "--metrics-port or --metrics-host"
-        ) from error

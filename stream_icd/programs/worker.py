@@ -125,8 +125,7 @@ def shown_on(port: int | None, host: str, settings: KafkaSettings) -> Iterator[M
         BadSettings: the port cannot be served.
     """
     from stream_icd.kafka.clock import IDLE_S
-    from stream_icd.metrics.health import Health
-    from stream_icd.metrics.metrics import Metrics
+    from stream_icd.metrics.metrics import Health, Metrics
     from stream_icd.metrics.server import serving
 
     # An idle worker hears from the broker only once every two polls or so.

@@ -14,11 +14,10 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ATTRIBUTES, describe_topic
 from stream_icd.names.live import LiveAttributes
-from stream_icd.printable import printable
+from stream_icd.subscribers.following import log_bad
 from stream_icd.wire.attributes import decode_attributes
 from stream_icd.wire.limits import Limits
 
-# As in `subscribers.following`.
 LOG = logging.getLogger(__name__)
 
 END_S = 3.0
@@ -26,10 +25,7 @@ END_S = 3.0
 
 
 def attributes_in_topic(settings: KafkaSettings, graph: str | None = None) -> LiveAttributes:
-    """Return the attributes that the topic holds now.
-
-    Args:
-        graph: of this graph only; None: of all.
+    """Return the attributes that the topic holds now, of one graph or of all.
 
     Raises:
         TopicMissing, BrokerUnavailable: the topic cannot be read.
@@ -46,10 +42,7 @@ def attributes_in_topic(settings: KafkaSettings, graph: str | None = None) -> Li
 def following_attributes(
     settings: KafkaSettings, graph: str | None = None
 ) -> Iterator[LiveAttributes]:
-    """Give the attributes that the topic holds, and keep them up to date during the block.
-
-    Args:
-        graph: of this graph only; None: of all.
+    """Give the attributes of one graph or of all, and keep them up to date during the block.
 
     Raises:
         TopicMissing, BrokerUnavailable: the topic cannot be read now; if that is so later, the
@@ -73,7 +66,7 @@ def _take(found: LiveAttributes, graph: str | None, limits: Limits, record: Reco
     try:
         one = decode_attributes(record.key, record.value, record.headers, limits)
     except BadInput as error:
-        LOG.warning("skipped %s: %s", record.place, printable(str(error)))
+        log_bad(record, error)
         return
     if graph in (None, one.graph):
         before = found.trouble

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -36,30 +36,23 @@ def forget_graph(graph: str, topic: str) -> OutgoingRecord:
     return OutgoingRecord(topic, value=None, key=graph.encode())
 
 
+@dataclass(slots=True)
 class EventsTopic:
     """Reads the new records of the topic since the last read; the first time, all records.
 
-    Args:
+    Attributes:
         graph: read only this graph's events; None for all.
         windows: how many of a graph's last windows to return.
     """
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        topic: str,
-        graph: str | None,
-        windows: int,
-        reader: MessageReader,
-    ) -> None:
-        self._settings = settings
-        self._topic = topic
-        self._key = None if graph is None else graph.encode()
-        self._windows = windows
-        self._reader = reader
-        self._positions: dict[int, int] = {}
-        self._first_ids: dict[bytes | None, int] = {}
-        self._headers: dict[bytes | None, Headers] = {}
+    settings: KafkaSettings
+    topic: str
+    graph: str | None
+    windows: int
+    reader: MessageReader
+    _positions: dict[int, int] = field(default_factory=dict)
+    _first_ids: dict[bytes | None, int] = field(default_factory=dict)
+    _headers: dict[bytes | None, Headers] = field(default_factory=dict)
 
     def news(self, seen: SeenResults) -> Iterator[CommunityEvents | Forgotten]:
         """Yield the last tracked windows of each graph with new events, in order; update `seen`.
@@ -83,7 +76,7 @@ class EventsTopic:
                     yield Forgotten((record.key or b"").decode(), self._first_ids[record.key])
                     continue
                 try:
-                    yield self._reader.decoded(record, decode_events)
+                    yield self.reader.decoded(record, decode_events)
                 except BadInput as error:
                     log = structlog.get_logger()
                     log.warning("not an events message", place=record.place, reason=str(error))
@@ -93,22 +86,20 @@ class EventsTopic:
         return self._headers.get(key, ())
 
     def _read(self, seen: SeenResults) -> dict[bytes | None, deque[Record]]:
+        key = None if self.graph is None else self.graph.encode()
         latest: dict[bytes | None, deque[Record]] = {}
         start = self._positions.copy()
-        with open_reader(self._settings, self._topic, start, until="end") as records:
+        with open_reader(self.settings, self.topic, start, until="end") as records:
             for record in records:
                 self._positions[record.partition] = record.offset + 1
-                if self._key not in (None, record.key):
+                if key not in (None, record.key):
                     continue
                 self._learn_ids(record)
                 if record.value is None:
                     seen.forget(record.key)
-                    latest[record.key] = deque([record], maxlen=self._windows + 1)
-                    continue
-                if not seen.is_new(result_of(record)):
-                    continue
-                if not is_late(record.headers):
-                    newest = latest.setdefault(record.key, deque(maxlen=self._windows + 1))
+                    latest[record.key] = deque([record], maxlen=self.windows + 1)
+                elif seen.is_new(result_of(record)) and not is_late(record.headers):
+                    newest = latest.setdefault(record.key, deque(maxlen=self.windows + 1))
                     if newest and result_of(newest[-1]).name == result_of(record).name:
                         newest.pop()  # replaced by this revision
                     newest.append(record)

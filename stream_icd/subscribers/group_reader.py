@@ -15,24 +15,6 @@ from stream_icd.kafka.settings import KafkaSettings
 LOOK_EVERY_S = 0.2
 
 
-def group_of(name: str | None, graph: str | None, **filters: object) -> str | None:
-    """Return the consumer group of readers with this name and these filters; None without a name.
-
-    A group's position also passes records that a member filters out. So readers with different
-    filters need different groups, or they would lose each other's records.
-
-    >>> group_of("dashboard", "as733", model="as", event=None)
-    'dashboard-as733-model=as'
-    >>> group_of("dashboard", None)
-    'dashboard'
-    """
-    if name is None:
-        return None
-    of_graph = [] if graph is None else [graph]
-    others = [f"{one}={value}" for one, value in filters.items() if value is not None]
-    return "-".join([name, *of_graph, *others])
-
-
 class _LeftEarly(Exception):
     """The reader stopped while processing a record, which therefore is not committed."""
 
@@ -112,14 +94,11 @@ class _Reading(Handler):
         for record in records:
             self._in_hand = True
             self._offered.put(record)
-            self._wait_until_taken()
-            self._in_hand = False
+            while self._in_hand:
+                try:
+                    self._taken.get(timeout=LOOK_EVERY_S)
+                    self._in_hand = False
+                except queue.Empty:
+                    if self.left.is_set():
+                        raise _LeftEarly from None
         return ()
-
-    def _wait_until_taken(self) -> None:
-        while True:
-            try:
-                return self._taken.get(timeout=LOOK_EVERY_S)
-            except queue.Empty:
-                if self.left.is_set():
-                    raise _LeftEarly from None

@@ -10,8 +10,7 @@ from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings
 from stream_icd.events import KINDS, CommunityEvents
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
-from stream_icd.subscribers.following import following
-from stream_icd.subscribers.read_options import SubscribeOptions, read_options
+from stream_icd.subscribers.following import SubscribeOptions, following, read_options
 from stream_icd.subscribers.subscription import Subscription
 from stream_icd.tracking.confirmation import confirmed as only_confirmed
 from stream_icd.tracking.node_changes import NodeChange, node_changes
@@ -23,8 +22,7 @@ MOST_CONFIRMED = 100
 
 
 def subscribe(
-    graph: str | None = None,
-    **options: Unpack[SubscribeOptions],
+    graph: str | None = None, **options: Unpack[SubscribeOptions]
 ) -> Subscription[Communities]:
     """Yield the communities that detectors publish, each result once.
 
@@ -124,15 +122,13 @@ def subscribe_events(
         decode_events,
         chosen,
         community=community,
-        event=_named(kinds),
+        event=None if kinds is None else "+".join(sorted(kinds)),
         bits=least_bits,
     )
 
 
 def subscribe_node(
-    node: int | str,
-    graph: str | None = None,
-    **options: Unpack[SubscribeOptions],
+    node: int | str, graph: str | None = None, **options: Unpack[SubscribeOptions]
 ) -> Subscription[NodeChange]:
     """Yield the first community of a node, then each change: to another community, or to none.
 
@@ -166,10 +162,6 @@ def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:
     if unknown := kinds - set(KINDS):
         raise BadSettings(f"unknown event {min(unknown)!r}: choose from {', '.join(KINDS)}")
     return kinds
-
-
-def _named(kinds: frozenset[str] | None) -> str | None:
-    return None if kinds is None else "+".join(sorted(kinds))
 
 
 def _filtered(

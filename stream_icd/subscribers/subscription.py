@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from stream_icd.kafka.group.worker import Worker
 
@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 _END: Any = object()
 
 
-class Subscription(Generic[Item]):
+class Subscription(Iterator[Item], AsyncIterator[Item]):
     """An iterator over new items, with `for` or with `async for`, but not both at a time.
 
     It connects when the first item is requested. If you leave the loop early, resources are freed
@@ -35,9 +35,6 @@ class Subscription(Generic[Item]):
         self._worker: Worker | None = None
         self._awaited: Future[Item] | None = None
 
-    def __iter__(self) -> Self:
-        return self
-
     def __next__(self) -> Item:
         try:
             return next(self._items)
@@ -45,9 +42,6 @@ class Subscription(Generic[Item]):
             if self._stop.is_set():  # another thread is closing it
                 raise StopIteration from None
             raise
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> Item:
         self._worker = self._worker or Worker("subscription")

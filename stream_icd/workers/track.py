@@ -20,8 +20,7 @@ from stream_icd.messages.records import Outcome, Processed, Refused, outgoing
 from stream_icd.names.names import Naming
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import EventsTopic, Forgotten
-from stream_icd.subscribers.mixed_models import MixedModels
-from stream_icd.subscribers.seen_results import SeenResults, result_of
+from stream_icd.subscribers.seen_results import MixedModels, SeenResults, result_of
 from stream_icd.times import utc_now
 from stream_icd.tracking.settings import TrackSettings, too_far_ahead
 from stream_icd.tracking.track import remember, track

@@ -34,8 +34,7 @@ from stream_icd.history.export import export
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import described
-from stream_icd.metrics.health import Health
-from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
+from stream_icd.metrics.metrics import MOST_GRAPHS, Health, Metrics
 from stream_icd.printable import printable, say, shortened
 from stream_icd.registry.aliases import Aliases
 from stream_icd.registry.shipped import shipped_models

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_icd.execution.processes import InHand
-from stream_icd.metrics.health import Health
+from stream_icd.metrics.metrics import Health
 
 
 class Clock:

@@ -11,8 +11,7 @@ from stream_icd.errors import BadSettings, BadSnapshot
 from stream_icd.execution.processes import InHand
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.metrics.health import Health
-from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
+from stream_icd.metrics.metrics import MOST_GRAPHS, Health, Metrics
 from stream_icd.metrics.server import serving
 from testbed.scraping import asked
 

@@ -7,8 +7,7 @@ import socket
 import pytest
 
 from stream_icd.metrics import probe
-from stream_icd.metrics.health import Health
-from stream_icd.metrics.metrics import Metrics
+from stream_icd.metrics.metrics import Health, Metrics
 from stream_icd.metrics.server import serving
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stream_icd.metrics.health import Health
-from stream_icd.metrics.metrics import Metrics
+from stream_icd.metrics.metrics import Health, Metrics
 from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
 from stream_icd.retraining.decision import OUTCOMES
 

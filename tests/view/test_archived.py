@@ -12,9 +12,8 @@ from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.store.store import Store
 from stream_icd.view.data.all_series import AllSeries, News
-from stream_icd.view.feeds import archived as module
-from stream_icd.view.feeds import sources
-from stream_icd.view.feeds.archived import Archived
+from stream_icd.view.feeds import archives
+from stream_icd.view.feeds.archives import Archived
 from stream_icd.wire.communities import encode_communities, encode_labels
 from testbed.brokers import wait_until
 from testbed.windows import window
@@ -29,22 +28,21 @@ class Page:
         self.seen, self.news = AllSeries(), list[News]()
         self.archive, self.to = Archived(store, "history"), Archive(store)
         self.opened: list[str] = []
-        read_footer = module.read_footer  # type: ignore[attr-defined]
+        read_footer = archives.read_footer  # type: ignore[attr-defined]
 
         def noting(store: Store, path: str) -> object:
             self.opened.append(path)
             return read_footer(store, path)
 
-        monkeypatch.setattr(module, "read_footer", noting)
+        monkeypatch.setattr(archives, "read_footer", noting)
 
     def add(self, *hours: int, revision: str = "", received: int = 0) -> None:
         for hour in hours:
             message = encode_communities(window(hour, HALVES, revision=revision))
             self.to.add("communities", message, (received, 0))
 
-    def look(self, *, first: bool = False) -> int:
-        look = self.archive.read if first else self.archive.look_again
-        return look(self.seen, self.news.append, lambda: False)
+    def look(self) -> int:
+        return self.archive.read(self.seen, self.news.append, lambda: False)
 
     def hours(self) -> list[str]:
         (one,) = self.seen.summaries()
@@ -58,7 +56,7 @@ def page(disk: Store, monkeypatch: pytest.MonkeyPatch) -> Page:
 
 def test_what_is_added_is_seen_once_and_only_new_files_are_opened(page: Page) -> None:
     page.add(0, 1, 30)
-    assert page.look(first=True) == 3
+    assert page.look() == 3
     assert page.look() == 0
     page.add(31, 60)
     page.opened.clear()
@@ -73,11 +71,11 @@ def test_days_that_are_over_are_not_listed_again(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page.add(*range(0, 240, 24))
-    page.look(first=True)
+    page.look()
     listed = []
-    data_files = module.data_files  # type: ignore[attr-defined]
+    data_files = archives.data_files  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        module, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
+        archives, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
     )
     page.look()
     assert listed == [date(2026, 1, 9), date(2026, 1, 10)]
@@ -87,7 +85,7 @@ def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page
     page.add(0)
     page.add(1, revision="old", received=5)
     page.add(1, revision="new", received=9)
-    assert page.look(first=True) == 2
+    assert page.look() == 2
     assert page.look() == 0
     page.add(1, revision="newer", received=10)
     assert page.look() == 1
@@ -98,7 +96,7 @@ def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page
 
 def test_files_that_are_merged_are_not_seen_twice(page: Page) -> None:
     page.add(0, 1)
-    page.look(first=True)
+    page.look()
     assert len(list(compact(page.archive.store, date(2026, 2, 1)))) == 1
     page.add(2)
     assert page.look() == 1
@@ -107,7 +105,7 @@ def test_files_that_are_merged_are_not_seen_twice(page: Page) -> None:
 
 def test_known_communities_that_come_later_are_noted(page: Page) -> None:
     page.add(0)
-    page.look(first=True)
+    page.look()
     found = window(0, HALVES)
     labels = Labels("g", "g/0", found.window, found.nodes, found.labels, source="s")
     page.to.add("labels", encode_labels(labels))
@@ -121,13 +119,13 @@ def test_known_communities_that_come_later_are_noted(page: Page) -> None:
 def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
     disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(archives, "LOOK_EVERY_S", 0.02)
     to, seen, news = Archive(disk), AllSeries(), list[News]()
     to.add("communities", encode_communities(window(0, HALVES)))
-    archives = sources.archive_sources([disk], seen)
-    assert not archives.caught_up()
-    with archives.reading(news.append):
-        wait_until(archives.caught_up)
+    page = archives.archive_sources([disk], seen)
+    assert not page.caught_up()
+    with page.reading(news.append):
+        wait_until(page.caught_up)
         wait_until(lambda: len(news) == 1)
         to.add("communities", encode_communities(window(1, HALVES)))
         wait_until(lambda: len(news) == 2)
@@ -135,6 +133,6 @@ def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
         bad = f"{disk.root}/{folder}/w-bad.parquet"
         with open(bad, "wb") as file:
             file.write(b"no parquet")
-        wait_until(lambda: "w-bad.parquet" in "".join(archives.troubles().values()))
+        wait_until(lambda: "w-bad.parquet" in "".join(page.troubles().values()))
         disk.delete(f"{folder}/w-bad.parquet")
-        wait_until(lambda: not archives.troubles())
+        wait_until(lambda: not page.troubles())

@@ -22,9 +22,8 @@ import pytest
 from stream_icd.names.attributes import attributes_of
 from stream_icd.names.names import Naming
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
-from stream_icd.view.report.report import write_html
+from stream_icd.view.report import write_html
 from stream_icd.view.web.access import access_for
-from stream_icd.view.web.server import View
 from stream_icd.wire.announcements import Announcement
 from testbed.windows import HOUR, START, window
 from tests.view.windows import (
@@ -328,6 +327,8 @@ def test_keys_move_through_views_and_windows(opened: Opened, six: str) -> None:
 
 
 def test_a_restarted_server_is_found_again(chromium: Any) -> None:
+    from stream_icd.view.web.app import View
+
     everything = seen(4)
     access = access_for("127.0.0.1")
     context = chromium.new_context()

@@ -28,12 +28,9 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.all_series import AllSeries
-from stream_icd.view.feeds.lag import Lag
-from stream_icd.view.feeds.live import Live, Topics
-from stream_icd.view.feeds.sources import topic_sources
+from stream_icd.view.feeds.live import Lag, Live, Topics, topic_sources
 from stream_icd.view.panels.queries import Queries
 from stream_icd.view.web.access import access_for
-from stream_icd.view.web.server import View
 from stream_icd.wire.announcements import Announcement, encode_announcement
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.events import encode_events
@@ -58,6 +55,8 @@ def topics(broker: Broker, topic_name: str) -> Topics:
 @contextmanager
 def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[AllSeries, str]]:
     """A page over these topics: what it has seen, and its address."""
+    from stream_icd.view.web.app import View
+
     seen = AllSeries()
     sources = topic_sources(broker.settings(), topics, seen, **options)
     view = View(Queries(seen, sources), access_for("127.0.0.1", None))
@@ -161,9 +160,8 @@ def test_without_a_broker_the_command_says_so_and_ends(
 
 def test_reading_ends_at_once_while_a_broker_is_sought(no_broker: KafkaSettings) -> None:
     live = Live(no_broker, Topics(), AllSeries())
-    live.begin(lambda _: None)
-    began = time.monotonic()
-    live.end()
+    with live.reading(lambda _: None):
+        began = time.monotonic()
     assert time.monotonic() - began < 5
 
 

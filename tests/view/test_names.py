@@ -12,7 +12,7 @@ from stream_icd.names.attributes import attributes_of
 from stream_icd.names.names import Naming
 from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.panels.queries import Queries
-from stream_icd.view.report.kept_answers import kept_answers
+from stream_icd.view.report import kept_answers
 from testbed.windows import window
 from tests.view.windows import ORIGIN, name
 from tests.view.windows import queries as queries_of

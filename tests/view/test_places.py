@@ -12,10 +12,9 @@ import pytest
 from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.window import SeenWindow
-from stream_icd.view.panels.places import MOST_PLACES, frame_of, n_placed, places
+from stream_icd.view.panels.community_map import MOST_PLACES, frame_of, n_placed, places
 from stream_icd.view.panels.queries import NothingSeen
-from stream_icd.view.report.kept_answers import kept_answers
-from stream_icd.view.report.report import write_pictures
+from stream_icd.view.report import kept_answers, write_pictures
 from tests.view.windows import Cliques, Nowhere, Placed, name, queries, seen
 
 
@@ -82,7 +81,7 @@ def test_the_poles_do_not_stretch_the_picture_without_end() -> None:
 
 
 def test_of_many_places_some_of_all_ids_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.view.panels.places.MOST_PLACES", 10)
+    monkeypatch.setattr("stream_icd.view.panels.community_map.MOST_PLACES", 10)
     one = newest()
     found = placed(one, at(np.arange(60), np.arange(60)))
     assert found["nodes_left_out"] == 50

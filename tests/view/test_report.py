@@ -20,11 +20,17 @@ from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
 from stream_icd.store.store import Store, open_store
 from stream_icd.view.data.all_series import AllSeries
-from stream_icd.view.panels.nodes import node_past
-from stream_icd.view.report.bundle import bundle, one_file
-from stream_icd.view.report.kept_answers import kept_answers, node_spans
-from stream_icd.view.report.pictures import flow_picture, life_picture
-from stream_icd.view.report.report import left_out, read_archive, write_html
+from stream_icd.view.panels.details import node_past
+from stream_icd.view.pictures import flow_picture, life_picture
+from stream_icd.view.report import (
+    bundle,
+    kept_answers,
+    left_out,
+    node_spans,
+    one_file,
+    read_archive,
+    write_html,
+)
 from stream_icd.view.web.page_files import page_files
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
@@ -239,7 +245,7 @@ def test_a_report_of_one_model(swapped: Store, model: str, windows: list[int]) -
 def test_a_report_says_which_windows_are_too_many_for_it(
     archive: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.view.report.report.MOST_WINDOWS", 3)
+    monkeypatch.setattr("stream_icd.view.report.MOST_WINDOWS", 3)
     (said,) = left_out(*read_archive(archive))
     assert said.startswith("Windows left out at the beginning: 1.")
 

@@ -91,7 +91,7 @@ def test_missing_windows_are_told() -> None:
     everything = AllSeries()
     for hour in (0, 1, 5):
         everything.add(window(hour, [0, 0, 1, 1]), ORIGIN)
-    assert [one.missed for one in everything.windows(name(), 10)] == [0, 0, 3]
+    assert [one.tracking.missed for one in everything.windows(name(), 10)] == [0, 0, 3]
 
 
 def test_a_new_version_of_a_model_continues_the_series() -> None:
@@ -100,7 +100,7 @@ def test_a_new_version_of_a_model_continues_the_series() -> None:
     everything.add(window(1, [0, 1], model="as@2"), ORIGIN)
     (summary,) = everything.summaries()
     assert summary.newest is not None
-    assert summary.newest.model_before == "as@1"
+    assert summary.newest.tracking.model_before == "as@1"
 
 
 def models_of(everything: AllSeries) -> dict[str, list[str]]:
@@ -118,7 +118,7 @@ def test_another_model_continues_the_series_and_the_change_is_known() -> None:
     (summary,) = everything.summaries()
     assert summary.name == name()
     assert summary.models == ("gn", "retrained@1", "retrained@2")
-    before = [one.model_before for one in everything.windows(name(), 9)]
+    before = [one.tracking.model_before for one in everything.windows(name(), 9)]
     assert before == [None, None, "gn", "retrained@1", "retrained@2"]
 
 
@@ -175,7 +175,7 @@ def test_graphs_without_windows_are_forgotten_and_questions_find_theirs_at_once(
     everything = AllSeries(Budget(windows=3000))
     for graph in range(9000):
         everything.add(renamed(window(0, [0, 1]), f"graph {graph}"), ORIGIN)
-    assert len(everything.summaries(most=9000)) == len(everything) == 3000
+    assert len(everything.summaries(most=9000)) == len(everything.index) == 3000
     asked = queries(everything)
     began = time.process_time()
     for graph in range(6000, 9000):
@@ -192,9 +192,9 @@ def test_an_answer_of_a_forgotten_graph_is_not_given_for_the_same_graph_anew() -
     versions = []
     for hour in range(4):
         everything.add(renamed(window(hour, [0, 1]), "rare"), ORIGIN)
-        versions.append(everything.version_of(name("rare")))
+        versions.append(everything.index.version_of(name("rare")))
         everything.add(renamed(window(hour, [0, 1]), "often"), ORIGIN)
-        assert everything.version_of(name("rare")) == -1
+        assert everything.index.version_of(name("rare")) == -1
     assert len(set(versions)) == 4
 
 

@@ -119,6 +119,8 @@ def test_other_machines_need_the_token() -> None:
             wrong = get(address, path, {"token": access.token[:-1]})
             assert wrong.status == 403
             assert not wrong.cookies
+            foreign = {"Sec-Fetch-Site": "cross-site"}
+            assert not get(address, path, {"token": "wrong"}, headers=foreign).cookies
         opened = get(address, "/", {"token": access.token})
         (cookie,) = opened.cookies
         assert opened.status == 200
@@ -236,7 +238,7 @@ BEGUN = b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n"
     "sent", [b"", BEGUN, BEGUN + b"\r\nG", BEGUN + b"Content-Length: 9\r\n\r\n"]
 )
 def test_connections_that_are_not_used_end(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr("stream_icd.view.web.connections.IDLE_S", 0.2)
+    monkeypatch.setattr("stream_icd.view.web.serve.IDLE_S", 0.2)
     with page_of(seen(1)) as (_, address), connected(address) as one:
         one.settimeout(3)
         one.sendall(sent)
@@ -252,7 +254,7 @@ def test_connections_that_are_not_used_keep_nobody_out(monkeypatch: pytest.Monke
 
 
 def test_answers_that_are_not_taken_end_and_streams_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.view.web.connections.IDLE_S", 0.2)
+    monkeypatch.setattr("stream_icd.view.web.serve.IDLE_S", 0.2)
     with page_of(seen(1)) as (view, address), connected(address) as one, connected(address) as tab:
         tab.sendall(BEGUN.replace(b"overview", b"stream") + b"\r\n")
         library = next(path for path in page_files() if path.endswith(".min.js"))

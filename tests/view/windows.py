@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -22,14 +22,14 @@ from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.data.series import SeriesName
-from stream_icd.view.data.snapshots import KeptSnapshots, NoGraph
 from stream_icd.view.data.window import SeenWindow
-from stream_icd.view.feeds.sources import Sources
+from stream_icd.view.feeds.sources import KeptSnapshots, NoGraph, Sources
 from stream_icd.view.panels.queries import Queries
 from stream_icd.view.web.access import Access, access_for
-from stream_icd.view.web.serve import address, listening, server_of
-from stream_icd.view.web.server import View
 from testbed.windows import window
+
+if TYPE_CHECKING:
+    from stream_icd.view.web.app import View
 
 ORIGIN = "topic"
 
@@ -100,7 +100,9 @@ class Nowhere:
 
 def queries(everything: AllSeries, snapshots: Any = None, *, archive: bool = False) -> Queries:
     source = snapshots or Cliques()
-    return Queries(everything, Sources(KeptSnapshots(lambda _: source), archive=archive))
+    return Queries(
+        everything, Sources(KeptSnapshots(lambda _, one: source.read(one)), archive=archive)
+    )
 
 
 def name(graph: str = "g", model: str = "", origin: str = ORIGIN) -> SeriesName:
@@ -110,6 +112,8 @@ def name(graph: str = "g", model: str = "", origin: str = ORIGIN) -> SeriesName:
 @contextmanager
 def serving(view: View, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serve a page from a thread; give its address."""
+    from stream_icd.view.web.serve import address, listening, server_of
+
     open_socket = listening(host, port)
     server = server_of(view)
     thread = threading.Thread(
@@ -120,7 +124,6 @@ def serving(view: View, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]
         yield address(open_socket)
     finally:
         server.should_exit = True
-        view.fan_out.end()
         thread.join()
         open_socket.close()
 
@@ -134,6 +137,8 @@ def page_of(
     archive: bool = False,
 ) -> Iterator[tuple[View, str]]:
     """Serve a page; give it and its address."""
+    from stream_icd.view.web.app import View
+
     view = View(
         queries(everything, snapshots, archive=archive), access or access_for("127.0.0.1", None)
     )

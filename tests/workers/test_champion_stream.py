@@ -32,8 +32,7 @@ from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topic
 from stream_icd.lineage import Lineage
 from stream_icd.messages.announce import announcements
 from stream_icd.messages.claims import ClaimCheck
-from stream_icd.metrics.health import Health
-from stream_icd.metrics.metrics import Metrics
+from stream_icd.metrics.metrics import Health, Metrics
 from stream_icd.model import initial_model
 from stream_icd.programs.model_at_work import model_at_work
 from stream_icd.programs.worker import WorkerRun

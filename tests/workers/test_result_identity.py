@@ -15,8 +15,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.records import Processed
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
-from stream_icd.subscribers.mixed_models import WITHIN, MixedModels
-from stream_icd.subscribers.seen_results import Result, SeenResults, result_of
+from stream_icd.subscribers.seen_results import WITHIN, MixedModels, Result, SeenResults, result_of
 from stream_icd.wire.communities import decode_communities
 from stream_icd.workers.detect import Detector
 

@@ -21,7 +21,7 @@ from stream_icd.programs.options import BootstrapServers, NamesFile, OnlyGraph, 
 if TYPE_CHECKING:
     from stream_icd.cli.subscribe.shapes import Shape
     from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.subscribers.read_options import SubscribeOptions
+    from stream_icd.subscribers.following import SubscribeOptions
     from stream_icd.subscribers.subscription import Subscription
     from stream_icd.tracking.gaps import Gap
 

@@ -15,8 +15,7 @@ from stream_icd.names.names import Naming
 from stream_icd.printable import shortened
 from stream_icd.quality.agreement import nmi
 from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
-from stream_icd.view.data.series import Identity, Series, SeriesName
-from stream_icd.view.data.series_index import SeriesIndex
+from stream_icd.view.data.series import Identity, Series, SeriesIndex, SeriesName
 from stream_icd.view.data.window import SeenWindow, packed, partition
 from stream_icd.wire.announcements import Announcement
 
@@ -32,10 +31,8 @@ class Budget:
     """What is kept in memory: the oldest windows of all series are dropped first.
 
     Attributes:
-        windows: number of windows, of all series together.
-        bytes: bytes of these windows, approximately.
-        waiting_bytes: bytes of known communities that wait for their results, and of events that
-            do.
+        windows, bytes: of all series together; the bytes approximately.
+        waiting_bytes: of known communities that wait for their results, and of events that do.
     """
 
     windows: int = 6000
@@ -51,14 +48,14 @@ class News:
     window: SeenWindow
 
 
+Publish = Callable[[News], None]
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A snapshot that could not be processed.
+    """A snapshot that could not be processed; when (UTC), where and why.
 
     Attributes:
-        graph: key of the message.
-        at: when it became a dead letter, UTC.
-        stage, exception, message: where and why.
         place: position of the record, such as `icd.snapshots.v1[0]@7`.
     """
 
@@ -76,9 +73,8 @@ class Summary:
 
     Attributes:
         models: those of its windows, in the order of their first window.
-        kept: number of windows in memory.
-        dropped: number of older windows that no longer are.
-        late: number of results that were not drawn.
+        kept, dropped, late: numbers of windows in memory, of older ones that no longer are, and of
+            results that were not drawn.
     """
 
     name: SeriesName
@@ -91,13 +87,17 @@ class Summary:
 
 
 class AllSeries:
-    """All series and dead letters. Every method may be called from any thread."""
+    """All series and dead letters. Every method may be called from any thread.
+
+    Attributes:
+        index: finds series without waiting for a window that is being tracked.
+    """
 
     def __init__(self, budget: Budget | None = None, naming: Naming | None = None) -> None:
         self._budget = budget or Budget()
         self.naming = naming
         self._lock = threading.Lock()
-        self._index = SeriesIndex(naming)
+        self.index = SeriesIndex(naming)
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self._bytes = 0
         self._early_events: OrderedDict[Identity, tuple[ReadEvents, int]] = OrderedDict()
@@ -108,51 +108,37 @@ class AllSeries:
         self._n_dead = 0
         self._announced: OrderedDict[tuple[str, str], Announcement] = OrderedDict()
 
-    def __len__(self) -> int:
-        """Number of series."""
-        return len(self._index)
-
     def summaries(self, most: int = 1000) -> list[Summary]:
         """Return at most so many series in short, in the order in which they began."""
         with self._lock:
             return [
                 Summary(
                     one.name,
-                    tuple(one.models),
+                    tuple(dict.fromkeys(window.result.model for window in one.windows)),
                     one.version,
                     len(one.windows),
                     one.windows[0].number,
                     one.late,
                     one.windows[-1],
                 )
-                for one in self._index.first(most)
+                for one in self.index.first(most)
                 if one.windows
             ]
 
     def windows(self, name: SeriesName, last: int, until: int | None = None) -> list[SeenWindow]:
         """Return the newest windows of a series; see `Series.between`."""
         with self._lock:
-            series = self._index.get(name)
+            series = self.index.get(name)
             return [] if series is None else series.between(last, until)
 
     def window(self, name: SeriesName, number: int | None = None) -> SeenWindow | None:
         """Return a window of a series, by default the newest; None if it is not kept."""
         with self._lock:
-            series = self._index.get(name)
+            series = self.index.get(name)
             return None if series is None else series.at(number)
-
-    def find(self, graph: str = "", model: str = "", origin: str = "") -> SeriesName | None:
-        """Return the first series that fits, without waiting; see `SeriesIndex.find`."""
-        return self._index.find(graph, model, origin)
-
-    def version_of(self, name: SeriesName) -> int:
-        """Return a number that changes with the series, without waiting; -1 if there is none."""
-        series = self._index.get(name)
-        return -1 if series is None else series.version
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of all windows, approximately."""
         return self._bytes
 
     def dead_letters(self) -> tuple[int, list[DeadLetter]]:
@@ -170,11 +156,10 @@ class AllSeries:
     def add_events(self, identity: Identity, decode: ReadEvents, n_bytes: int = 0) -> News | None:
         """Take a message of the events topic, for a result that is here or still to come.
 
-        Args:
-            n_bytes: bytes that `decode` keeps in memory.
+        Until then, `decode` keeps `n_bytes` in memory.
         """
         with self._lock:
-            for series in self._index.of_graph(identity[0]):
+            for series in self.index.of_graph(identity[0]):
                 if (place := series.place_of(identity)) is not None:
                     tracked = decode()
                     if tracked is None or tracked.late:
@@ -193,7 +178,7 @@ class AllSeries:
             known = by_first_node(truth.nodes, truth.labels)
             return [
                 News(series.name, series.agree(place, agreement(partition(one.members), known)))
-                for series in self._index.of_graph(truth.graph)
+                for series in self.index.of_graph(truth.graph)
                 for place, one in enumerate(series.windows)
                 if one.result.snapshot_id == truth.snapshot_id
             ]
@@ -201,7 +186,7 @@ class AllSeries:
     def begin_anew(self, graph: str) -> None:
         """Treat the next window of a graph as its first: an operator reset its tracking."""
         with self._lock:
-            for series in self._index.of_graph(graph):
+            for series in self.index.of_graph(graph):
                 series.anew = True
 
     def announcements(self) -> list[Announcement]:
@@ -228,25 +213,23 @@ class AllSeries:
         """Return the series of a result: one for all models, unless two are at work at once."""
         across = SeriesName(found.graph, "", origin)
         own = across._replace(model=found.model)
-        ours = [one for one in self._index.of_graph(found.graph) if one.name.origin == origin]
+        ours = [one for one in self.index.of_graph(found.graph) if one.name.origin == origin]
         for series in ours:
-            if found.model in (series.name.model, series.newest_model):
+            newest = series.newest
+            if found.model == series.name.model or (newest and newest.result.model == found.model):
                 return series
         family = found.model.rpartition("@")[0]
         for series in ours:
-            if (
-                family
-                and series.name.model.rpartition("@")[0] == family
-                and series.continues(found)
-            ):
+            same_family = family and series.name.model.rpartition("@")[0] == family
+            if same_family and series.continues(found):
                 return series
-        main = self._index.opened(across)
+        main = self.index.opened(across)
         if main.continues(found) or main.has_window_of(found):
             return main
         if main.was_by(found):
             self._move_newest(main, own)
-            return self._index.opened(across)
-        return self._index.opened(own)
+            return self.index.opened(across)
+        return self.index.opened(own)
 
     def _move_newest(self, main: Series, own: SeriesName) -> None:
         """Move the newest window to a series of its model: the one before is still at work."""
@@ -254,7 +237,7 @@ class AllSeries:
         self._bytes -= moved.bytes_held
         self._arrived.remove(main.name)
         result = moved.found()
-        self._add(self._index.opened(own._replace(model=result.model)), result, None)
+        self._add(self.index.opened(own._replace(model=result.model)), result, None)
 
     def _add(
         self, series: Series, found: Communities, published: CommunityEvents | None
@@ -299,10 +282,10 @@ class AllSeries:
         while len(self._arrived) > 1 and (
             len(self._arrived) > self._budget.windows or self._bytes > self._budget.bytes
         ):
-            series = self._index.opened(self._arrived.popleft())
+            series = self.index.opened(self._arrived.popleft())
             self._bytes -= series.take_oldest().bytes_held
             if not series.windows:
-                self._index.forget(series)
+                self.index.forget(series)
 
 
 def _bytes_of(name: tuple[str, str], truth: bytes) -> int:

@@ -1,22 +1,25 @@
-"""The windows of one graph, in time order, with stable community ids."""
+"""The windows of each graph, in time order, with stable community ids."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import count, islice
 from typing import NamedTuple
 
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
-from stream_icd.names.names import NOTHING, Naming
+from stream_icd.names.names import Naming
 from stream_icd.tracking.confirmation import CONFIRMED, still_hold
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import track
 from stream_icd.view.data.window import SeenWindow, seen_window
 
 DEFAULTS = TrackSettings()
+MOST_ENDS = 5000
+"""How many series that are no longer kept are remembered, so that numbers and ids go on."""
 
 Identity = tuple[str, str, str, str]
 """Graph, snapshot, model and revision of a result."""
@@ -26,7 +29,6 @@ class SeriesName(NamedTuple):
     """Identifies a series.
 
     Attributes:
-        graph: name of the graph.
         model: empty: one model after the other, as a detector changes them. A model that detects
             windows which already have a result has a series of its own, with the model's name.
         origin: topic or archive that the results were read from.
@@ -37,73 +39,34 @@ class SeriesName(NamedTuple):
     origin: str
 
 
-class End(NamedTuple):
-    """Where a series ended: the next number and the next id, both not yet used."""
-
-    numbered: int
-    next_id: int
-
-
-def identified(
-    recent: Sequence[CommunityEvents],
-    found: Communities,
-    published: CommunityEvents | None,
-    first_id: int = 0,
-) -> CommunityEvents:
-    """Return the stable ids and the events of a window.
-
-    This is the only place where the page learns identities. Those that a tracker published are
-    used as they are; otherwise the communities are tracked here, from the same kind of state.
-
-    Args:
-        recent: the windows before, oldest first.
-        published: the message of the events topic for this result, if it was read.
-        first_id: first id of the first window.
-    """
-    if published is not None and not published.late:
-        return published
-    return track(recent, found, DEFAULTS, first_id)
-
-
 @dataclass(slots=True)
 class Series:
     """The newest windows of a series; older ones were dropped.
 
     Attributes:
-        name: identifies it.
         versions: numbers that no series has had.
-        windows: in time order; their numbers have no holes.
-        late: results that were not after the newest window, and no revision of it: not drawn.
-        models: number of windows of each model, in the order of their first window.
-        version: changes with every change; no two series have the same, nor one made anew.
+        naming: names the communities; None without attributes.
         numbered: the number of the next window.
         next_id: the first stable id not yet used.
+        windows: in time order; their numbers have no holes.
+        late: results that were not after the newest window, and no revision of it: not drawn.
+        version: changes with every change; no two series have the same, nor one made anew.
         anew: whether the next window is treated as the first.
-        naming: names the communities; None without attributes.
     """
 
     name: SeriesName
     versions: Iterator[int]
+    naming: Naming | None
+    numbered: int
+    next_id: int
     windows: deque[SeenWindow] = field(default_factory=deque)
-    models: Counter[str] = field(default_factory=Counter)
     late: int = 0
     version: int = 0
-    numbered: int = 0
-    next_id: int = 0
     anew: bool = False
-    naming: Naming | None = None
 
     @property
     def newest(self) -> SeenWindow | None:
         return self.windows[-1] if self.windows else None
-
-    @property
-    def newest_model(self) -> str | None:
-        return None if self.newest is None else self.newest.result.model
-
-    @property
-    def end(self) -> End:
-        return End(self.numbered, self.next_id)
 
     def continues(self, found: Communities) -> bool:
         """Whether a result follows the newest window, or is of the same model."""
@@ -125,38 +88,46 @@ class Series:
         return any(one.result.identity()[:3] == name for one in reversed(self.windows))
 
     def add(
-        self, found: Communities, published: CommunityEvents | None = None, nmi: float | None = None
+        self, found: Communities, published: CommunityEvents | None, nmi: float | None
     ) -> SeenWindow | None:
-        """Add a result, or replace the newest window by its revision; None if it is late."""
+        """Add a result, or replace the newest window by its revision; None if it is late.
+
+        Identities that a tracker published are used as they are; otherwise the communities are
+        tracked here, from what a tracker would remember.
+        """
         self.version = next(self.versions)
         newest = None if self.anew else self.newest
         revised = newest is not None and newest.result.identity()[:3] == found.identity()[:3]
-        recent = () if self.anew else self._recent()
-        tracked = identified(recent, found, published, self.next_id)
+        if published is not None and not published.late:
+            tracked = published
+        else:
+            recent = [] if self.anew else self.between(DEFAULTS.absence + 2)
+            tracked = track([one.tracked() for one in recent], found, DEFAULTS, self.next_id)
         behind = newest is not None and found.window.end <= newest.result.window.end
         if tracked.late or (behind and not revised):
             self.late += 1
             return None
         if revised:
             self.take_newest()
-        is_published = tracked is published
-        one = self._seen(self.numbered, found, tracked, from_tracker=is_published, nmi=nmi)
+        one = seen_window(
+            self.numbered, found, tracked, self.naming, from_tracker=tracked is published, nmi=nmi
+        )
         self.anew = False
         self.numbered += 1
-        self.next_id = one.next_community
+        self.next_id = tracked.next_community
         self.windows.append(one)
-        self.models[found.model] += 1
         self._look_back()
         return one
 
     def take_newest(self) -> SeenWindow:
         """Take the newest window out; the next one gets its number."""
+        self.version = next(self.versions)
         self.numbered -= 1
-        return self._without(self.windows.pop())
+        return self.windows.pop()
 
     def take_oldest(self) -> SeenWindow:
-        """Take the oldest window out."""
-        return self._without(self.windows.popleft())
+        self.version = next(self.versions)
+        return self.windows.popleft()
 
     def place_of(self, identity: Identity) -> int | None:
         """Return the place of a result among `windows`; None if it is not there."""
@@ -166,7 +137,9 @@ class Series:
     def take_tracked(self, place: int, published: CommunityEvents) -> SeenWindow:
         """Take the identities of a tracker for a window that was tracked here."""
         known = self.windows[place]
-        one = self._seen(known.number, known.result, published, from_tracker=True, nmi=known.nmi)
+        one = seen_window(
+            known.number, known.result, published, self.naming, from_tracker=True, nmi=known.nmi
+        )
         self._replace(place, one)
         if place == len(self.windows) - 1:
             self.next_id = published.next_community
@@ -191,23 +164,6 @@ class Series:
         chosen = self.between(1, number)
         return chosen[0] if chosen and number in (None, chosen[0].number) else None
 
-    def _seen(
-        self,
-        number: int,
-        found: Communities,
-        tracked: CommunityEvents,
-        *,
-        from_tracker: bool,
-        nmi: float | None,
-    ) -> SeenWindow:
-        naming = self.naming
-        known = (
-            NOTHING
-            if naming is None
-            else naming.of(found.graph, tracked.nodes, tracked.communities)
-        )
-        return seen_window(number, found, tracked, from_tracker=from_tracker, nmi=nmi, known=known)
-
     def _look_back(self) -> None:
         """Note which events of the windows before still hold in the newest one."""
         newest, last = self.windows[-1].tracked(events=False), len(self.windows) - 1
@@ -228,13 +184,75 @@ class Series:
         self.version = next(self.versions)
         self.windows[place] = one
 
-    def _without(self, one: SeenWindow) -> SeenWindow:
-        self.version = next(self.versions)
-        self.models[one.result.model] -= 1
-        if not self.models[one.result.model]:
-            del self.models[one.result.model]
-        return one
 
-    def _recent(self) -> tuple[CommunityEvents, ...]:
-        """Return what a tracker would remember (`tracking.track.remember`)."""
-        return tuple(one.tracked() for one in self.between(DEFAULTS.absence + 2))
+class SeriesIndex:
+    """All series that have windows; of others it knows where their numbers and ids ended.
+
+    Its lock is held for moments only, unlike that of the windows.
+    """
+
+    def __init__(self, naming: Naming | None) -> None:
+        self._naming = naming
+        self._lock = threading.Lock()
+        self._series: dict[SeriesName, Series] = {}
+        self._of_graph: dict[str, dict[SeriesName, Series]] = {}
+        self._ends: OrderedDict[SeriesName, tuple[int, int]] = OrderedDict()
+        self._versions = count(1)
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def get(self, name: SeriesName) -> Series | None:
+        return self._series.get(name)
+
+    def version_of(self, name: SeriesName) -> int:
+        """Return a number that changes with the series; -1 if there is none."""
+        series = self._series.get(name)
+        return -1 if series is None else series.version
+
+    def first(self, most: int) -> list[Series]:
+        """Return at most so many series, in the order in which they began."""
+        with self._lock:
+            return list(islice(self._series.values(), most))
+
+    def of_graph(self, graph: str) -> list[Series]:
+        """Return all series of a graph, in the order in which they began."""
+        with self._lock:
+            return list(self._of_graph.get(graph, {}).values())
+
+    def opened(self, name: SeriesName) -> Series:
+        """Return the series of that name; a new one, which continues one that was forgotten."""
+        with self._lock:
+            if (found := self._series.get(name)) is not None:
+                return found
+            numbered, next_id = self._ends.pop(name, (0, 0))
+            made = Series(name, self._versions, self._naming, numbered, next_id)
+            self._series[name] = made
+            self._of_graph.setdefault(name.graph, {})[name] = made
+            return made
+
+    def forget(self, series: Series) -> None:
+        """Forget a series; remember where it ended."""
+        name = series.name
+        with self._lock:
+            del self._series[name]
+            del self._of_graph[name.graph][name]
+            if not self._of_graph[name.graph]:
+                del self._of_graph[name.graph]
+            self._ends[name] = series.numbered, series.next_id
+            if len(self._ends) > MOST_ENDS:
+                self._ends.popitem(last=False)
+
+    def find(self, graph: str, model: str, origin: str) -> SeriesName | None:
+        """Return the name of the first series that fits; None if none does.
+
+        An empty name fits all. Without a graph, only the first series of all is looked at.
+        """
+        exact = SeriesName(graph, model, origin)
+        if exact in self._series:
+            return exact
+        candidates = self.of_graph(graph) if graph else self.first(1)
+        for name in (one.name for one in candidates):
+            if model in ("", name.model) and origin in ("", name.origin):
+                return name
+        return None

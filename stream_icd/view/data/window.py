@@ -16,20 +16,16 @@ from numpy.typing import NDArray
 
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
-from stream_icd.names.names import NAME_BYTES, NOTHING, WindowNames
+from stream_icd.names.names import NAME_BYTES, NOTHING, Naming, WindowNames
 from stream_icd.tracking.partition import Partition, by_name
-
-WRITING = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-READING = pa.ipc.IpcReadOptions(use_threads=False)
+from stream_icd.wire.arrow_stream import READING, write_table
 
 
 def packed(nodes: pa.Array, ids: NDArray[np.int64]) -> bytes:
     """Return nodes and the stable ids of their communities, compressed; `unpacked` reads it."""
-    table = pa.table({"node": nodes, "id": pa.array(_narrow(ids))})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=WRITING) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
+    # The narrowest type that holds the ids compresses three times as well.
+    narrow = ids.astype(np.min_scalar_type(int(ids.max(initial=0))))
+    return write_table(pa.table({"node": nodes, "id": pa.array(narrow)}))
 
 
 def unpacked(members: bytes) -> tuple[pa.Array, NDArray[np.int64]]:
@@ -42,11 +38,6 @@ def unpacked(members: bytes) -> tuple[pa.Array, NDArray[np.int64]]:
 def partition(members: bytes) -> Partition:
     """Return the communities of a window, named by their stable ids."""
     return by_name(*unpacked(members))
-
-
-def _narrow(ids: NDArray[np.int64]) -> NDArray[np.integer]:
-    """Return the ids in the narrowest type that holds them: it compresses three times as well."""
-    return ids.astype(np.min_scalar_type(int(ids.max(initial=0))))
 
 
 def packed_events(events: tuple[CommunityEvent, ...]) -> bytes:
@@ -75,15 +66,12 @@ class SeenWindow:
 
     Attributes:
         number: position in its series, from 0; a corrected window keeps its number.
-        result: the result without its nodes, labels and ids: they are in `members`.
-        n_nodes: number of nodes.
+        result: without its nodes, labels and ids: they are in `members`.
+        tracking: without nodes, communities and events: they are in `members` and `happened`.
         ids, sizes: stable id and number of members of each community, `(K,)` int64, ids ascending.
-        members: nodes and stable ids (`members.unpacked`).
-        happened: what happened to the communities (`packed_events.unpacked_events`).
+        members: nodes and stable ids (`unpacked`).
+        happened: what happened to the communities (`unpacked_events`).
         kinds: the kinds of these events, so that only windows with wanted ones are unpacked.
-        next_community: the first stable id not yet used.
-        missed: number of missing windows before this one.
-        model_before: the model of the window before, if it was another one.
         from_tracker: whether ids and events are those of the events topic; else the page tracked
             the communities itself.
         nmi: agreement with the known communities; None if these are unknown.
@@ -94,38 +82,36 @@ class SeenWindow:
 
     number: int
     result: Communities
-    n_nodes: int
+    tracking: CommunityEvents
     ids: NDArray[np.int64]
     sizes: NDArray[np.int64]
     members: bytes
     happened: bytes
     kinds: frozenset[str]
-    next_community: int
-    missed: int
-    model_before: str | None
     from_tracker: bool
-    nmi: float | None = None
-    known: WindowNames = NOTHING
-    held: tuple[int, ...] = ()
+    nmi: float | None
+    known: WindowNames
+    held: tuple[int, ...]
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.sizes.sum())
 
     @property
     def n_communities(self) -> int:
-        """K: number of communities."""
         return len(self.ids)
 
     @property
     def sizes_by_id(self) -> dict[int, int]:
-        """Number of members of each community, by stable id."""
         return dict(zip(self.ids.tolist(), self.sizes.tolist(), strict=True))
 
     @property
     def events(self) -> tuple[CommunityEvent, ...]:
-        """What happened to the communities."""
         return unpacked_events(self.happened)
 
     def held_events(self) -> Iterator[tuple[CommunityEvent, int]]:
-        """Yield each event and for how many later windows it has held; see `held`."""
-        yield from zip(self.events, self.held, strict=True)
+        """Return each event and for how many later windows it has held; see `held`."""
+        return zip(self.events, self.held, strict=True)
 
     @property
     def bytes_held(self) -> int:
@@ -152,54 +138,38 @@ class SeenWindow:
     def tracked(self, *, events: bool = True) -> CommunityEvents:
         """Return the window as a tracker keeps it; without `events`, these are left out."""
         nodes, communities = unpacked(self.members)
-        return CommunityEvents(
-            graph=self.result.graph,
-            snapshot_id=self.result.snapshot_id,
-            window=self.result.window,
-            model=self.result.model,
-            nodes=nodes,
-            communities=communities,
-            events=self.events if events else (),
-            next_community=self.next_community,
-            missed=self.missed,
-            model_before=self.model_before,
-            revision=self.result.revision,
-            snapshot_place=self.result.snapshot_place,
-        )
+        there = self.events if events else ()
+        return replace(self.tracking, nodes=nodes, communities=communities, events=there)
+
+
+NO_NODES = pa.array([], pa.int64())
+NO_LABELS, NO_IDS = np.empty(0, np.int32), np.empty(0, np.int64)
 
 
 def seen_window(
     number: int,
     result: Communities,
     tracked: CommunityEvents,
+    naming: Naming | None,
     *,
     from_tracker: bool,
-    nmi: float | None = None,
-    known: WindowNames = NOTHING,
+    nmi: float | None,
 ) -> SeenWindow:
     """Return the window of a result, with the identities that were tracked in it."""
-    ids, sizes = np.unique(tracked.communities, return_counts=True)
+    nodes, communities = tracked.nodes, tracked.communities
+    ids, sizes = np.unique(communities, return_counts=True)
     return SeenWindow(
         number=number,
-        result=replace(
-            result,
-            nodes=pa.array([], pa.int64()),
-            labels=np.empty(0, np.int32),
-            community_ids=None,
-            replaced=None,
-        ),
-        n_nodes=len(tracked.nodes),
+        result=replace(result, nodes=NO_NODES, labels=NO_LABELS, community_ids=None, replaced=None),
+        tracking=replace(tracked, nodes=NO_NODES, communities=NO_IDS, events=()),
         ids=ids,
         sizes=sizes.astype(np.int64),
-        members=packed(tracked.nodes, tracked.communities),
+        members=packed(nodes, communities),
         happened=packed_events(tracked.events),
         kinds=frozenset(event.kind for event in tracked.events),
-        next_community=tracked.next_community,
-        missed=tracked.missed,
-        model_before=tracked.model_before,
         from_tracker=from_tracker,
         nmi=nmi,
-        known=known,
+        known=NOTHING if naming is None else naming.of(result.graph, nodes, communities),
         held=(0,) * len(tracked.events),
     )
 

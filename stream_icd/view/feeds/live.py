@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import math
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 
 from stream_icd.dead_letters.letters import split_headers
-from stream_icd.errors import BadInput, StreamIcdError
+from stream_icd.errors import BadInput, OffsetGone, StreamIcdError
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.port import dead_letter_topic
-from stream_icd.kafka.reader import Following, Start
+from stream_icd.kafka.connect import connect, recognise
+from stream_icd.kafka.port import Reader, TopicPartition, dead_letter_topic
+from stream_icd.kafka.reader import Following, Start, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MODELS, SNAPSHOTS
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MODELS, SNAPSHOTS, describe_topic
 from stream_icd.messages.claims import MessageReader
 from stream_icd.printable import printable, shortened
+from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.seen_results import SeenResults, result_of
-from stream_icd.view.data.all_series import AllSeries, DeadLetter, News
-from stream_icd.view.feeds.lag import Lag
+from stream_icd.view.data.all_series import AllSeries, DeadLetter, News, Publish
+from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.feeds.sources import KeptSnapshots, NoGraph, Sources, checked
 from stream_icd.wire.announcements import decode_announcement
 from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.events import decode_events
+from stream_icd.wire.snapshots import decode_snapshot
 
 CATCH_UP_S = 30.0
 """How long the first read of labels and events may delay that of communities."""
@@ -33,14 +41,18 @@ CATCH_UP_S = 30.0
 END_S = 3.0
 """Time that the end waits for threads: longer than a poll where nothing comes."""
 
+LOOK_EVERY_S = 5.0
+LOOKS = 60
+"""Looks at the lag with one connection; a new one sees partitions that were added."""
+
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, which is as far as times go."""
+
+_PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The names of the topics to read."""
-
     communities: str = COMMUNITIES
     events: str = EVENTS
     labels: str = LABELS
@@ -48,16 +60,61 @@ class Topics:
     models: str = MODELS
 
 
+def place_in_topic(snapshot_place: str) -> tuple[int, int] | None:
+    """Return partition and offset of a snapshot, as results name them; None if one does not."""
+    place = _PLACE.fullmatch(snapshot_place)
+    return None if place is None else (int(place[1]), int(place[2]))
+
+
 @dataclass(slots=True)
-class Live:
-    """Reads topics until stopped.
+class Lag:
+    """How many snapshots wait for their results, of all detectors together.
 
     Attributes:
-        seen: where results go.
-        graph: only this graph; None for all.
-        start: position of the first record, or time of the first result.
-        lag: snapshots that wait for their results.
+        waiting: records of the snapshots topic after the last detected one, in all partitions. A
+            partition without any result counts from its beginning. None until it is known.
     """
+
+    waiting: int | None = None
+    _next: dict[int, int] = field(default_factory=dict)
+
+    def detected(self, snapshot_place: str) -> None:
+        """Note the place of a snapshot that has a result."""
+        if (place := place_in_topic(snapshot_place)) is not None:
+            partition, offset = place
+            self._next[partition] = max(self._next.get(partition, 0), offset + 1)
+
+    def watch(self, settings: KafkaSettings, topic: str, stop: threading.Event) -> None:
+        """Look every few seconds, until stopped; connect anew once in a while, or after a fault."""
+        while not stop.is_set():
+            try:
+                self._look_often(settings, topic, stop)
+            except StreamIcdError:
+                self.waiting = None
+                stop.wait(LOOK_EVERY_S)
+
+    def _look_often(self, settings: KafkaSettings, topic: str, stop: threading.Event) -> None:
+        """Note the lag; None if the broker does not tell where its partitions end."""
+        exact = recognise(settings).exact_end_offsets
+        n = describe_topic(settings, topic).partitions
+        partitions = [TopicPartition(topic, partition) for partition in range(n)]
+        with closing(connect(settings).reader(stop)) as reader:
+            for _ in range(LOOKS):
+                self.waiting = self._look(reader, partitions) if exact else None
+                if stop.wait(LOOK_EVERY_S):
+                    return
+
+    def _look(self, reader: Reader, partitions: Sequence[TopicPartition]) -> int:
+        begins, ends = reader.begins(partitions), reader.ends(partitions)
+        return sum(
+            max(0, ends[one] - max(begins[one], self._next.get(one.partition, 0)))
+            for one in partitions
+        )
+
+
+@dataclass(slots=True)
+class Live:
+    """Reads topics into `seen`: all graphs or one, from a position or a time on."""
 
     settings: KafkaSettings
     topics: Topics
@@ -65,36 +122,34 @@ class Live:
     reader: MessageReader = field(default_factory=MessageReader)
     graph: str | None = None
     start: Start = "beginning"
-    stop: threading.Event = field(default_factory=threading.Event)
     lag: Lag = field(default_factory=Lag)
-    _publish_news: Callable[[News], None] = lambda _: None
+    _publish_news: Publish = lambda _: None
+    _stop: threading.Event = field(default_factory=threading.Event)
     _results: SeenResults = field(default_factory=SeenResults)
     _followed: list[Following] = field(default_factory=list)
     _threads: list[threading.Thread] = field(default_factory=list)
 
-    def begin(self, publish: Callable[[News], None]) -> None:
-        """Start reading; call `publish` with each new or changed window, in the reading thread."""
+    @contextmanager
+    def reading(self, publish: Publish) -> Iterator[None]:
+        """Read during the block; call `publish` with each new or changed window, in a thread.
+
+        The end waits for the threads, but not for one that connects to a missing broker.
+        """
         self._publish_news = publish
         labels = self._follow(self.topics.labels, self._label)
         events = self._follow(self.topics.events, self._event)
         self._follow(dead_letter_topic(self.topics.snapshots), self._dead_letter)
         self._follow(self.topics.models, self._announcement, of_graphs=False)
         self._follow(self.topics.communities, self._result, after=(labels, events))
-        watching = threading.Thread(
-            target=self.lag.watch,
-            args=(self.settings, self.topics.snapshots, self.stop),
-            name="view lag",
-            daemon=True,
-        )
-        self._threads.append(watching)
-        watching.start()
-
-    def end(self) -> None:
-        """Stop reading; wait for the threads, but not for one that connects to a missing broker."""
-        self.stop.set()
-        deadline = time.monotonic() + END_S
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        watch = partial(self.lag.watch, self.settings, self.topics.snapshots, self._stop)
+        self._start_thread("lag", watch)
+        try:
+            yield
+        finally:
+            self._stop.set()
+            deadline = time.monotonic() + END_S
+            for thread in self._threads:
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def troubles(self) -> dict[str, str]:
         """Return why a topic is not read at the moment, by topic."""
@@ -112,52 +167,48 @@ class Live:
         *,
         of_graphs: bool = True,
     ) -> Following:
-        guarded = self._guarded(on_record, of_graphs=of_graphs)
-        one = Following(self.settings, topic, guarded, self.stop, self.start)
+        key = None if self.graph is None or not of_graphs else self.graph.encode()
+        take = partial(self._take, on_record, key)
+        one = Following(self.settings, topic, take, self._stop, self.start)
 
         def run() -> None:
             deadline = time.monotonic() + CATCH_UP_S
             for other in after:
-                while not (self.stop.is_set() or other.caught_up.wait(0.1)):
+                while not (self._stop.is_set() or other.caught_up.wait(0.1)):
                     if time.monotonic() > deadline:
                         break
             one.run()
 
-        thread = threading.Thread(target=run, name=f"view {topic}", daemon=True)
         self._followed.append(one)
-        self._threads.append(thread)
-        thread.start()
+        self._start_thread(topic, run)
         return one
 
-    def _guarded(
-        self, on_record: Callable[[Record], None], *, of_graphs: bool
-    ) -> Callable[[Record], None]:
+    def _start_thread(self, name: str, run: Callable[[], None]) -> None:
+        thread = threading.Thread(target=run, name=f"view {name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _take(self, on_record: Callable[[Record], None], key: bytes | None, record: Record) -> None:
         """Leave out other graphs and records before the start; log what is no message."""
-        key = None if self.graph is None or not of_graphs else self.graph.encode()
-        first_ms = self.start.timestamp() * 1000 if isinstance(self.start, datetime) else None
-
-        def on_chosen(record: Record) -> None:
-            if key not in (None, record.key):
-                return
-            if first_ms is not None and record.timestamp_ms < first_ms:
-                return
-            try:
-                on_record(record)
-            except BadInput as error:
-                structlog.get_logger().warning(
-                    "not a message of this topic",
-                    topic=record.topic,
-                    place=record.place,
-                    reason=str(error),
-                )
-
-        return on_chosen
+        first_ms = self.start.timestamp() * 1000 if isinstance(self.start, datetime) else -math.inf
+        if key not in (None, record.key) or record.timestamp_ms < first_ms:
+            return
+        try:
+            on_record(record)
+        except BadInput as error:
+            structlog.get_logger().warning(
+                "not a message of this topic",
+                topic=record.topic,
+                place=record.place,
+                reason=str(error),
+            )
 
     def _result(self, record: Record) -> None:
-        if record.value is None or result_of(record) in self._results:
+        result = result_of(record)
+        if record.value is None or result in self._results:
             return
         found = self.reader.decoded(record, decode_communities)
-        self._results.add(result_of(record))
+        self._results.add(result)
         self.lag.detected(found.snapshot_place)
         self._publish(self.seen.add(found, self.topics.communities))
 
@@ -165,11 +216,9 @@ class Live:
         if record.value is None:
             self.seen.begin_anew((record.key or b"").decode(errors="replace"))
             return
-        headers = dict(record.headers)
-        names = ("icd_snapshot_id", "icd_model", "icd_revision")
-        said = [headers.get(name, b"").decode(errors="replace") for name in names]
-        graph = (record.key or b"").decode(errors="replace")
-        identity = graph, said[0], said[1], said[2]
+        result = result_of(record)
+        graph, snapshot, model = (one.decode(errors="replace") for one in result.name)
+        identity = graph, snapshot, model, result.revision.decode(errors="replace")
         size = len(record.value) + sum(len(value) for _, value in record.headers)
         self._publish(self.seen.add_events(identity, lambda: self._tracked(record), size))
 
@@ -177,9 +226,8 @@ class Live:
         try:
             return self.reader.decoded(record, decode_events)
         except StreamIcdError as error:  # the page tracks the communities itself
-            structlog.get_logger().warning(
-                "not an events message", place=record.place, reason=str(error)
-            )
+            log = structlog.get_logger()
+            log.warning("not an events message", place=record.place, reason=str(error))
             return None
 
     def _label(self, record: Record) -> None:
@@ -193,22 +241,63 @@ class Live:
 
     def _dead_letter(self, record: Record) -> None:
         said = split_headers(record.headers)[1]
-        self.seen.bury(
-            DeadLetter(
-                graph=shortened(record.key or b""),
-                at=_time(record.timestamp_ms),
-                stage=shortened(said.get("icd_dlq_stage", "")),
-                exception=shortened(said.get("icd_dlq_exception", "")),
-                message=shortened(said.get("icd_dlq_message", ""), 500),
-                place=record.place,
-            )
+        # A producer may write any number as the time of a record.
+        at = datetime.fromtimestamp(min(max(0, record.timestamp_ms), LATEST_MS) / 1000, UTC)
+        letter = DeadLetter(
+            graph=shortened(record.key or b""),
+            at=at,
+            stage=shortened(said.get("icd_dlq_stage", "")),
+            exception=shortened(said.get("icd_dlq_exception", "")),
+            message=shortened(said.get("icd_dlq_message", ""), 500),
+            place=record.place,
         )
+        self.seen.bury(letter)
 
     def _publish(self, news: News | None) -> None:
         if news is not None:
             self._publish_news(news)
 
 
-def _time(timestamp_ms: int) -> datetime:
-    """Return the time of a record; a producer may write any number there."""
-    return datetime.fromtimestamp(min(max(0, timestamp_ms), LATEST_MS) / 1000, UTC)
+def topic_sources(
+    settings: KafkaSettings,
+    topics: Topics,
+    seen: AllSeries,
+    graph: str | None = None,
+    since: datetime | None = None,
+) -> Sources:
+    """Read topics, for as long as the page is served.
+
+    Raises:
+        BrokerUnavailable: no broker answers now; one that goes away later is waited for.
+    """
+    with connect(settings).admin():
+        pass
+    reader = MessageReader()
+    live = Live(settings, topics, seen, reader, graph, "beginning" if since is None else since)
+    return Sources(
+        KeptSnapshots(lambda _, one: read_from_topic(settings, topics.snapshots, reader, one)),
+        live.reading,
+        live.troubles,
+        lag=lambda: live.lag.waiting,
+        caught_up=live.caught_up,
+    )
+
+
+def read_from_topic(
+    settings: KafkaSettings, topic: str, reader: MessageReader, one: SeenWindow
+) -> Snapshot:
+    """Return the graph of a window from the place in a topic that its result names."""
+    place = place_in_topic(one.result.snapshot_place)
+    if place is None:
+        raise NoGraph("the result does not say where its snapshot is")
+    partition, offset = place
+    try:
+        with open_reader(
+            settings, topic, {partition: offset}, "end", limit=1, only={partition}
+        ) as records:
+            record = next(iter(records), None)
+    except OffsetGone as error:
+        raise NoGraph("the topic no longer holds the snapshot") from error
+    if record is None or record.offset != offset:
+        raise NoGraph("the topic does not hold the snapshot")
+    return checked(reader.decoded(record, decode_snapshot), one)

@@ -1,31 +1,59 @@
-"""What a page reads from: topics, or archives that may grow; behind one contract."""
+"""What a page reads from; behind one contract."""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from datetime import datetime
-
-import structlog
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 
 from stream_icd.errors import StreamIcdError
-from stream_icd.kafka.connect import connect
-from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.messages.claims import MessageReader
-from stream_icd.store.store import Store
-from stream_icd.view.data.all_series import AllSeries, News
-from stream_icd.view.data.snapshots import ArchivedSnapshots, KeptSnapshots, TopicSnapshots
-from stream_icd.view.feeds.archived import Archived
-from stream_icd.view.feeds.live import Live, Topics
+from stream_icd.snapshot import Snapshot
+from stream_icd.view.data.all_series import Publish
+from stream_icd.view.data.series import SeriesName
+from stream_icd.view.data.window import SeenWindow
 
-Publish = Callable[[News], None]
+KEPT_PARTS = 12_000_000
+"""Nodes and edges of the snapshots in memory, at most: some 300 MB."""
 
-LOOK_EVERY_S = 5.0
-LOOK_SHARE = 0.05
-"""Looking again at archives takes at most this fraction of the time."""
+
+class NoGraph(StreamIcdError):
+    """The graph of a window is not available; the message says why."""
+
+
+def checked(snapshot: Snapshot, one: SeenWindow) -> Snapshot:
+    """Return the graph, if it is that of the window."""
+    if (snapshot.graph, snapshot.id) != (one.result.graph, one.result.snapshot_id):
+        raise NoGraph("the topic holds another snapshot there: it was created anew")
+    return snapshot
+
+
+@dataclass(slots=True)
+class KeptSnapshots:
+    """The graphs that were read last, within `KEPT_PARTS`; `source` reads one at a time."""
+
+    source: Callable[[SeriesName, SeenWindow], Snapshot]
+    _kept: OrderedDict[tuple[str, ...], Snapshot] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self, name: SeriesName, one: SeenWindow) -> Snapshot:
+        """Return the graph.
+
+        Raises:
+            StreamIcdError: it is not available, such as `NoGraph`.
+        """
+        with self._lock:
+            identity = (name.origin, *one.result.identity())
+            found = self._kept.get(identity) or self.source(name, one)
+            self._kept[identity] = found
+            self._kept.move_to_end(identity)
+            while len(self._kept) > 1 and self._parts() > KEPT_PARTS:
+                self._kept.popitem(last=False)
+            return found
+
+    def _parts(self) -> int:
+        return sum(snapshot.n_nodes + snapshot.n_edges for snapshot in self._kept.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +61,11 @@ class Sources:
     """Where a page reads from.
 
     Attributes:
-        snapshots: reads the graphs of windows.
+        snapshots: the graphs of windows.
         reading: reads for the duration of its block, and publishes each new window.
         troubles: what is wrong with reading, by topic or archive.
         lag: snapshots that wait for their results; None if that is not known.
-        archive: whether these are archives, where nothing is live.
+        archive: whether nothing is live.
         caught_up: whether all that was there at first was read.
     """
 
@@ -47,100 +75,3 @@ class Sources:
     lag: Callable[[], int | None] = lambda: None
     archive: bool = False
     caught_up: Callable[[], bool] = lambda: True
-
-
-def topic_sources(
-    settings: KafkaSettings,
-    topics: Topics,
-    seen: AllSeries,
-    graph: str | None = None,
-    since: datetime | None = None,
-) -> Sources:
-    """Read topics, for as long as the page is served.
-
-    Raises:
-        BrokerUnavailable: no broker answers now; one that goes away later is waited for.
-    """
-    with connect(settings).admin():
-        pass
-    reader = MessageReader()
-    live = Live(settings, topics, seen, reader, graph, "beginning" if since is None else since)
-    snapshots = TopicSnapshots(settings, topics.snapshots, reader)
-
-    @contextmanager
-    def reading(publish: Publish) -> Iterator[None]:
-        live.begin(publish)
-        try:
-            yield
-        finally:
-            live.end()
-
-    return Sources(
-        KeptSnapshots(lambda _: snapshots),
-        reading,
-        live.troubles,
-        lag=lambda: live.lag.waiting,
-        caught_up=live.caught_up,
-    )
-
-
-def archive_sources(
-    stores: Sequence[Store],
-    seen: AllSeries,
-    graph: str | None = None,
-    since: datetime | None = None,
-) -> Sources:
-    """Read archives, and every few seconds what was added; the page is served meanwhile."""
-    archives = {
-        name: Archived(store, name, graph, since)
-        for name, store in zip(names_of(stores), stores, strict=True)
-    }
-    troubles: dict[str, str] = {}
-    stop = threading.Event()
-    unread = set(archives)
-    log = structlog.get_logger()
-
-    def read(publish: Publish) -> None:
-        while not stop.is_set():
-            seconds = 0.0
-            for name, archive in archives.items():
-                look = archive.read if name in unread else archive.look_again
-                began = time.monotonic()
-                try:
-                    count = look(seen, publish, stop.is_set)
-                except StreamIcdError as error:
-                    if troubles.get(name) != str(error):
-                        log.warning("cannot read", archive=name, reason=str(error))
-                    troubles[name] = str(error)
-                    continue
-                troubles.pop(name, None)
-                if name in unread:
-                    unread.remove(name)
-                    log.info("archive read", archive=name, results=count)
-                else:
-                    seconds += time.monotonic() - began
-            stop.wait(max(LOOK_EVERY_S, seconds / LOOK_SHARE))
-
-    @contextmanager
-    def reading(publish: Publish) -> Iterator[None]:
-        thread = threading.Thread(target=read, args=(publish,), name="view archives", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
-
-    kept = KeptSnapshots(lambda name: ArchivedSnapshots(archives[name.origin].store))
-    return Sources(
-        kept, reading, lambda: dict(troubles), archive=True, caught_up=lambda: not unread
-    )
-
-
-def names_of(stores: Sequence[Store]) -> list[str]:
-    """Return a short name for each archive: its last folder, or its place if two share that."""
-    short = [store.place.rstrip("/").rpartition("/")[2] or store.place for store in stores]
-    return [
-        name if short.count(name) == 1 else store.place
-        for name, store in zip(short, stores, strict=True)
-    ]

@@ -1,7 +1,8 @@
-"""The map of one window: communities and the links between them, and the inside of some."""
+"""The map of a window: communities and links, the inside of some, and nodes at their places."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -9,16 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from stream_icd import node_ids
+from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.demo.layout import largest, place_discs, place_members, radii_of
 from stream_icd.snapshot import Snapshot
-from stream_icd.tracking.partition import Partition, shared_nodes
-from stream_icd.view.data.window import SeenWindow, partition
+from stream_icd.view.data.window import SeenWindow, unpacked
 
 MOST_LINKS = 1500
-MOST_NODES, MOST_EDGES = 5000, 25_000
+MOST_NODES, MOST_EDGES, MOST_PLACES = 5000, 25_000, 10_000
 """What the page draws fluently at a time."""
+INSIDE = 0.9
+"""A frame is kept while at least this fraction of the nodes lie in it."""
+OUTLIERS = 0.01
+MARGIN = 0.05
+KM_A_DEGREE = 111.195
+"""Kilometres of a degree of latitude on the mean sphere."""
 
 Centres = Mapping[int, tuple[float, float]]
+Frame = tuple[float, float, float, float]
+"""Least and greatest x, least and greatest y."""
 
 
 def quotient(one: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dict[str, Any]:
@@ -32,7 +42,7 @@ def quotient(one: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dic
     links = csr_array((len(ids), len(ids)))
     inside = np.zeros(len(ids))
     if snapshot is not None:
-        links, inside = _links(partition(one.members), snapshot)
+        links, inside = _links(one, snapshot)
     first = largest(sizes)
     centres = place_discs(ids, sizes, links[first][:, first].toarray(), before)
     radii = radii_of(sizes)
@@ -65,10 +75,7 @@ def quotient(one: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dic
 
 
 def opened(
-    one: SeenWindow,
-    snapshot: Snapshot,
-    communities: Collection[int] | None,
-    centres: Centres,
+    one: SeenWindow, snapshot: Snapshot, communities: Collection[int] | None, centres: Centres
 ) -> dict[str, Any]:
     """Return members and edges of some communities, placed around the centres of their discs.
 
@@ -77,8 +84,7 @@ def opened(
     Args:
         communities: stable ids; None for all.
     """
-    found = partition(one.members)
-    of_node = _of_snapshot(found, snapshot)
+    of_node = ids_of_nodes(one, snapshot)
     wanted = np.isin(of_node, one.ids if communities is None else list(communities))
     degrees = np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes)
     nodes = np.flatnonzero(wanted)
@@ -103,27 +109,18 @@ def opened(
     }
 
 
-def community_of_nodes(one: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
-    """Return the stable id of each node of the window's graph; -1 for nodes without a community."""
-    return _of_snapshot(partition(one.members), snapshot)
-
-
-def _of_snapshot(found: Partition, snapshot: Snapshot) -> NDArray[np.int64]:
+def ids_of_nodes(one: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the stable id of each node of the snapshot; -1 for nodes without a community."""
-    none = np.zeros(0, np.int64)
-    asked = Partition(snapshot.nodes, none, none, none)
-    rows, columns = shared_nodes(found, asked)
-    ids = np.full(snapshot.n_nodes, -1, np.int64)
-    ids[columns] = found.names[found.labels[rows]]
-    return ids
+    nodes, ids = unpacked(one.members)
+    return np.append(ids, -1)[node_ids.places(snapshot.nodes, nodes)]  # place -1: without
 
 
-def _links(found: Partition, snapshot: Snapshot) -> tuple[csr_array, NDArray[np.float64]]:
+def _links(one: SeenWindow, snapshot: Snapshot) -> tuple[csr_array, NDArray[np.float64]]:
     """Return the weight of the edges between communities `(K, K)`, and inside each `(K,)`."""
-    ids, k = _of_snapshot(found, snapshot), found.n_communities
-    ends = ids[snapshot.edges]
+    k = one.n_communities
+    ends = ids_of_nodes(one, snapshot)[snapshot.edges]
     known = (ends >= 0).all(axis=0)
-    a, b = np.searchsorted(found.names, ends[:, known])
+    a, b = np.searchsorted(one.ids, ends[:, known])
     weights = np.ones(snapshot.n_edges) if snapshot.weights is None else snapshot.weights
     weights = weights[known]
     same = a == b
@@ -132,3 +129,69 @@ def _links(found: Partition, snapshot: Snapshot) -> tuple[csr_array, NDArray[np.
     both = np.concatenate([a, b]), np.concatenate([b, a])
     links = coo_array((np.concatenate([weights, weights]), both), (k, k)).tocsr()
     return links, inside
+
+
+def frame_of(coordinates: Coordinates, before: Frame | None) -> Frame:
+    """Return the frame before, as long as most nodes are inside; otherwise a new one.
+
+    A new frame leaves out the outermost nodes on each side, which are often errors of measurement.
+    """
+    known = coordinates.known
+    x, y = coordinates.x[known], coordinates.y[known]
+    if before is not None:
+        left, right, bottom, top = before
+        inside = (left <= x) & (x <= right) & (bottom <= y) & (y <= top)
+        if inside.mean() >= INSIDE:
+            return before
+    (left, right), (bottom, top) = (_span(one) for one in (x, y))
+    return left, right, bottom, top
+
+
+def places(one: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, Any]:
+    """Return where the nodes of a window are; at most `MOST_PLACES`, spread over all ids.
+
+    Returns:
+        `x`, `y`, `nodes` and `ids` (stable community ids) of the nodes; `frame`; `aspect`, the
+        length of one unit of x in units of y; `km`, the width of the frame in kilometres, or None
+        on a plane; `unplaced`, nodes whose place is not known; `nodes_left_out`.
+    """
+    coordinates = snapshot.coordinates
+    assert coordinates is not None
+    known = np.flatnonzero(coordinates.known)
+    step = np.linspace(0, len(known) - 1, min(len(known), MOST_PLACES)).round().astype(np.int64)
+    chosen = known[step]
+    degrees = coordinates.crs == DEGREES
+    aspect = math.cos(math.radians((frame[2] + frame[3]) / 2)) if degrees else 1.0
+    aspect = max(aspect, 0.01)
+    return {
+        "number": one.number,
+        "snapshot": one.result.snapshot_id,
+        "degrees": degrees,
+        "frame": list(frame),
+        "aspect": aspect,
+        "km": (frame[1] - frame[0]) * aspect * KM_A_DEGREE if degrees else None,
+        "nodes": [str(name) for name in snapshot.nodes.take(chosen).to_pylist()],
+        "ids": ids_of_nodes(one, snapshot)[chosen].tolist(),
+        "x": _rounded(coordinates.x[chosen], frame[1] - frame[0]),
+        "y": _rounded(coordinates.y[chosen], frame[3] - frame[2]),
+        "unplaced": snapshot.n_nodes - len(known),
+        "nodes_left_out": len(known) - len(chosen),
+    }
+
+
+def n_placed(snapshot: Snapshot | None) -> int:
+    """Return the number of nodes whose place is known."""
+    if snapshot is None or snapshot.coordinates is None:
+        return 0
+    return int(snapshot.coordinates.known.sum())
+
+
+def _span(values: NDArray[np.float64]) -> tuple[float, float]:
+    low, high = np.quantile(values, [OUTLIERS, 1 - OUTLIERS]).tolist()
+    margin = MARGIN * (high - low) or max(1e-6, abs(low) * 1e-6)
+    return low - margin, high + margin
+
+
+def _rounded(values: NDArray[np.float64], span: float) -> list[float]:
+    """Return values to a hundred-thousandth of the frame, which is finer than a pixel."""
+    return [float(one) for one in values.round(5 - math.floor(math.log10(span)))]

@@ -1,11 +1,12 @@
-"""The events of a series as a list, newest first, filtered."""
+"""The events of a series as a list, newest first, filtered; and names of their communities."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from stream_icd.events import CommunityEvent
+from stream_icd.names.names import Naming
 from stream_icd.view.data.window import SeenWindow
 
 
@@ -33,11 +34,16 @@ def event_list(
     for one in reversed(windows):
         if rows and len(rows) >= limit:
             return {"events": rows[:limit], "hidden": hidden, "until": one.number}
-        if kinds & one.kinds:
-            found = [_row(one, *pair) for pair in _chosen(one, kinds, community)]
-            shown = [row for row in found if is_sure(row, lasting, least_bits)]
-            hidden += len(found) - len(shown)
-            rows += shown
+        if not kinds & one.kinds:
+            continue
+        for event, held in one.held_events():
+            if event.kind in kinds and (community is None or event.concerns(community)):
+                row = _row(one, event, held)
+                strong = not least_bits or (event.bits or 0) >= least_bits
+                if strong and row["lasted"] >= lasting:
+                    rows.append(row)
+                else:
+                    hidden += 1
     return {"events": rows[:limit], "hidden": hidden, "until": None}
 
 
@@ -47,24 +53,32 @@ def of_events(found: dict[str, Any]) -> set[int]:
     return {one for row in rows for one in (row["id"], *row["parents"], *row["children"])}
 
 
+def names_in(
+    windows: Sequence[SeenWindow], communities: Collection[int], naming: Naming | None
+) -> dict[str, dict[str, str]]:
+    """Return the last name of each community in these windows, by id; `{}` without attributes."""
+    if naming is None:
+        return {}
+    missing, found = set(communities), {}
+    for one in reversed(windows):
+        names = one.known.names
+        for community in missing & names.keys():
+            name = names[community]
+            found[str(community)] = {
+                "text": str(name),
+                "attribute": name.attribute,
+                "value": name.values[0][0],
+            }
+        missing -= names.keys()
+        if not missing:
+            break
+    return found
+
+
 def certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
     """Return how real an event is: strength, windows for which it lasted, and whether it ended."""
     lasted = held if held >= 0 else -held - 1
     return {"bits": event.bits, "lasted": lasted, "undone": held < 0}
-
-
-def is_sure(row: dict[str, Any], lasting: int, least_bits: float) -> bool:
-    """Whether an event, described by `certainty`, has lasted and is strong enough."""
-    strong = not least_bits or (row["bits"] is not None and row["bits"] >= least_bits)
-    return strong and row["lasted"] >= lasting
-
-
-def _chosen(
-    one: SeenWindow, kinds: frozenset[str], community: int | None
-) -> Iterator[tuple[CommunityEvent, int]]:
-    for event, held in one.held_events():
-        if event.kind in kinds and (community is None or event.concerns(community)):
-            yield event, held
 
 
 def _row(one: SeenWindow, event: CommunityEvent, held: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.tracking.partition import shared_nodes
+from stream_icd.tracking.matching import overlaps
 from stream_icd.view.data.window import SeenWindow, for_pairs, partition
 from stream_icd.view.panels.event_list import certainty
 
@@ -94,7 +94,7 @@ def column(one: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
         "model": one.result.model,
         "k": one.n_communities,
         "nodes": one.n_nodes,
-        "missed": one.missed,
+        "missed": one.tracking.missed,
         "sizes": bands,
         "others": one.n_nodes - sum(size for _, size in bands),
         "marks": marks(one, shown),
@@ -132,8 +132,5 @@ def moves(before: SeenWindow, after: SeenWindow, shown: Sequence[int]) -> list[l
 def ways(before: SeenWindow, after: SeenWindow) -> Ways:
     """Return how many nodes moved from each community to each: old id, new id, nodes."""
     old, new = partition(before.members), partition(after.members)
-    rows, columns = shared_nodes(old, new)
-    pairs = old.labels[rows] * max(1, new.n_communities) + new.labels[columns]
-    found, counts = np.unique(pairs, return_counts=True)
-    a, b = np.divmod(found, max(1, new.n_communities))
-    return old.names[a], new.names[b], counts.astype(np.int64)
+    pairs = overlaps(old, new)
+    return old.names[pairs.old], new.names[pairs.new], pairs.shared

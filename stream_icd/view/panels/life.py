@@ -1,4 +1,4 @@
-"""The life of a series in numbers: one row for each window."""
+"""The numbers of each window of a series; and two series side by side."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from stream_icd.communities import STAGES
-from stream_icd.view.data.window import SeenWindow
+from stream_icd.tracking.matching import NOBODY, match, overlaps
+from stream_icd.tracking.partition import shared_nodes
+from stream_icd.view.data.all_series import agreement
+from stream_icd.view.data.window import SeenWindow, for_pairs, partition
+
+MOST_PAIRS = 40
+MOST_APART = 200
+LEAST_ALIKE = 0.1
+"""Jaccard index from which two communities count as each other's match."""
 
 
 def life_row(one: SeenWindow) -> dict[str, Any]:
@@ -23,7 +33,7 @@ def life_row(one: SeenWindow) -> dict[str, Any]:
         "start": result.window.start.isoformat(),
         "end": result.window.end.isoformat(),
         "model": result.model,
-        "model_before": one.model_before,
+        "model_before": one.tracking.model_before,
         "k": one.n_communities,
         "k_given": result.k_given,
         "nodes": one.n_nodes,
@@ -35,7 +45,7 @@ def life_row(one: SeenWindow) -> dict[str, Any]:
         "predicted_bits": finite(result.predicted_bits),
         "nmi": finite(one.nmi),
         "ami": {name: finite(value) for name, value in one.known.agreement.items()},
-        "missed": one.missed,
+        "missed": one.tracking.missed,
         "revision": result.revision,
         "ms": [finite(result.milliseconds.get(stage)) for stage in STAGES],
         "delay_s": (result.detected_at - result.window.end).total_seconds(),
@@ -52,3 +62,69 @@ def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:
 def finite(value: float | None) -> float | None:
     """Return a number that JSON can hold, rounded; None for NaN and infinities."""
     return None if value is None or not math.isfinite(value) else round(float(value), 6)
+
+
+def comparison(ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow]) -> dict[str, Any]:
+    """Compare the windows that both series have, by their ends.
+
+    Returns:
+        `windows`: for each common window, its numbers in both series, the agreement (NMI), K and
+        modularity of both; `newest`: details of the newest one (`disagreement`), or None.
+    """
+    by_end = {one.result.window.end: one for one in theirs}
+    common = [(one, by_end[end]) for one in ours if (end := one.result.window.end) in by_end]
+    rows = [
+        {
+            "number": a.number,
+            "other": b.number,
+            "end": a.result.window.end.isoformat(),
+            "nmi": finite(_agreement(a, b)),
+            "k": [a.n_communities, b.n_communities],
+            "modularity": [finite(a.result.modularity), finite(b.result.modularity)],
+        }
+        for a, b in common
+    ]
+    return {"windows": rows, "newest": disagreement(*common[-1]) if common else None}
+
+
+def disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
+    """Return the pairs of communities that share nodes, and the nodes that are not in a match.
+
+    Communities of the two windows match one to one, with the largest sum of Jaccard indices.
+    """
+    ours, theirs = partition(a.members), partition(b.members)
+    between = overlaps(ours, theirs)
+    partner = match(between, LEAST_ALIKE)  # (K of b,): community of a, or NOBODY
+    matched = partner[between.new] == between.old
+    order = np.lexsort((between.new, between.old, -between.shared, matched))
+    rows, columns = shared_nodes(ours, theirs)
+    apart = partner[theirs.labels[columns]] != ours.labels[rows]
+    chosen = rows[apart][:MOST_APART], columns[apart][:MOST_APART]
+    names = [str(name) for name in ours.nodes.take(chosen[0]).to_pylist()]
+    mine = ours.names[ours.labels[chosen[0]]].tolist()
+    other = theirs.names[theirs.labels[chosen[1]]].tolist()
+    return {
+        "snapshot": a.result.snapshot_id,
+        "common_nodes": len(rows),
+        "apart": int(apart.sum()),
+        "pairs": [
+            {
+                "ids": [int(ours.names[between.old[p]]), int(theirs.names[between.new[p]])],
+                "shared": int(between.shared[p]),
+                "sizes": [int(ours.sizes[between.old[p]]), int(theirs.sizes[between.new[p]])],
+                "match": bool(matched[p]),
+            }
+            for p in order[:MOST_PAIRS].tolist()
+        ],
+        "matches": [
+            [int(ours.names[old]), int(theirs.names[new])]
+            for new, old in enumerate(partner.tolist())
+            if old != NOBODY
+        ],
+        "nodes": [list(row) for row in zip(names, mine, other, strict=True)],
+    }
+
+
+@for_pairs
+def _agreement(a: SeenWindow, b: SeenWindow) -> float | None:
+    return agreement(partition(a.members), partition(b.members))

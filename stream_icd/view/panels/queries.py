@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -16,21 +16,19 @@ from stream_icd.view.data.all_series import AllSeries, Summary
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow
 from stream_icd.view.feeds.sources import Sources
-from stream_icd.view.panels.community_map import opened as opened_map
-from stream_icd.view.panels.community_map import quotient
-from stream_icd.view.panels.comparison import comparison
-from stream_icd.view.panels.event_list import event_list, of_events
-from stream_icd.view.panels.explanation import (
+from stream_icd.view.panels.community_map import Frame, frame_of, n_placed, opened, places, quotient
+from stream_icd.view.panels.details import (
     LOOKED_BACK,
     as_answer,
+    composition,
     explained,
     explained_community,
+    names_like,
+    node_past,
 )
+from stream_icd.view.panels.event_list import event_list, names_in, of_events
 from stream_icd.view.panels.flow import flow, spread
-from stream_icd.view.panels.life import life
-from stream_icd.view.panels.names import composition, names_in
-from stream_icd.view.panels.nodes import names_like, node_past
-from stream_icd.view.panels.places import Frame, frame_of, n_placed, places
+from stream_icd.view.panels.life import comparison, life
 
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]
@@ -49,6 +47,8 @@ KEPT_CENTRES = 5000
 KEPT_MAPS = 100
 MOST_MODELS = 8
 MOST_BITS = 10**6
+
+NO_WINDOW = "this window is no longer in memory, or was never seen"
 
 
 class BadQuestion(BadSettings):
@@ -69,11 +69,11 @@ class Drawn:
 
 @dataclass(slots=True)
 class Queries:
-    """Answers the page's questions about what was seen.
+    """Answers the page's questions about what was seen, and where it was read from.
 
-    Attributes:
-        seen: all series.
-        sources: where it was read from.
+    Raises:
+        BadQuestion, NothingSeen: see these classes.
+        StreamIcdError: the graph of a window cannot be read.
     """
 
     seen: AllSeries
@@ -85,22 +85,17 @@ class Queries:
         summaries = self.seen.summaries(MOST_LISTED)
         count, letters = self.seen.dead_letters()
         naming = self.seen.naming
+        troubles = dict(self.sources.troubles())
+        if naming and naming.trouble:
+            troubles["the table of names"] = naming.trouble
         return {
             "archive": self.sources.archive,
             "caught_up": self.sources.caught_up(),
             "series": [_in_short(one) for one in summaries],
-            "series_left_out": max(0, len(self.seen) - MOST_LISTED),
+            "series_left_out": max(0, len(self.seen.index) - MOST_LISTED),
             "dead_letters": count,
             "dead_letter_list": [
-                {
-                    "graph": one.graph,
-                    "at": one.at.isoformat(),
-                    "stage": one.stage,
-                    "exception": one.exception,
-                    "message": one.message,
-                    "place": one.place,
-                }
-                for one in reversed(letters[-100:])
+                {**asdict(one), "at": one.at.isoformat()} for one in reversed(letters[-100:])
             ],
             "announcements": [
                 {
@@ -108,21 +103,16 @@ class Queries:
                     "kind": one.kind,
                     "version": one.version,
                     "champion": one.champion,
-                    "reason": shortened(one.reason, 500),
-                    "by": shortened(one.by),
+                    "reason": one.reason,
+                    "by": one.by,
                 }
                 for one in reversed(self.seen.announcements()[-100:])
             ],
-            "troubles": self._troubles(),
+            "troubles": troubles,
             "attributes": [] if naming is None else list(naming.attributes.names),
             "lag": self.sources.lag(),
             "bytes_held": self.seen.bytes_held,
         }
-
-    def _troubles(self) -> dict[str, str]:
-        naming = self.seen.naming
-        of_names = {"the table of names": naming.trouble} if naming and naming.trouble else {}
-        return {**self.sources.troubles(), **of_names}
 
     def flow(self, asked: Parameters) -> Answer:
         """Bands and streams of `last` windows up to number `until`."""
@@ -153,31 +143,38 @@ class Queries:
 
     def map(self, asked: Parameters) -> Answer:
         """The communities of a window as discs, and the links between them."""
-        name = self.name(asked)
-        return self._map(name, self._window(name, asked))
+        name, one = self._window(asked)
+        trouble = None
+        try:
+            snapshot = self.sources.snapshots.read(name, one)
+        except StreamIcdError as error:
+            snapshot, trouble = None, str(error)
+        before = self.centres(name)
+        drawn = quotient(one, snapshot, before)
+        if len(before) > KEPT_CENTRES:
+            before.clear()
+        before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
+        earlier = self.seen.windows(name, LOOKED_BACK, one.number)  # some have no name now
+        names = names_in(earlier, one.ids.tolist(), self.seen.naming)
+        return {**drawn, "names": names, "placed": n_placed(snapshot), "trouble": trouble}
 
     def composition(self, asked: Parameters) -> Answer:
         """What a community of a window is made of."""
-        name = self.name(asked)
-        community = ids(asked, "community", 1)
-        if not community:
-            raise BadQuestion("community: give the id of a community")
-        return composition(self._window(name, asked), community[0], self.seen.naming)
+        _, one = self._window(asked)
+        return composition(one, one_id(asked), self.seen.naming)
 
     def members(self, asked: Parameters) -> Answer:
         """Members and edges of some communities, or of all with `community=all`."""
-        name = self.name(asked)
-        one = self._window(name, asked)
+        name, one = self._window(asked)
         everything = asked.get("community") == "all"
         chosen = None if everything else ids(asked, "community", MOST_OPENED)
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
-        return opened_map(one, self.sources.snapshots.read(name, one), chosen, self.centres(name))
+        return opened(one, self.sources.snapshots.read(name, one), chosen, self.centres(name))
 
     def places(self, asked: Parameters) -> Answer:
         """Nodes of a window where their source says they are."""
-        name = self.name(asked)
-        one = self._window(name, asked)
+        name, one = self._window(asked)
         snapshot = self.sources.snapshots.read(name, one)
         if snapshot.coordinates is None:
             raise NothingSeen("the snapshot does not say where its nodes are")
@@ -187,7 +184,7 @@ class Queries:
 
     def nodes(self, asked: Parameters) -> Answer:
         """Nodes of a window whose names begin with some text."""
-        one = self._window(self.name(asked), asked)
+        _, one = self._window(asked)
         return {"nodes": names_like(one, text(asked, "beginning"), MOST_NAMES)}
 
     def node(self, asked: Parameters) -> Answer:
@@ -204,23 +201,16 @@ class Queries:
     def explain_community(self, asked: Parameters) -> Answer:
         """What holds a community together."""
         name, windows = self._until(asked)
-        community = ids(asked, "community", 1)
-        if not community:
-            raise BadQuestion("community: give the id of a community")
-        found = explained_community(
-            windows,
-            community[0],
-            partial(self.sources.snapshots.read, name),
-            self.seen.window(name, windows[-1].number + 1),
-        )
-        return as_answer(*found)
+        read = partial(self.sources.snapshots.read, name)
+        after = self.seen.window(name, windows[-1].number + 1)
+        return as_answer(*explained_community(windows, one_id(asked), read, after))
 
     def _until(self, asked: Parameters) -> tuple[SeriesName, list[SeenWindow]]:
         """Return a series, and its windows up to the one that is asked for."""
         name = self.name(asked)
         windows = self.seen.windows(name, LOOKED_BACK, number(asked, "number"))
         if not windows:
-            raise NothingSeen("this window is no longer in memory, or was never seen")
+            raise NothingSeen(NO_WINDOW)
         return name, windows
 
     def compare(self, asked: Parameters) -> Answer:
@@ -228,13 +218,13 @@ class Queries:
         last = whole(asked, "last", 60, 1, COMPARED_WINDOWS)
         ours = self.seen.windows(self.name(asked), last, number(asked, "until"))
         theirs = self.seen.windows(self.name(self._other(asked)), MOST_WINDOWS)
-        return comparison(ours, theirs, 40, 200)
+        return comparison(ours, theirs)
 
     def version(self, asked: Parameters) -> tuple[int, ...]:
         """Return numbers that change whenever the answer to a question may change."""
         other = self._other(asked)
         named = [self.name(asked), *([self.name(other)] if any(other.values()) else [])]
-        return tuple(self.seen.version_of(name) for name in named)
+        return tuple(self.seen.index.version_of(name) for name in named)
 
     def centres(self, name: SeriesName) -> dict[int, tuple[float, float]]:
         """Return where the discs of a series lie on the last map that was drawn."""
@@ -247,28 +237,9 @@ class Queries:
             self._drawn.popitem(last=False)
         return drawn
 
-    def _map(self, name: SeriesName, one: SeenWindow) -> Answer:
-        trouble = None
-        try:
-            snapshot = self.sources.snapshots.read(name, one)
-        except StreamIcdError as error:
-            snapshot, trouble = None, str(error)
-        before = self.centres(name)
-        drawn = quotient(one, snapshot, before)
-        if len(before) > KEPT_CENTRES:
-            before.clear()
-        before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
-        earlier = self.seen.windows(name, LOOKED_BACK, one.number)  # some have no name now
-        names = names_in(earlier, one.ids.tolist(), self.seen.naming)
-        return {**drawn, "names": names, "placed": n_placed(snapshot), "trouble": trouble}
-
     def name(self, asked: Parameters) -> SeriesName:
-        """Return the series that is asked for: the first one that fits what is given.
-
-        Raises:
-            NothingSeen: no series fits.
-        """
-        found = self.seen.find(*(asked.get(field, "") for field in SeriesName._fields))
+        """Return the series that is asked for: the first one that fits what is given."""
+        found = self.seen.index.find(*(asked.get(field, "") for field in SeriesName._fields))
         if found is None:
             raise NothingSeen("no results of this graph and model were seen yet")
         return found
@@ -281,11 +252,13 @@ class Queries:
         last = whole(asked, "last", default, 1, most)
         return self.seen.windows(self.name(asked), last, number(asked, "until"))
 
-    def _window(self, name: SeriesName, asked: Parameters) -> SeenWindow:
+    def _window(self, asked: Parameters) -> tuple[SeriesName, SeenWindow]:
+        """Return a series and the window that is asked for, by default the newest."""
+        name = self.name(asked)
         one = self.seen.window(name, number(asked, "number"))
         if one is None:
-            raise NothingSeen("this window is no longer in memory, or was never seen")
-        return one
+            raise NothingSeen(NO_WINDOW)
+        return name, one
 
 
 def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:
@@ -311,6 +284,14 @@ def ids(asked: Parameters, name: str, most: int) -> list[int]:
     if any(len(one) > 18 for one in given):
         raise BadQuestion(f"{name}: an id has at most 18 digits")
     return [int(one) for one in given]
+
+
+def one_id(asked: Parameters) -> int:
+    """Return the stable id of the community."""
+    given = ids(asked, "community", 1)
+    if not given:
+        raise BadQuestion("community: give the id of a community")
+    return given[0]
 
 
 def text(asked: Parameters, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -12,30 +12,20 @@ from urllib.parse import urlsplit
 from stream_icd.errors import BadSettings
 
 COOKIE = "stream_icd_view"
-
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-"""Everything comes from this server; no inline script or style, no frame, no form."""
+HEALTH = "/healthz"
+"""Tells anybody, without a token and under any name, that the server answers: for probes."""
 
 HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": POLICY,
+    # Everything comes from this server; no inline script or style, no frame, no form.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,39 +47,23 @@ class Access:
         if self.hosts is None:
             return True
         try:
-            name = urlsplit(f"//{header}").hostname or ""
+            return (urlsplit(f"//{header}").hostname or "") in self.hosts
         except ValueError:
             return False
-        return name in self.hosts
 
-    def allows(self, shown: Iterable[str]) -> bool:
+    def allows(self, *shown: str) -> bool:
         """Whether one of these is the token; in constant time."""
-        if self.token is None:
-            return True
-        return any(hmac.compare_digest(one.encode(), self.token.encode()) for one in shown)
-
-
-def asked_by_this_page(site: str, mode: str, path: str) -> bool:
-    """Whether a request comes from the page, or from somebody who opens it.
-
-    Browsers say whose page asks. Another site's, or that of another port of this machine, may link
-    to the page, and no more: it must not make this process compute and keep answers.
-
-    Args:
-        site, mode: the headers Sec-Fetch-Site and Sec-Fetch-Mode; empty where the program that
-            asks is no browser.
-        path: path of the request.
-    """
-    if site in ("", "none", "same-origin"):
-        return True
-    return mode == "navigate" and path == "/"
+        token = self.token
+        return token is None or any(
+            hmac.compare_digest(one.encode(), token.encode()) for one in shown
+        )
 
 
 def access_for(host: str, token: str | None = None, *, no_token: bool = False) -> Access:
     """Return the rule for a server that listens at this address; other machines need a token.
 
     Args:
-        token: the token; None: a new one where one is needed.
+        token: None: a new one where one is needed.
         no_token: ask nobody for a token; requests must address this machine as `localhost`.
 
     Raises:
@@ -102,3 +76,22 @@ def access_for(host: str, token: str | None = None, *, no_token: bool = False) -
     if no_token or (token is None and is_loopback(host)):
         return Access(frozenset({"localhost", "127.0.0.1", "::1", host}))
     return Access(None, token or secrets.token_urlsafe(16))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine only."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def asked_by_this_page(path: str, headers: Mapping[str, str]) -> bool:
+    """Whether a request comes from the page, from somebody who opens it, or from no browser.
+
+    Browsers say whose page asks. Another site's, or that of another port of this machine, may link
+    to the page, and no more: it must not make this process compute and keep answers.
+    """
+    if headers.get("sec-fetch-site", "") in ("", "none", "same-origin"):
+        return True
+    return headers.get("sec-fetch-mode") == "navigate" and path == "/"

@@ -19,7 +19,6 @@ from stream_icd.view.panels.queries import BadQuestion, Parameters, Queries
 AT_A_TIME = 2
 MOST_WAITING = 64
 KEPT_BYTES = 32 * 2**20
-"""Bytes of kept answers and their keys."""
 ENTRY = 200
 """Bytes of an entry of an `OrderedDict`."""
 
@@ -60,11 +59,7 @@ def questions_of(queries: Queries) -> dict[str, Question]:
 
 
 def check_known(asked: Parameters, known: frozenset[str]) -> None:
-    """Refuse unknown parameters: each would be another question, computed and kept for itself.
-
-    Raises:
-        BadQuestion: one is unknown.
-    """
+    """Refuse unknown parameters: each would be another question, computed and kept for itself."""
     if unknown := asked.keys() - known:
         names = ", ".join(sorted(known)) or "none"
         raise BadQuestion(f"{min(unknown)!r:.40} is no parameter of this question; known: {names}")
@@ -85,7 +80,6 @@ class Answers:
         """Return an answer; a question that is being answered is not asked a second time.
 
         Raises:
-            BadQuestion: the question has no such parameter.
             Overloaded: too many other questions wait.
             StreamIcdError: there is no answer; see `Queries`.
         """

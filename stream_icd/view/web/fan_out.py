@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 
 from stream_icd.view.data.series import SeriesName
 
@@ -12,28 +11,8 @@ MOST_TABS = 200
 MOST_WAITING = 256
 """Messages that may wait for a tab: more than ten seconds of 20 windows a second."""
 
-
-@dataclass(slots=True, eq=False)
-class Tab:
-    """A connected tab.
-
-    Attributes:
-        wanted: the series that it shows; None: all.
-        queue: messages to send; None ends the connection.
-    """
-
-    wanted: SeriesName | None
-    queue: asyncio.Queue[bytes | None] = field(
-        default_factory=lambda: asyncio.Queue(MOST_WAITING + 1)
-    )
-    dropped: bool = False
-
-    def drop(self) -> None:
-        """Forget what waits, and end the connection."""
-        self.dropped = True
-        while not self.queue.empty():
-            self.queue.get_nowait()
-        self.queue.put_nowait(None)
+Tab = asyncio.Queue[bytes | None]
+"""Messages to send to a connected tab; None ends the connection."""
 
 
 class FanOut:
@@ -44,7 +23,7 @@ class FanOut:
     """
 
     def __init__(self) -> None:
-        self._tabs: set[Tab] = set()
+        self._tabs: dict[Tab, SeriesName] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self.n_dropped = 0
 
@@ -57,44 +36,40 @@ class FanOut:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further tab can connect."""
-        return len(self._tabs) >= MOST_TABS
+        return len(self) >= MOST_TABS
 
-    async def messages(self, wanted: SeriesName | None) -> AsyncIterator[bytes]:
+    async def messages(self, wanted: SeriesName) -> AsyncIterator[bytes]:
         """Connect a tab and yield its messages, until it falls behind or is disconnected."""
-        tab = Tab(wanted)
-        self._tabs.add(tab)
+        tab = Tab(MOST_WAITING + 1)
+        self._tabs[tab] = wanted
         try:
-            while (message := await tab.queue.get()) is not None:
+            while (message := await tab.get()) is not None:
                 yield message
         finally:
-            self._tabs.discard(tab)
+            self._tabs.pop(tab, None)
 
     def publish(self, name: SeriesName, message: bytes) -> None:
         """Give a message to the tabs that show this series; from any thread, never waits."""
-        self._soon(self.deliver, name, message)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.deliver, name, message)
 
     def deliver(self, name: SeriesName, message: bytes) -> None:
         """Give a message to the tabs that show this series; a tab with a full queue is dropped."""
-        for tab in self._tabs:
-            if tab.dropped or tab.wanted not in (None, name):
-                continue
-            if tab.queue.qsize() >= MOST_WAITING:
-                self.n_dropped += 1
-                tab.drop()
+        for tab in [tab for tab, wanted in self._tabs.items() if wanted == name]:
+            if tab.qsize() < MOST_WAITING:
+                tab.put_nowait(message)
             else:
-                tab.queue.put_nowait(message)
-
-    def end(self) -> None:
-        """End all connections; from any thread."""
-        self._soon(self.close)
+                self.n_dropped += 1
+                self._drop(tab)
 
     def close(self) -> None:
         """End all connections."""
-        for tab in self._tabs:
-            tab.drop()
+        for tab in list(self._tabs):
+            self._drop(tab)
 
-    def _soon(self, call: Callable[..., None], *arguments: object) -> None:
-        """Call in the event loop, if it runs."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call, *arguments)
+    def _drop(self, tab: Tab) -> None:
+        """Forget what waits for a tab, and end its connection."""
+        del self._tabs[tab]
+        while not tab.empty():
+            tab.get_nowait()
+        tab.put_nowait(None)

@@ -21,13 +21,7 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A file as it is served.
-
-    Attributes:
-        content, compressed: its bytes, plain and with gzip.
-        kind: its media type.
-        tag: changes with the content (`ETag`).
-    """
+    """A file as it is served: its bytes, these with gzip, its media type and its `ETag`."""
 
     content: bytes
     compressed: bytes

@@ -1,16 +1,22 @@
-"""Run the page's server on a socket, until it is stopped."""
+"""Run the page's server on a socket, with room for a limited number of connections."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 import socket
 from typing import Any
 
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from stream_icd.errors import BadSettings
-from stream_icd.extras import needs_extra
-from stream_icd.view.web.server import View
+from stream_icd.view.web.app import View
 
 STOP_S = 2
 MOST_CONNECTIONS = 1000
+IDLE_S = 20.0
+"""Time without a request, or without taking what was sent, after which a connection ends."""
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -29,19 +35,16 @@ def listening(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def server_of(view: View) -> Any:
-    """Return the uvicorn server of a page.
+def address(open_socket: socket.socket) -> str:
+    """Return the address of the page that is served on a socket."""
+    host, port = open_socket.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
-    Raises:
-        MissingExtra: uvicorn or starlette is not installed; the message says how.
-    """
-    with needs_extra("view", "starlette", "sse_starlette", "uvicorn"):
-        import uvicorn
 
-        from stream_icd.view.web.app import make_app
-        from stream_icd.view.web.connections import PatientForAWhile
+def server_of(view: View) -> uvicorn.Server:
+    """Return the server of a page."""
     config = uvicorn.Config(
-        make_app(view),
+        view.app(),
         http=PatientForAWhile,
         ws="none",
         log_config=None,
@@ -54,7 +57,59 @@ def server_of(view: View) -> Any:
     return uvicorn.Server(config)
 
 
-def address(open_socket: socket.socket) -> str:
-    """Return the address of the page that is served on a socket."""
-    host, port = open_socket.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+class PatientForAWhile(H11Protocol):
+    """Ends a connection that is not used, and the oldest of these where there are too many.
+
+    uvicorn itself waits for ever for the first request, for the rest of a request that has begun,
+    and for a client that does not take its answer.
+    """
+
+    _looking: asyncio.TimerHandle | None = None
+    _unsent: float = math.inf
+    _made_at: float = 0.0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._made_at = self.loop.time()
+        self._make_room()
+        self._look_later()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._unsent = math.inf
+        self._look_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_looking()
+
+    def _make_room(self) -> None:
+        """End the oldest connection without a request if no further one would be answered."""
+        there = [one for one in self.connections if not one.transport.is_closing()]
+        if self.limit_concurrency is None or len(there) < self.limit_concurrency:
+            return
+        idle = [
+            one
+            for one in there
+            if one is not self and isinstance(one, PatientForAWhile) and one._has_no_request()
+        ]
+        if idle:
+            min(idle, key=lambda one: one._made_at).transport.abort()
+
+    def _has_no_request(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _look_later(self) -> None:
+        self._stop_looking()
+        self._looking = self.loop.call_later(IDLE_S, self._look)
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _look(self) -> None:
+        before, self._unsent = self._unsent, self.transport.get_write_buffer_size()
+        if (self._unsent >= before) if self._unsent else self._has_no_request():
+            self.transport.abort()  # closing would wait until all that was sent is taken
+        else:  # an answer that is computed or on its way, or a stream of news
+            self._look_later()

@@ -48,7 +48,6 @@ def flow_picture(windows: Sequence[SeenWindow]) -> Figure:
     ends = [f"{one.result.window.end:%Y-%m-%d\n%H:%M}" for one in columns]
     axes.set_xticks(range(0, len(columns), every), ends[::every])
     axes.set_ylabel("nodes", color=QUIET)
-    axes.spines[["top", "right"]].set_visible(False)
     for at, model in swaps(columns):
         axes.axvline(at - 0.5, **SWAP)
         axes.annotate(
@@ -117,7 +116,6 @@ def places_picture(placed: dict[str, Any]) -> Figure:
         f"{placed['snapshot']}: {len(paint):,} nodes, {len(set(placed['ids'])):,} communities",
         **TITLE,
     )
-    axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
@@ -150,7 +148,6 @@ def life_picture(windows: Sequence[SeenWindow]) -> Figure:
         across = count.get_xaxis_transform()
         count.annotate(f" {model}", place, xycoords=across, parse_math=False, **NAME)
     for axes in (count, quality, times):
-        axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.25)
         axes.margins(x=0)
         axes.xaxis.set_major_formatter(concise(axes.xaxis.get_major_locator()))
@@ -163,7 +160,10 @@ def life_picture(windows: Sequence[SeenWindow]) -> Figure:
 def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, 1, squeeze=False)[:, 0]
+    below = figure.subplots(rows, 1, squeeze=False)[:, 0]
+    for axes in below:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, below
 
 
 def _title(axes: Any, windows: Sequence[SeenWindow], what: str) -> None:

@@ -1,0 +1,224 @@
+"""Read archives into memory, and look again for what was archived since."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from itertools import takewhile
+
+import structlog
+
+from stream_icd.errors import BadInput, StreamIcdError
+from stream_icd.history.archive import (
+    Selection,
+    data_files,
+    newest,
+    partitions,
+    read_message,
+    read_snapshot,
+    windows,
+)
+from stream_icd.history.layout import Kind, Partition, Received
+from stream_icd.history.parquet import ArchivedWindow, read_footer
+from stream_icd.messages.claims import Content, Decode
+from stream_icd.snapshot import Snapshot
+from stream_icd.store.store import Store
+from stream_icd.view.data.all_series import AllSeries, Publish
+from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.feeds.sources import KeptSnapshots, NoGraph, Sources, checked
+from stream_icd.wire.communities import decode_communities, decode_labels
+from stream_icd.wire.limits import Limits
+
+LOOK_EVERY_S = 5.0
+LOOK_SHARE = 0.05
+"""Looking again at archives takes at most this fraction of the time."""
+ONE_DAY = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class _Day:
+    """What was read of one day: files, and the newest revision of each message."""
+
+    paths: set[str] = field(default_factory=set)
+    received: dict[tuple[str, str], Received] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Archived:
+    """An archive to read.
+
+    Attributes:
+        origin: its name on the page.
+        graph: only this graph; None for all.
+        first, last: windows that begin at `first` or later, and before `last`.
+        model: only results of this model, given with its version or without; None: of all.
+        models: those of all results that were read, in the order of their first one.
+        was_read: whether all that was there at first was read.
+    """
+
+    store: Store
+    origin: str
+    graph: str | None = None
+    first: datetime | None = None
+    last: datetime | None = None
+    model: str | None = None
+    models: dict[str, None] = field(default_factory=dict)
+    was_read: bool = False
+    _days: dict[tuple[Kind, str], dict[date, _Day]] = field(default_factory=dict)
+
+    def read(self, seen: AllSeries, publish: Publish, stop: Callable[[], bool]) -> int:
+        """Add all results, in time order, and known communities; return how many results.
+
+        Later reads add what was archived since: in the last two days of each graph, and in later
+        ones. They open only files that are new.
+
+        Raises:
+            HistoryDamaged, StoreUnreachable: the archive cannot be read.
+        """
+        for truth in self._decoded(self._found("labels"), decode_labels):
+            for changed in seen.know(truth):
+                publish(changed)
+        count = 0
+        found = takewhile(lambda _: not stop(), self._found("communities"))
+        for result in self._decoded(found, decode_communities):
+            self.models[result.model] = None
+            if self.model not in (None, result.model, result.model.rpartition("@")[0]):
+                continue
+            count += 1
+            if (news := seen.add(result, self.origin)) is not None:
+                publish(news)
+        self.was_read = True
+        return count
+
+    def _found(self, kind: Kind) -> Iterable[ArchivedWindow]:
+        """Return the windows that are new, in time order, newest revisions only."""
+        chosen = Selection(kind, self.graph, None, self.first, self.last)
+        if not self.was_read:
+            return windows(self.store, chosen)
+        found = [
+            noted
+            for partition in partitions(self.store, chosen)
+            for noted in self._unread(partition)
+            if chosen.holds(noted)
+        ]
+        return newest(sorted(found, key=lambda noted: noted.order))
+
+    def _decoded(
+        self, found: Iterable[ArchivedWindow], decode: Decode[Content]
+    ) -> Iterator[Content]:
+        """Yield what messages hold; log those that are none of this kind."""
+        limits = Limits()
+        for noted in found:
+            message = read_message(self.store, noted)
+            self._note(noted)
+            try:
+                content = decode(message.key, message.value, message.headers, limits)
+            except BadInput as error:
+                log = structlog.get_logger()
+                log.warning("not a message of this archive", archive=self.origin, reason=str(error))
+            else:
+                yield content
+
+    def _note(self, noted: ArchivedWindow) -> None:
+        """Remember what was read of the last two days of each graph."""
+        days = self._days.setdefault((noted.partition.kind, noted.partition.graph), {})
+        one = days.setdefault(noted.partition.day, _Day())
+        one.paths.add(noted.path)
+        one.received[noted.identity.name] = noted.received
+        for day in [day for day in days if day < max(days) - ONE_DAY]:
+            del days[day]
+
+    def _unread(self, partition: Partition) -> Iterator[ArchivedWindow]:
+        days = self._days.setdefault((partition.kind, partition.graph), {})
+        if days and partition.day < max(days) - ONE_DAY:
+            return
+        day = days.get(partition.day, _Day())
+        for path in data_files(self.store, partition):
+            if path in day.paths:
+                continue
+            try:
+                found = read_footer(self.store, path)
+            except FileNotFoundError:  # merged meanwhile: the merged file is found next time
+                continue
+            day.paths.add(path)
+            for noted in found:
+                before = day.received.get(noted.identity.name)
+                if before is None or before < noted.received:
+                    yield noted
+
+
+def archive_sources(
+    stores: Sequence[Store],
+    seen: AllSeries,
+    graph: str | None = None,
+    since: datetime | None = None,
+) -> Sources:
+    """Read archives, and every few seconds what was added; the page is served meanwhile."""
+    archives = {
+        name: Archived(store, name, graph, since)
+        for name, store in zip(names_of(stores), stores, strict=True)
+    }
+    troubles: dict[str, str] = {}
+    stop = threading.Event()
+    log = structlog.get_logger()
+
+    def read(publish: Publish) -> None:
+        while not stop.is_set():
+            seconds = 0.0
+            for name, archive in archives.items():
+                again, began = archive.was_read, time.monotonic()
+                try:
+                    count = archive.read(seen, publish, stop.is_set)
+                except StreamIcdError as error:
+                    if troubles.get(name) != str(error):
+                        log.warning("cannot read", archive=name, reason=str(error))
+                    troubles[name] = str(error)
+                    continue
+                troubles.pop(name, None)
+                if again:
+                    seconds += time.monotonic() - began
+                else:
+                    log.info("archive read", archive=name, results=count)
+            stop.wait(max(LOOK_EVERY_S, seconds / LOOK_SHARE))
+
+    @contextmanager
+    def reading(publish: Publish) -> Iterator[None]:
+        thread = threading.Thread(target=read, args=(publish,), name="view archives", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    return Sources(
+        KeptSnapshots(lambda name, one: read_from_archive(archives[name.origin].store, one)),
+        reading,
+        lambda: dict(troubles),
+        archive=True,
+        caught_up=lambda: all(one.was_read for one in archives.values()),
+    )
+
+
+def names_of(stores: Sequence[Store]) -> list[str]:
+    """Return a short name for each archive: its last folder, or its place if two share that."""
+    short = [store.place.rstrip("/").rpartition("/")[2] or store.place for store in stores]
+    return [
+        name if short.count(name) == 1 else store.place
+        for name, store in zip(short, stores, strict=True)
+    ]
+
+
+def read_from_archive(store: Store, one: SeenWindow) -> Snapshot:
+    """Return the graph of a window from an archive."""
+    start = one.result.window.start
+    for noted in windows(store, Selection(graph=one.result.graph, start=start)):
+        if noted.identity.snapshot_id == one.result.snapshot_id:
+            return checked(read_snapshot(store, noted), one)
+        if noted.window.start > start:
+            break
+    raise NoGraph("the archive does not hold the snapshot")

@@ -1,0 +1,123 @@
+"""What is known of a node or a community: search, past, composition, explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from stream_icd.events import CommunityEvents
+from stream_icd.names.names import Naming
+from stream_icd.snapshot import Snapshot
+from stream_icd.tracking.explain import Explanation, explain, window_weights
+from stream_icd.tracking.explain_community import CommunityExplanation, explain_community
+from stream_icd.view.data.window import SeenWindow, unpacked
+
+MOST_PARTS = 12
+MOST_GRAPHS = 12
+"""Graphs of the newest windows that are read for one explanation."""
+LOOKED_BACK = 400
+"""Windows in which the community before is sought."""
+
+
+def names_like(one: SeenWindow, beginning: str, limit: int) -> list[str]:
+    """Return at most `limit` nodes whose names begin with that text, in ascending order."""
+    import pyarrow.compute as pc
+
+    names = pc.cast(unpacked(one.members)[0], pa.large_utf8())
+    chosen = names.filter(pc.starts_with(names, beginning))
+    return [str(name) for name in chosen.slice(0, limit).to_pylist()]
+
+
+def node_past(windows: Sequence[SeenWindow], node: str) -> dict[str, Any]:
+    """Return where a node was: a span for each time that its community stayed the same.
+
+    A span has the numbers and times of its first and last window, and the community, or None for
+    windows in which the node is missing. Before its first appearance there is no span.
+    """
+    spans: list[dict[str, Any]] = []
+    seen = 0
+    for one in windows:
+        community, window = one.community_of(node), one.result.window
+        seen += community is not None
+        number, end = one.number, window.end.isoformat()
+        if spans and spans[-1]["id"] == community:
+            spans[-1] |= {"to": number, "end": end}
+        elif spans or community is not None:
+            start = window.start.isoformat()
+            span = {"id": community, "from": number, "to": number, "start": start, "end": end}
+            spans.append(span)
+    return {"node": node, "seen": seen, "of": len(windows), "spans": spans}
+
+
+def composition(one: SeenWindow, community: int, naming: Naming | None) -> dict[str, Any]:
+    """Return what a community of a window is made of, by attribute."""
+    window = None if naming is None else naming.window(one.result.graph, *unpacked(one.members))
+    parts = {} if window is None else window.composition(community, MOST_PARTS)
+    shown = ("value", "members", "total", "names")
+    return {
+        "number": one.number,
+        "community": community,
+        "attributes": {
+            attribute: [{name: getattr(part, name) for name in shown} for part in values]
+            for attribute, values in parts.items()
+        },
+    }
+
+
+def explained(
+    windows: Sequence[SeenWindow], node: str, read: Callable[[SeenWindow], Snapshot]
+) -> tuple[Explanation, dict[int, str]]:
+    """Explain the community of a node in the newest of some windows, and name communities."""
+    return explain(node, *_evidence(windows, read)), _names(windows)
+
+
+def explained_community(
+    windows: Sequence[SeenWindow],
+    community: int,
+    read: Callable[[SeenWindow], Snapshot],
+    after: SeenWindow | None = None,
+) -> tuple[CommunityExplanation, dict[int, str]]:
+    """Explain a community in the newest of some windows, and name communities.
+
+    Args:
+        after: the window after these.
+
+    Raises:
+        BadSettings: none of the windows has the community.
+        StreamIcdError: the graph of a window cannot be read.
+    """
+    later = None if after is None else after.tracked(events=False)
+    found = explain_community(community, *_evidence(windows, read), later)
+    return found, _names(windows if after is None else [after, *windows[-LOOKED_BACK + 1 :]])
+
+
+def _evidence(
+    windows: Sequence[SeenWindow], read: Callable[[SeenWindow], Snapshot]
+) -> tuple[list[CommunityEvents], list[Snapshot], float]:
+    """Return the windows to look back on, the graphs whose edges count, and the horizon."""
+    horizon = windows[-1].result.horizon or 1.0
+    asked = list(reversed(windows))[: len(window_weights(horizon, MOST_GRAPHS))]
+    tracked = [one.tracked(events=False) for one in windows[-LOOKED_BACK:]]
+    return tracked, [read(one) for one in asked], horizon
+
+
+def _names(windows: Sequence[SeenWindow]) -> dict[int, str]:
+    """Return the last name of each community."""
+    return {
+        community: str(name)
+        for one in windows[-LOOKED_BACK:]
+        for community, name in one.known.names.items()
+    }
+
+
+def as_answer(found: Explanation | CommunityExplanation, names: dict[int, str]) -> dict[str, Any]:
+    """Return an explanation as the page shows it: `sentences`, then the numbers."""
+    row = {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in asdict(found).items()
+    }
+    return {**row, "sentences": list(found.sentences(names))}

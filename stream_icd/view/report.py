@@ -1,0 +1,296 @@
+"""A report of an archived graph: the page as one file that needs no server, or its pictures."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.errors import BadSettings, StreamIcdError
+from stream_icd.events import KINDS
+from stream_icd.extras import needs_extra
+from stream_icd.history.archive import Selection
+from stream_icd.history.nothing import nothing_selected
+from stream_icd.names.names import Naming
+from stream_icd.printable import printable, shortened
+from stream_icd.store.store import Store
+from stream_icd.store.whole_file import whole_file
+from stream_icd.view.data.all_series import AllSeries, Budget
+from stream_icd.view.data.series import SeriesName
+from stream_icd.view.data.window import SeenWindow, unpacked
+from stream_icd.view.feeds.archives import Archived, names_of, read_from_archive
+from stream_icd.view.feeds.sources import KeptSnapshots, Sources
+from stream_icd.view.panels.details import composition
+from stream_icd.view.panels.event_list import event_list, names_in, of_events
+from stream_icd.view.panels.flow import flow, spread
+from stream_icd.view.panels.life import life
+from stream_icd.view.panels.queries import MOST_COLUMNS, MOST_WINDOWS, NothingSeen, Queries
+from stream_icd.view.web.page_files import page_files
+
+LIBRARY = "vendor/echarts-6.1.0.min.js"
+MAIN = "main.js"
+
+_IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const) (\w+))", re.MULTILINE)
+_LINKS = re.compile(r"^<(?:link|script) .*(?:</script>)?\n", re.MULTILINE)
+
+BANDS = 30
+MOST_EVENTS = 5000
+MOST_PLACES = 20_000_000
+"""Nodes of all windows together, up to which the report can be searched."""
+MOST_SPANS = 400_000
+
+Answers = dict[str, Any]
+Spans = dict[str, list[list[int | None]]]
+
+
+def read_archive(
+    store: Store,
+    graph: str | None = None,
+    model: str | None = None,
+    first: datetime | None = None,
+    last: datetime | None = None,
+    naming: Naming | None = None,
+) -> tuple[Queries, SeriesName]:
+    """Return what an archive holds, and the series to report.
+
+    Args:
+        model: only results of this model, given with its version or without.
+        naming: names communities.
+
+    Raises:
+        BadSettings: nothing was selected, or several graphs are there and none is chosen.
+        HistoryDamaged, StoreUnreachable: the archive cannot be read.
+    """
+    seen = AllSeries(Budget(windows=MOST_WINDOWS), naming)
+    (origin,) = names_of([store])
+    archived = Archived(store, origin, graph, first, last, model)
+    archived.read(seen, lambda _: None, lambda: False)
+    names = [one.name for one in seen.summaries()]
+    if not names and archived.models:
+        models = ", ".join(printable(shortened(name)) for name in archived.models)
+        raise BadSettings(f"there are no results of that model; the archive has: {models}")
+    if not names:
+        raise nothing_selected(store, Selection("communities", graph, None, first, last))
+    graphs = sorted({name.graph for name in names})
+    if len(graphs) > 1:
+        some = ", ".join(printable(shortened(one)) for one in graphs[:10])
+        raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
+    snapshots = KeptSnapshots(lambda _, one: read_from_archive(store, one))
+    return Queries(seen, Sources(snapshots, archive=True)), names[0]
+
+
+def left_out(queries: Queries, name: SeriesName) -> list[str]:
+    """Return what an archive holds of a graph and its report does not, a sentence each."""
+    said = []
+    for one in queries.seen.summaries():
+        if one.name == name:
+            if one.dropped:
+                said.append(
+                    f"Windows left out at the beginning: {one.dropped:,}. A report has room for "
+                    f"{MOST_WINDOWS:,} windows of {Budget().bytes // 2**20} MiB: choose others "
+                    "with --from and --to."
+                )
+            if one.late:
+                said.append(
+                    f"Late results left out: {one.late:,}. They correct windows before the newest "
+                    "one, or are older than it."
+                )
+        else:
+            models = ", ".join(printable(shortened(model)) for model in one.models)
+            said.append(
+                f"Results of {models} left out: {one.kept + one.dropped:,}. Another model detected "
+                f"the same windows; --model {printable(one.models[-1])} shows them instead."
+            )
+    return said
+
+
+def write_html(queries: Queries, name: SeriesName, path: Path) -> Path:
+    """Write the page as one file; replace it only when it is complete."""
+    title = f"{shortened(printable(name.graph))}: communities"
+    page = one_file(kept_answers(queries, name, left_out(queries, name)), title)
+    with whole_file(path) as aside:
+        aside.write_bytes(page.encode())
+    return path
+
+
+def write_pictures(
+    queries: Queries, name: SeriesName, folder: Path, form: Literal["png", "svg"]
+) -> list[Path]:
+    """Write flow, map and life to a folder; return their paths.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    with needs_extra("plot", "matplotlib"):
+        from stream_icd.view import pictures
+
+    windows = queries.seen.windows(name, MOST_WINDOWS)
+    asked = name._asdict()
+    drawn = queries.map(asked)
+    placed = queries.places(asked) if drawn["placed"] else None
+    # Without the graph there are no members, but the discs are still there.
+    inside = all_members(queries, asked) if drawn["whole"] else None
+    figures = {
+        "flow": pictures.flow_picture(windows),
+        "map": pictures.places_picture(placed) if placed else pictures.map_picture(drawn, inside),
+        "life": pictures.life_picture(windows),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for picture, figure in figures.items():
+        path = folder / f"{picture}.{form}"
+        figure.savefig(path, dpi=150)
+        paths.append(path)
+    return paths
+
+
+def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = ()) -> Answers:
+    """Return what the page of a report asks for.
+
+    Args:
+        left_out: what the report does not show, a sentence each.
+
+    Raises:
+        NothingSeen: there is no such series.
+    """
+    windows = queries.seen.windows(name, MOST_WINDOWS)
+    if not windows:
+        raise NothingSeen(f"there are no results of graph {name.graph} and model {name.model}")
+    asked = name._asdict()
+    overview = queries.overview(asked)
+    mine = [one for one in overview["series"] if asked.items() <= one.items()]
+    drawn = queries.map(asked)
+    bands = flow(spread(windows, MOST_COLUMNS), BANDS)
+    happened = event_list(windows, frozenset(KINDS) - {"continued"}, None, MOST_EVENTS)
+    named = {*bands["shown"], *of_events(happened)}
+    naming = queries.seen.naming
+    names = names_in(windows, named, naming)
+    by_size = np.argsort(-windows[-1].sizes, kind="stable")
+    largest = windows[-1].ids[by_size[:BANDS]].tolist() if naming else []
+    return {
+        "overview": {**overview, "series": mine, "left_out": list(left_out)},
+        "flow": {**bands, "names": names},
+        "life": life(windows),
+        "events": {**happened, "names": names},
+        "composition": {str(one): composition(windows[-1], one, naming) for one in largest},
+        "map": drawn,
+        "places": queries.places(asked) if drawn["placed"] else None,
+        "members": all_members(queries, asked),
+        "nodes": node_spans(windows),
+        "compare": None,
+        "explain": None,
+        "explain_community": None,
+    }
+
+
+def node_spans(windows: Sequence[SeenWindow]) -> Spans | None:
+    """Return where each node was, `[community, first number, last number]`, as `nodes.node_past`.
+
+    The community of a span is None where the node is missing. None if there are too many nodes.
+    """
+    if sum(one.n_nodes for one in windows) > MOST_PLACES:
+        return None
+    read = [unpacked(one.members) for one in windows]
+    names = pa.chunked_array([nodes.cast(pa.large_utf8()) for nodes, _ in read])
+    encoded = names.combine_chunks().dictionary_encode()
+    node = encoded.indices.to_numpy()
+    window = np.repeat([one.number for one in windows], [len(nodes) for nodes, _ in read])
+    community = np.concatenate([ids for _, ids in read])
+    order = np.lexsort((window, node))
+    node, window, community = node[order], window[order], community[order]
+    begins = np.ones(len(node), bool)
+    same_node = node[1:] == node[:-1]
+    begins[1:] = ~same_node | (community[1:] != community[:-1]) | (window[1:] != window[:-1] + 1)
+    starts = np.flatnonzero(begins)
+    if len(starts) > MOST_SPANS:
+        return None
+    ends = np.append(starts[1:], len(node)) - 1
+    newest = windows[-1].number
+    spans: Spans = {str(one): [] for one in encoded.dictionary.to_pylist()}
+    lists = list(spans.values())
+    for at, start, end in zip(node[starts].tolist(), starts.tolist(), ends.tolist(), strict=True):
+        first, last = int(window[start]), int(window[end])
+        of_node = lists[at]
+        if of_node and (before := of_node[-1][2]) is not None and first > before + 1:
+            of_node.append([None, before + 1, first - 1])
+        of_node.append([int(community[start]), first, last])
+    for of_node in lists:
+        if (last_seen := of_node[-1][2]) is not None and last_seen < newest:
+            of_node.append([None, last_seen + 1, newest])
+    return spans
+
+
+def all_members(queries: Queries, asked: Mapping[str, str]) -> Answers | None:
+    """Return members and edges of the newest window; None if its graph cannot be read."""
+    try:
+        return queries.members({**asked, "community": "all"})
+    except StreamIcdError:
+        return None
+
+
+def one_file(kept: dict[str, Any], title: str) -> str:
+    """Return the page with everything in it; it opens without a server and asks for nothing.
+
+    Args:
+        kept: answers to all questions that the page may ask (`kept_answers`).
+        title: title of the window; it may be any text.
+    """
+    files = page_files()
+    style = files["page.css"].content.decode()
+    library = files[LIBRARY].content.decode()
+    script = bundle()
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; "
+        f"script-src '{_digest(library)}' '{_digest(script)}'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    icon = base64.b64encode(files["icon.svg"].content).decode()
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<link rel="icon" href="data:image/svg+xml;base64,{icon}">\n'
+        f"<style>{style}</style>\n"
+    )
+    # `<` never appears in the answers, so no name can end the element that holds them.
+    data = json.dumps(kept, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    tail = (
+        f'<script type="application/json" id="kept">{data}</script>\n'
+        f"<script>{library}</script>\n<script>{script}</script>\n"
+    )
+    page = _LINKS.sub("", files["index.html"].content.decode())
+    page = page.replace(
+        "<title>stream_icd</title>\n", f"<title>{html.escape(title, quote=False)}</title>\n{head}"
+    )
+    return page.replace("</body>", f"{tail}</body>")
+
+
+def bundle() -> str:
+    """Return all modules of the page as one script: functions, in the order of imports."""
+    done: dict[str, str] = {}
+    _add(MAIN.removesuffix(".js"), done)
+    return '"use strict";\n' + "".join(done.values())
+
+
+def _add(module: str, done: dict[str, str]) -> None:
+    """Add a module after those that it imports."""
+    if module in done:
+        return
+    text = page_files()[f"{module}.js"].content.decode()
+    for _, imported in _IMPORT.findall(text):
+        _add(imported, done)
+    exported = ", ".join(_EXPORT.findall(text))
+    body = _EXPORT.sub("", _IMPORT.sub(r"const { \1 } = module_\2;", text))
+    done[module] = f"const module_{module} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\n"
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,1 +1,0 @@
-"""The page as one file that needs no server, and its pictures."""
