@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from stream_icd.evaluation.learned import Learned
 from stream_icd.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.evaluation.measures import Measures, measure
-from stream_icd.evaluation.method import OWN
-from stream_icd.evaluation.windows import Windows
+from stream_icd.evaluation.method import OWN, Task
+from stream_icd.evaluation.windows import Learned, Windows
 from stream_icd.execution.usage import Allowance
 from stream_icd.graphs.labelled_graph import Moment
 from stream_icd.graphs.weights import comparable
@@ -65,7 +63,7 @@ def evaluate(
     limit has a result that says so.
 
     Args:
-        learned: the methods, with what each learned (`learned.learn`).
+        learned: the methods, with what each learned (`windows.learn`).
     """
     runs = [_Run(name, of, limits, packages, seed) for name, of in learned.of_method.items()]
     try:
@@ -117,65 +115,19 @@ class _Run:
         """Find communities with the memory of the windows before; see `result` for its update."""
         if self._learned.status != "ok":
             return self._learned
-        return self._process.find(
-            self.name,
-            adjacency,
-            snapshot.n_communities,
-            self._seed,
-            self._learned.learned,
-            Moment(snapshot.graph, snapshot.nodes, snapshot.window),
-            self._memory,
-        )
-
-
-VALUES = ("hidden_edges", "modularity", "ncut", "stability", "nmi", "n_communities", "seconds")
-"""The values of a result that a summary has the means of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What came of one method.
-
-    Attributes:
-        windows: number of windows with a result.
-        detail: why a window has none, the first time; "" if all have one.
-        means: mean of each of `VALUES` over the windows that have it; None where none has.
-    """
-
-    method: str
-    windows: int
-    detail: str
-    means: dict[str, float | None]
-
-
-def summarised(results: Iterable[Result]) -> list[Summary]:
-    """A summary for each method, in the order in which they appear."""
-    of_method: dict[str, list[Result]] = {}
-    for result in results:
-        of_method.setdefault(result.method, []).append(result)
-    return [_summary(name, found) for name, found in of_method.items()]
+        moment, k = Moment(snapshot.graph, snapshot.nodes, snapshot.window), snapshot.n_communities
+        learned = self._learned.learned
+        task = Task(adjacency, k, self._seed, learned, moment, self._memory)
+        return self._process.find(self.name, task)
 
 
 def value_of(result: Result, name: str) -> float | None:
-    """One of `VALUES` of a result; None where it has none."""
+    """One of `NUMBERS` of a result; None where it has none."""
     if result.measures is None:
         return None
     holder: Result | Measures = result if hasattr(result, name) else result.measures
     value: float | None = getattr(holder, name)
     return value
-
-
-def _summary(method: str, results: Sequence[Result]) -> Summary:
-    means: dict[str, float | None] = {}
-    for name in VALUES:
-        values = [value for one in results if (value := value_of(one, name)) is not None]
-        means[name] = float(np.mean(values)) if values else None
-    return Summary(
-        method=method,
-        windows=sum(one.measures is not None for one in results),
-        detail=next((one.detail for one in results if one.detail), ""),
-        means=means,
-    )
 
 
 TEXTS = ("method", "snapshot", "status", "detail")
@@ -188,14 +140,8 @@ def write_rows(path: Path, results: Sequence[Result]) -> None:
     columns = {
         name: pa.array([getattr(one, name) for one in results], pa.string()) for name in TEXTS
     }
-    rows = [_numbers(one) for one in results]
-    columns |= {name: pa.array([row.get(name) for row in rows], pa.float64()) for name in NUMBERS}
+    columns |= {
+        name: pa.array([value_of(one, name) for one in results], pa.float64()) for name in NUMBERS
+    }
     with whole_file(path) as aside:
         pyarrow.csv.write_csv(safe_cells(pa.table(columns)), aside)
-
-
-def _numbers(result: Result) -> dict[str, float | None]:
-    if result.measures is None:
-        return {}
-    own = {name: getattr(result, name) for name in ("seconds", "hidden_edges", "stability")}
-    return own | asdict(result.measures)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -16,9 +18,58 @@ from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
 from stream_icd.errors import BadSettings
-from stream_icd.evaluation.evaluate import Result, Summary, summarised, value_of
+from stream_icd.evaluation.evaluate import Result, value_of
 from stream_icd.printable import printable
 from stream_icd.store.whole_file import whole_file
+
+COLUMNS: tuple[tuple[str, str, str], ...] = (
+    (
+        "hidden_edges",
+        ".3f",
+        "how well the communities predict them, in bits per edge; higher is better",
+    ),
+    ("modularity", ".4f", "higher is better"),
+    ("ncut", ".3f", "normalised cut; lower is better"),
+    ("stability", ".1%", "common nodes that keep their community from window to window"),
+    ("nmi", ".4f", "agreement with the known communities, where there are some"),
+    ("n_communities", ".1f", "number of communities"),
+    ("seconds", ".4f", "processor time of a window"),
+)
+"""Value of a result, its format, and what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What came of one method.
+
+    Attributes:
+        windows: number of windows with a result.
+        detail: why a window has none, the first time; "" if all have one.
+        means: mean of each of `COLUMNS` over the windows that have it; None where none has.
+    """
+
+    method: str
+    windows: int
+    detail: str
+    means: dict[str, float | None]
+
+
+def summarised(results: Iterable[Result]) -> list[Summary]:
+    """A summary for each method, in the order in which they appear."""
+    of_method: dict[str, list[Result]] = {}
+    for result in results:
+        of_method.setdefault(result.method, []).append(result)
+    return [_summary(name, found) for name, found in of_method.items()]
+
+
+def _summary(method: str, results: Sequence[Result]) -> Summary:
+    means: dict[str, float | None] = {}
+    for name, _, _ in COLUMNS:
+        values = [value for one in results if (value := value_of(one, name)) is not None]
+        means[name] = float(np.mean(values)) if values else None
+    windows = sum(one.measures is not None for one in results)
+    return Summary(method, windows, next((one.detail for one in results if one.detail), ""), means)
+
 
 PANELS = ("hidden_edges", "modularity", "stability", "seconds")
 """The values that are drawn."""
@@ -73,21 +124,6 @@ def _draw(panel: Axes, name: str, results: Sequence[Result], methods: Sequence[s
         panel.set_yscale("log")
     panel.grid(alpha=0.3)
 
-
-COLUMNS: tuple[tuple[str, str, str], ...] = (
-    (
-        "hidden_edges",
-        ".3f",
-        "how well the communities predict them, in bits per edge; higher is better",
-    ),
-    ("modularity", ".4f", "higher is better"),
-    ("ncut", ".3f", "normalised cut; lower is better"),
-    ("stability", ".1%", "common nodes that keep their community from window to window"),
-    ("nmi", ".4f", "agreement with the known communities, where there are some"),
-    ("n_communities", ".1f", "number of communities"),
-    ("seconds", ".4f", "processor time of a window"),
-)
-"""Value of a result, its format, and what it means."""
 
 REFRESH_S = 5
 """Interval at which a browser loads the page anew while windows are missing."""

@@ -1,15 +1,17 @@
-"""What the archive holds to learn from: the newest windows, and the labels of them."""
+"""What the archive holds to learn from: the newest windows, and their labels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby, islice
+from operator import attrgetter
 
 from stream_icd.history.archive import Selection, newest, partitions, read_partition
 from stream_icd.history.layout import Partition
 from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.lineage import DataRange
 from stream_icd.store.store import Store
 from stream_icd.tracking.settings import too_far_ahead
 
@@ -29,10 +31,9 @@ class Accumulated:
         windows: the newest windows; those of a graph in time order, and graphs in turn, so that a
             graph of the past has its place beside one of today.
         labels: labels by graph and snapshot id, for those windows that have some.
-        strayed: labels for windows in the same days that the archive does not have; they are kept
-            in the archive and not used.
-        ahead: windows so far in the future that their time cannot be right (`tracking.ahead`), by
-            graph and snapshot id; they are not used.
+        strayed: labels in the same days for windows that the archive does not have; not used.
+        ahead: windows so far in the future that their time cannot be right, by graph and snapshot
+            id; they are not used.
     """
 
     windows: tuple[ArchivedWindow, ...]
@@ -42,20 +43,19 @@ class Accumulated:
 
     def marks(self) -> Marks:
         """How far each graph has come."""
-        return newest_ends(self.windows)
+        return _newest_ends(self.windows)
 
     def until(self, marks: Marks) -> Accumulated:
         """What there was when the graphs had come so far; labels may be newer."""
-        return replace(
-            self, windows=tuple(one for one in self.windows if not _is_after(one, marks))
-        )
+        before = tuple(one for one in self.windows if not _is_after(one, marks))
+        return replace(self, windows=before)
 
     def after(self, marks: Marks | None) -> list[int]:
         """Positions of the windows that begin after the marks of their graph; None: of all."""
         return [at for at, one in enumerate(self.windows) if not marks or _is_after(one, marks)]
 
     def labels_of(self, window: ArchivedWindow) -> ArchivedWindow | None:
-        """The labels of a window, or None."""
+        """The labels of a window, if there are any."""
         return self.labels.get(name_of(window))
 
 
@@ -67,7 +67,6 @@ def accumulated(
     Args:
         now: the time, UTC; windows far ahead of it are not used.
         graph: only this graph; None for all.
-        most: maximum number of windows.
 
     Raises:
         HistoryDamaged: a file is not an archive file.
@@ -94,8 +93,18 @@ def accumulated(
     return Accumulated(tuple(found), labels, len(of_windows) - len(labels), tuple(ahead))
 
 
-def newest_ends(windows: Iterable[ArchivedWindow]) -> Marks:
-    """The end of each graph's newest window."""
+def data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
+    """These windows as a lineage names them; at least one."""
+    return DataRange(
+        graphs=tuple(sorted({one.partition.graph for one in windows})),
+        start=min(one.window.start for one in windows),
+        end=max(one.window.end for one in windows),
+        windows=len(windows),
+        ends=_newest_ends(windows),
+    )
+
+
+def _newest_ends(windows: Iterable[ArchivedWindow]) -> Marks:
     ends: Marks = {}
     for one in windows:
         name, end = one.partition.graph, one.window.end
@@ -110,28 +119,24 @@ def _is_after(window: ArchivedWindow, marks: Marks) -> bool:
 
 def _graphs_in_turn(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
     """Yield the newest window of each graph, then the second newest of each, and so on."""
-    by_graph = groupby(sorted(partitions(store, selection), key=_graph_of), key=_graph_of)
+    graph_of = attrgetter("graph")
+    by_graph = groupby(sorted(partitions(store, selection), key=graph_of), key=graph_of)
     graphs = [_newest_first(store, selection, list(of_graph)) for _, of_graph in by_graph]
     while turn := [(graph, one) for graph in graphs if (one := next(graph, None)) is not None]:
         graphs = [graph for graph, _ in turn]
-        yield from sorted((one for _, one in turn), key=lambda one: one.order, reverse=True)
-
-
-def _graph_of(partition: Partition) -> str:
-    return partition.graph
+        yield from sorted((one for _, one in turn), key=attrgetter("order"), reverse=True)
 
 
 def _newest_first(
     store: Store, selection: Selection, found: Iterable[Partition]
 ) -> Iterator[ArchivedWindow]:
     """Yield windows from the newest to the oldest, and read only the days that are asked for."""
-    days = sorted(found, reverse=True)
-    for _, of_day in groupby(days, key=lambda partition: partition.day):
+    for _, of_day in groupby(sorted(found, reverse=True), key=attrgetter("day")):
         read = (noted for partition in of_day for noted in read_partition(store, partition))
-        chosen = sorted(filter(selection.holds, read), key=lambda noted: noted.order)
+        chosen = sorted(filter(selection.holds, read), key=attrgetter("order"))
         yield from reversed(newest(chosen))
 
 
 def name_of(noted: ArchivedWindow) -> tuple[str, str]:
-    """What identifies a window: its graph and snapshot id."""
+    """Graph and snapshot id, which identify a window."""
     return noted.partition.graph, noted.identity.snapshot_id

@@ -176,8 +176,7 @@ class Retrain:
         from stream_icd.programs.process import stop_on_signals
         from stream_icd.registry.settings import registry_at, required
         from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision
-        from stream_icd.retraining.observed import Observed, rounds_metrics
-        from stream_icd.retraining.run import run_once, run_until
+        from stream_icd.retraining.run import Observed, rounds_metrics, run_once, run_until
         from stream_icd.sources.durations import parse_duration
         from stream_icd.tracing.spans import traces_of
 

@@ -33,11 +33,9 @@ class Lesson:
     """A window to learn from, or to compare models on.
 
     Attributes:
-        snapshot: its graph.
-        labels: community of each node, `(n_nodes,)` int32, -1 where it is unknown; None without
-            usable labels.
-        known: how much is known.
-        unknown_nodes: labels of nodes that the snapshot does not have; they are not used.
+        labels: community of each node, `(n_nodes,)`, `UNKNOWN` where it is; None without usable
+            labels.
+        unknown_nodes: number of labels of nodes that the snapshot does not have; not used.
     """
 
     snapshot: Snapshot
@@ -47,8 +45,7 @@ class Lesson:
 
     def graph(self, *, by_labels: bool) -> LabelledGraph:
         """The graph for training, with labels if they are wanted and complete."""
-        complete = by_labels and self.known == "all nodes"
-        one = self.snapshot
+        one, complete = self.snapshot, by_labels and self.known == "all nodes"
         moment = Moment(one.graph, one.nodes, one.window)
         return LabelledGraph(one.adjacency(), self.labels if complete else None, moment)
 

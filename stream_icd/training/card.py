@@ -12,14 +12,13 @@ from stream_icd.registry.about import CARD_FILE, About, write_about
 from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
 from stream_icd.training.bp.fitted import Fit, Tried
-from stream_icd.training.comparison import Comparison
 from stream_icd.training.icd.epochs import best_epoch, draw_training
 from stream_icd.training.train_model import TrainedModel
 from stream_icd.training.yardstick import DEFAULT
 
 
 def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
-    """Weights, recipe, `about.toml` and `card.md`; `training.png` where an encoder was trained.
+    """Write weights, recipe, description and card; `training.png` where an encoder was trained.
 
     Raises:
         BadSettings: the folder holds a model already.
@@ -82,7 +81,7 @@ def _purpose(trained: TrainedModel) -> str:
 
 
 def _learned_on(trained: TrainedModel) -> str:
-    n, encoder = trained.graphs.n_learned, trained.graphs.n_encoder
+    n, encoder = trained.fit.n_graphs, trained.graphs.n_encoder
     how = "with known communities"
     if trained.fit.learned_from == "hidden edges":
         how = "without known communities, by predicting hidden edges and by description length"
@@ -116,7 +115,11 @@ def _advice(trained: TrainedModel) -> str:
 def _test_table(trained: TrainedModel) -> str:
     if not trained.test:
         return ""
-    rows = "\n".join(map(_test_row, trained.test))
+    rows = "\n".join(
+        f"| {row.name} | {row.measure} | {row.trained} | {row.control_name} | {row.control} "
+        f"| {row.gain} |"
+        for row in trained.test
+    )
     return f"""## Test graphs
 
 Mean ± standard error, on graphs that the model did not learn from. Windows of a stream are detected
@@ -130,15 +133,11 @@ control, graph by graph. Where AMI is given it decides, otherwise the bits do.
 """
 
 
-def _test_row(row: Comparison) -> str:
-    control = f"{row.control_name} | {row.control}"
-    return f"| {row.name} | {row.measure} | {row.trained} | {control} | {row.gain} |"
-
-
 def _learned(fit: Fit) -> str:
-    rows = "\n".join(f"| {_resolution(tried, fit)} | {_criteria(tried)} |" for tried in fit.curve)
+    said = f"{_numbers(fit.parameters)}{_memory(fit)}"
     if fit.learned_from == "each graph":
-        return f"{_numbers(fit.parameters)}{_memory(fit)}\n"
+        return f"{said}\n"
+    rows = "\n".join(f"| {_resolution(tried, fit)} | {_criteria(tried)} |" for tried in fit.curve)
     by_edges = fit.learned_from == "default" and not fit.by_labels
     if fit.learned_from in ("labels", "default") and not by_edges:
         head = "| resolution | AMI, % |\n|---|---|"
@@ -165,7 +164,7 @@ def _learned(fit: Fit) -> str:
         )
         if by_edges:
             how = f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`."
-    return f"{_numbers(fit.parameters)}{_memory(fit)}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"
+    return f"{said}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"
 
 
 def _rivals(fit: Fit) -> str:
@@ -208,9 +207,8 @@ def _memory(fit: Fit) -> str:
 
 def _resolution(tried: Tried, fit: Fit) -> str:
     resolution = tried.parameters.resolution
-    is_taken = resolution == fit.parameters.resolution and not fit.parameters.search
-    taken = " (taken)" if is_taken else ""
-    return f"{resolution:.3g}{taken}"
+    taken = resolution == fit.parameters.resolution and not fit.parameters.search
+    return f"{resolution:.3g}{' (taken)' if taken else ''}"
 
 
 def _criteria(tried: Tried) -> str:

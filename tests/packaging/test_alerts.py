@@ -23,7 +23,7 @@ from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import Metrics
 from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
 from stream_icd.metrics.server import serving
-from stream_icd.retraining.decision import OUTCOMES
+from stream_icd.retraining.retrain import OUTCOMES
 from stream_icd.workers.archive import Archiver
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.track import Tracker

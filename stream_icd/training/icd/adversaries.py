@@ -22,12 +22,7 @@ from stream_icd.training.icd.training_graph import TrainingGraph
 
 
 def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
-    """Return the weights of a multi-layer perceptron.
-
-    Args:
-        widths: widths of the layers. Matrices, `(width, next width)`, are drawn as Xavier; biases
-            are zero.
-    """
+    """The weights of a multi-layer perceptron: matrices drawn as Xavier, and biases of zero."""
     weights: Weights = {}
     for k, step in enumerate(pairwise(widths)):
         weights[f"layer.{k}"] = initial_matrix(rng, step, "xavier")
@@ -36,11 +31,7 @@ def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> 
 
 
 def discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
-    """Return D(U), `(n,)`: the probability that each row is label-induced (paper, eq. 8).
-
-    Args:
-        embedding: U, `(n, d)`.
-    """
+    """D(U), `(n,)`: the probability that each row of U, `(n, d)`, is label-induced (eq. 8)."""
     hidden = embedding
     n_layers = len(weights) // 2
     for k in range(n_layers):
@@ -57,9 +48,6 @@ class Adversaries:
 
     Raises:
         BadSettings: the recipe has no discriminator.
-
-    Attributes:
-        generator, discriminator: parameters of G and of D by name, on the device.
     """
 
     def __init__(self, recipe: Recipe, device: str = "cpu") -> None:
@@ -92,13 +80,13 @@ class Adversaries:
         return losses | self._step_generator(graph, embedded, rows, update)
 
     def generator_weights(self) -> Weights:
-        """Return the parameters of G as arrays, in the form of `Model.weights`."""
+        """The parameters of G, in the form of `Model.weights`."""
         return {
             name: weight.detach().cpu().numpy().copy() for name, weight in self.generator.items()
         }
 
     def state(self) -> Parameters:
-        """Return parameters and optimiser states by name: all that is needed to resume."""
+        """Parameters and optimiser states by name: all that is needed to resume."""
         flat = {f"G.{name}": weight.detach() for name, weight in self.generator.items()}
         flat |= {f"D.{name}": weight.detach() for name, weight in self.discriminator.items()}
         for player, optimiser in self._optimisers():

@@ -26,9 +26,8 @@ class Checkpoint:
     """A training run after its last completed epoch.
 
     Attributes:
-        history: the completed epochs.
-        best: the encoder's weights after the best of them.
-        state: parameters and optimiser states after the last of them; see `Adversaries.state`.
+        best: the encoder's weights after the best epoch.
+        state: after the last epoch; see `Adversaries.state`.
     """
 
     history: History
@@ -37,11 +36,7 @@ class Checkpoint:
 
 
 def save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Store) -> None:
-    """Replace the folder's checkpoint atomically.
-
-    Raises:
-        StoreUnwritable: such as a full disk.
-    """
+    """Replace the folder's checkpoint atomically."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
     head = {"recipe": recipe_digest(recipe), "history": history_to_json(run.history)}
@@ -49,7 +44,7 @@ def save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Store) -> None:
 
 
 def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
-    """Return the folder's checkpoint; None if there is none.
+    """The folder's checkpoint; None if there is none.
 
     Raises:
         BadSettings: it belongs to another recipe.
@@ -78,7 +73,7 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
 
 
 def _metadata(content: bytes) -> dict[str, str]:
-    """Return the metadata in a file's JSON header, whose length is in the first 8 bytes."""
+    """The metadata in a file's JSON header, whose length is in the first 8 bytes."""
     length = int.from_bytes(content[:8], "little")
     found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     return found

@@ -15,11 +15,10 @@ class Epoch:
     """One epoch of training; epoch 0 is the untrained model and has no losses.
 
     Attributes:
-        number: 0, 1, 2, ...
         validation: mean score on the validation graphs after the epoch, 0 to 1.
         losses: mean of each loss over the epoch's steps, before weighting: "discriminator",
             "adversarial", "reconstruction" and "regularisation".
-        seconds: duration of the epoch, with its validation.
+        seconds: with the validation.
     """
 
     number: int
@@ -32,12 +31,12 @@ History = tuple[Epoch, ...]
 
 
 def best_epoch(history: History) -> Epoch:
-    """Return the epoch with the highest validation score; of equal ones, the first."""
+    """The epoch with the highest validation score; of equal ones, the first."""
     return max(history, key=lambda epoch: (epoch.validation, -epoch.number))
 
 
 def history_to_json(history: History) -> str:
-    """Return the history as a JSON array."""
+    """The history as a JSON array."""
     return json.dumps([asdict(epoch) for epoch in history])
 
 
@@ -59,12 +58,7 @@ def draw_training(
 ) -> None:
     """Draw loss and validation curves to a file, as PNG unless its name says another format.
 
-    The dotted line is the untrained model: below it, training has not helped.
-
-    Args:
-        history: epochs, the untrained model first; see `Training`.
-        file: a path, such as "training.png", or a binary file to write to.
-        title: title of the plot.
+    The dotted line is the untrained model, the first epoch: below it, training has not helped.
     """
     with needs_extra("plot", "matplotlib"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -24,18 +24,14 @@ from stream_icd.training.icd.checkpoint import Checkpoint, load_checkpoint, save
 from stream_icd.training.icd.epochs import Epoch, History, best_epoch
 from stream_icd.training.icd.training_graph import TrainingGraph, prepare
 
-Clock = Callable[[], float]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
     """A finished training.
 
     Attributes:
-        model: the model after the best epoch.
+        model: the model after the best epoch, which may be epoch 0, the untrained model.
         last: the model after the last epoch, for reports.
-        history: all epochs; the first is the untrained model. If `best_epoch(history).number` is 0,
-            training did not improve the validation score, and `model` is the untrained one.
     """
 
     model: Model
@@ -52,9 +48,9 @@ def train(
     device: str = "cpu",
     threads: int = 2,
     prepared: int = 64,
-    progress: Callable[[Epoch], None] | None = None,
+    progress: Callable[[Epoch], None] = lambda _: None,
     on_step: Callable[[int, int], None] = lambda _done, _total: None,
-    clock: Clock = time.perf_counter,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Training:
     """Train an encoder, and keep the epoch with the best score on the validation graphs.
 
@@ -62,15 +58,15 @@ def train(
 
     Args:
         graphs: labelled graphs to learn from; each step draws one, with replacement.
-        validation: graphs for the score after each epoch: NMI, or modularity without labels.
+        validation: graphs for the score after each epoch; see `validate`.
         checkpoints: folder for a checkpoint after each epoch. If it holds one of this recipe, the
-            run continues from there; if a run is killed, at most one epoch is lost.
+            run continues from there.
         device: "cpu" or "cuda".
         prepared: how many graphs to keep as tensors; each takes about 100 bytes per edge.
         progress: called after each epoch, also after epoch 0, the untrained model.
         on_step: called after each step with the number of steps done, including those before a
             restart, and the total.
-        clock: monotonic clock in seconds, for the durations.
+        clock: monotonic, in seconds.
 
     Raises:
         BadInput: a training graph has no labels.
@@ -93,11 +89,13 @@ def train(
         losses = _run_epoch(number, players, recipe, len(graphs), prepared_graph, on_step)
         score = validate(Model(recipe, players.generator_weights()), validation, threads)
         epoch = Epoch(number, score, losses, clock() - started)
-        run = _advance(run, epoch, players)
+        history = (*run.history, epoch)
+        better = best_epoch(history) is epoch
+        best = players.generator_weights() if better else run.best
+        run = Checkpoint(history, best, players.state())
         if checkpoints is not None:
             save_checkpoint(run, recipe, checkpoints)
-        if progress is not None:
-            progress(epoch)
+        progress(epoch)
     last = Model(recipe, players.generator_weights())
     return Training(Model(recipe, run.best), last, run.history)
 
@@ -119,11 +117,8 @@ def _run_epoch(
     prepared_graph: Callable[[int], TrainingGraph],
     on_step: Callable[[int, int], None],
 ) -> dict[str, float]:
-    """Draw p graphs with replacement, update m times on each, and return the mean of each loss.
-
-    Epoch 0 is the untrained model: it has no steps.
-    """
-    if number == 0:
+    """Draw p graphs with replacement, update m times on each, and return the mean of each loss."""
+    if number == 0:  # the untrained model
         return {}
     rng = np.random.default_rng([recipe.seed, 2, number])
     update = not (recipe.schedule.idle_first_epoch and number == 1)
@@ -144,18 +139,10 @@ def _sample_rows(rng: np.random.Generator, n: int, rows: int | None) -> NDArray[
     return rng.choice(n, rows, replace=False)
 
 
-def _advance(run: Checkpoint, epoch: Epoch, players: Adversaries) -> Checkpoint:
-    history = (*run.history, epoch)
-    better = best_epoch(history).number == epoch.number
-    best = players.generator_weights() if better else run.best
-    return Checkpoint(history, best, players.state())
-
-
 def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -> float:
-    """Return the mean score of a model: NMI with the known communities, else modularity.
+    """The mean score of a model: NMI with the known communities, else modularity (section 5.1).
 
-    The paper keeps the epoch with the highest score (section 5.1). K is that of the labels; without
-    labels, it is estimated.
+    K is that of the labels; without labels, it is estimated.
     """
     return float(np.mean([_score(model, graph, threads) for graph in graphs]))
 
