@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from stream_icd.graphs.weights import comparable
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.lesson import Lesson
-from stream_icd.snapshot import Snapshot
 from stream_icd.spreadsheet import safe_cells
 from stream_icd.store.whole_file import whole_file
 
@@ -30,7 +29,6 @@ class Result:
     """How one method did on one window.
 
     Attributes:
-        method, snapshot: names.
         status, detail: see `MethodRun`.
         seconds: processor time of finding the communities of the whole window.
         measures: None without a result; agreement with known communities where there are some.
@@ -65,42 +63,48 @@ def evaluate(
     Args:
         learned: the methods, with what each learned (`windows.learn`).
     """
-    runs = [_Run(name, of, limits, packages, seed) for name, of in learned.of_method.items()]
+    runs = [
+        _Run(name, of, seed, MethodProcess(packages, limits))
+        for name, of in learned.of_method.items()
+    ]
     try:
         for lesson in windows.newest():
             for run in runs:
                 yield run.result(lesson)
     finally:
         for run in runs:
-            run.end()
+            run.process.end()
 
 
+@dataclass(slots=True)
 class _Run:
     """One method, in a process of its own, from window to window."""
 
-    def __init__(
-        self, name: str, learned: MethodRun, limits: Allowance, packages: Sequence[str], seed: int
-    ) -> None:
-        self.name, self._learned, self._seed = name, learned, seed
-        self._process = MethodProcess(packages, limits)
-        self._before: Assignment | None = None
-        self._memory: Any = None
+    name: str
+    learned: MethodRun
+    seed: int
+    process: MethodProcess
+    before: Assignment | None = None
+    memory: Any = None
 
     def result(self, lesson: Lesson) -> Result:
-        snapshot = lesson.snapshot
-        adjacency = snapshot.adjacency()
-        outcome = self._find(adjacency, snapshot)
-        before, self._before = self._before, None
+        one, adjacency = lesson.snapshot, lesson.snapshot.adjacency()
+        moment, learned = Moment(one.graph, one.nodes, one.window), self.learned.learned
+        task = Task(adjacency, one.n_communities, self.seed, learned, moment, self.memory)
+        outcome = self._find(task)
+        before, self.before = self.before, None
         if outcome.labels is None:
-            return Result(self.name, snapshot.id, outcome.status, outcome.detail)
-        found = self._before = Assignment(snapshot.nodes, outcome.labels)
+            return Result(self.name, one.id, outcome.status, outcome.detail)
+        self.memory = outcome.memory
+        found = self.before = Assignment(one.nodes, outcome.labels)
         hidden_edges = mean_hidden_edge_score(
-            comparable(adjacency), lambda visible: self._find(visible, snapshot).labels, self._seed
+            comparable(adjacency),
+            lambda visible: self._find(replace(task, adjacency=visible)).labels,
+            self.seed,
         )
-        self._memory = outcome.memory
         return Result(
             self.name,
-            snapshot.id,
+            one.id,
             outcome.status,
             seconds=outcome.seconds,
             measures=measure(adjacency, outcome.labels, lesson.labels),
@@ -108,17 +112,10 @@ class _Run:
             stability=None if before is None else 1 - churn(before, found),
         )
 
-    def end(self) -> None:
-        self._process.end()
-
-    def _find(self, adjacency: Any, snapshot: Snapshot) -> MethodRun:
-        """Find communities with the memory of the windows before; see `result` for its update."""
-        if self._learned.status != "ok":
-            return self._learned
-        moment, k = Moment(snapshot.graph, snapshot.nodes, snapshot.window), snapshot.n_communities
-        learned = self._learned.learned
-        task = Task(adjacency, k, self._seed, learned, moment, self._memory)
-        return self._process.find(self.name, task)
+    def _find(self, task: Task) -> MethodRun:
+        if self.learned.status != "ok":
+            return self.learned
+        return self.process.find(self.name, task)
 
 
 def value_of(result: Result, name: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -45,7 +46,7 @@ class Summary:
     Attributes:
         windows: number of windows with a result.
         detail: why a window has none, the first time; "" if all have one.
-        means: mean of each of `COLUMNS` over the windows that have it; None where none has.
+        means: of each of `COLUMNS` over the windows that have it; None where none has.
     """
 
     method: str
@@ -56,9 +57,9 @@ class Summary:
 
 def summarised(results: Iterable[Result]) -> list[Summary]:
     """A summary for each method, in the order in which they appear."""
-    of_method: dict[str, list[Result]] = {}
+    of_method = defaultdict[str, list[Result]](list)
     for result in results:
-        of_method.setdefault(result.method, []).append(result)
+        of_method[result.method].append(result)
     return [_summary(name, found) for name, found in of_method.items()]
 
 
@@ -103,8 +104,8 @@ def figure_of(results: Sequence[Result]) -> Figure:
     for panel, name in zip(axes.flat, PANELS, strict=True):
         _draw(panel, name, results, methods)
     if methods:
-        handles, labels = axes.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(methods))
+        lines, names = axes.flat[0].get_legend_handles_labels()
+        figure.legend(lines, names, loc="outside lower center", ncols=len(methods))
     return figure
 
 
@@ -157,13 +158,14 @@ def write_page(
     done = n_done >= n_windows
     refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
     title = f"Methods on {escape(printable(graph))}"
+    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in COLUMNS)
     text = (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{refresh}'
         f"<title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n"
         f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
         f"{n_done} of {n_windows} windows</p>\n"
         f"{''.join(f'<p>{escape(printable(one))}</p>' for one in notes)}\n"
-        f"{_table(summarised(results))}\n{_svg(results)}\n{_meanings()}\n</html>\n"
+        f"{_table(summarised(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
     )
     with whole_file(path) as aside:
         aside.write_text(text, encoding="utf-8")
@@ -191,8 +193,3 @@ def _table(summaries: Sequence[Summary]) -> str:
         for one in summaries
     )
     return f"<table>\n<tr>{head}</tr>\n{rows}</table>"
-
-
-def _meanings() -> str:
-    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in COLUMNS)
-    return f"<dl>\n{terms}</dl>"

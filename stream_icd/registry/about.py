@@ -22,12 +22,9 @@ MOST_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A short description for lists of models, in plain text; at most one sentence per field.
+    """A short description for lists of models, in plain text, at most a sentence each.
 
-    Attributes:
-        purpose: the graphs it is for.
-        learned_on: its training data.
-        figures: its quality, and on which graphs.
+    It says which graphs the model is for, what it learned from, and how good it is on which graphs.
     """
 
     purpose: str = UNSAID
@@ -52,8 +49,9 @@ def read_about(store: Store) -> About:
     """
     if not store.exists(ABOUT_FILE):
         return About()
+    text = _text(store, ABOUT_FILE)
     try:
-        values = tomllib.loads(_text(store, ABOUT_FILE))
+        values = tomllib.loads(text)
         about = About(**values)
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: {error}") from error
@@ -68,19 +66,19 @@ def read_card(store: Store) -> str:
     Raises:
         ModelDamaged: there is no card, or it is too large or not UTF-8.
     """
-    try:
-        return _text(store, CARD_FILE)
-    except FileNotFoundError as error:
-        raise ModelDamaged(f"{store.place} holds no {CARD_FILE}") from error
-    except ValueError as error:
-        raise ModelDamaged(f"{store.place}/{CARD_FILE}: {error}") from error
+    return _text(store, CARD_FILE)
 
 
 def _text(store: Store, name: str) -> str:
-    size = store.size(name)
+    path, size = f"{store.place}/{name}", store.size(name)
     if size > MOST_BYTES:
-        raise ValueError(f"{size} bytes; at most {MOST_BYTES} are read")
-    return (store.read(name, size) or b"").decode()
+        raise ModelDamaged(f"{path}: {size} bytes; at most {MOST_BYTES} are read")
+    try:
+        return (store.read(name, size) or b"").decode()
+    except FileNotFoundError as error:
+        raise ModelDamaged(f"{store.place} holds no {name}") from error
+    except ValueError as error:
+        raise ModelDamaged(f"{path}: {error}") from error
 
 
 def lineage_in(folder: Store) -> Lineage:

@@ -26,7 +26,7 @@ from stream_icd.store.store import Store
 FOLDER = "aliases"
 FORMAT = 1
 _FILE = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.json")
-"""As `_path` writes it: no other digits than these, and one file a number."""
+"""As `_path` writes it: one file a number, in ASCII digits."""
 
 CHAMPION, PREVIOUS = "champion", "previous"
 Change = Literal["promoted", "rolled back"]
@@ -37,10 +37,8 @@ class Aliases:
     """One generation of the aliases; generations count from 1.
 
     Attributes:
-        previous: the version that a rollback returns to; None if there is none.
-        change: how the champion became it.
+        previous, back_to: the version and the earlier generation that a rollback returns to.
         by: the program that made the change.
-        back_to: the generation that a rollback restores, an earlier one; None if there is none.
         id: unique, by which a writer recognises its own generation.
     """
 
@@ -66,26 +64,17 @@ def current(registry: Store) -> Aliases | None:
     return _read(registry, numbers[-1]) if numbers else None
 
 
-def history(registry: Store) -> list[Aliases]:
-    """All generations, the oldest first; see `changes_since`."""
-    return changes_since(registry, 0)
-
-
-def changes_since(registry: Store, generation: int) -> list[Aliases]:
+def history(registry: Store, since: int = 0) -> list[Aliases]:
     """The generations after this one, the oldest first.
 
     Raises:
         RegistryDamaged: one of them cannot be read.
     """
-    return [_read(registry, number) for number in _generations(registry) if number > generation]
+    return [_read(registry, number) for number in _generations(registry) if number > since]
 
 
 def champions(registry: Store) -> Iterator[Aliases]:
-    """Yield the aliases in force, then those that each further rollback would restore.
-
-    Raises:
-        Errors of `champion`.
-    """
+    """Yield the aliases in force (`champion`), then those that each further rollback restores."""
     found = champion(registry)
     yield found
     while found.back_to is not None:
@@ -141,14 +130,10 @@ def promote(
 def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Aliases) -> Aliases:
     """Make `previous` the champion again; the next rollback goes one step further back.
 
-    Args:
-        seen: as in `promote`.
+    `seen` and the errors are those of `promote`.
 
     Raises:
         BadSettings: there is no previous champion.
-        ChampionChanged: another promotion or rollback came first.
-        ModelError: the previous version cannot be loaded; the champion stays.
-        StoreUnwritable, StoreUnreachable: see `Store`; the champion stays.
     """
     if seen.back_to is None:
         raise BadSettings(

@@ -24,8 +24,7 @@ def export_folder(folder: Store, target: str) -> str:
 
     Raises:
         BadSettings: the target holds a model already.
-        ModelError: the model cannot be used.
-        StoreUnwritable, StoreUnreachable: see these classes.
+        ModelError, StoreError: the model cannot be used, or the copy not be written.
     """
     place = open_store(target)
     if place.exists(RECIPE_FILE):
@@ -38,10 +37,8 @@ def export_folder(folder: Store, target: str) -> str:
 def export_mlflow(folder: Store, uri: str) -> str:
     """Register a model in MLflow: its files, its recipe as parameters; return name and version.
 
-    The registered model has the name in the recipe; the tag `stream_icd_version` holds the version.
-
-    Args:
-        uri: the tracking server, such as http://127.0.0.1:5000.
+    The tag `stream_icd_version` holds the version here. The tracking server is at `uri`, such as
+    http://127.0.0.1:5000.
 
     Raises:
         MissingExtra: MLflow is not installed.

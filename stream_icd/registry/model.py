@@ -18,13 +18,7 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.errors import (
-    BadSettings,
-    ModelDamaged,
-    ModelForeign,
-    ModelNotFound,
-    ModelTooNew,
-)
+from stream_icd.errors import BadSettings, ModelDamaged, ModelForeign, ModelNotFound, ModelTooNew
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe, recipe_values
@@ -48,9 +42,8 @@ RECIPE_FILE = "recipe.toml"
 
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
-    """Write `model.safetensors` and `recipe.toml` to a folder on any disk or object store.
+    """Write a model to a folder, a path or a URI.
 
-    Weights that the recipe's seed reproduces are not written: the recipe says `weights = "seed"`.
     The recipe is written last and holds the weights' SHA-256, so a reader detects a half-written
     folder as damaged.
 
@@ -79,7 +72,7 @@ class PackedModel:
 
 
 def pack(model: Model) -> PackedModel:
-    """Return the files of a model; weights that the recipe's seed reproduces need none."""
+    """The files of a model; weights that the recipe's seed reproduces need none."""
     files, head = {}, dict[str, Any]()
     if can_be_made_again(model.recipe, model.weights):
         layout = SHORT if model.recipe.discriminator_widths is None else SEEDED
@@ -116,12 +109,9 @@ def read_model(store: Store) -> tuple[Model, str]:
 def version_of(store: Store) -> str:
     """The version of the model in a folder; its weights are not read.
 
-    The version is the name in the recipe plus the start of the recipe's SHA-256, such as
-    `as@8168f91e`. The recipe holds the SHA-256 of the weights, so models that differ anywhere
-    differ in version. The location of a model does not matter.
-
-    Raises:
-        ModelNotFound, ModelForeign, ModelTooNew, ModelDamaged: as `read_model`.
+    It is the name in the recipe plus the start of the recipe's SHA-256, such as `as@8168f91e`. The
+    recipe holds the SHA-256 of the weights, so models that differ anywhere differ in version.
+    Raises errors of `read_model`.
     """
     return _read_head(store).version
 
@@ -136,10 +126,7 @@ def differences(before: Store, after: Store) -> Iterator[tuple[str, Any, Any]]:
     """Yield each setting of which two models differ: its dotted name, and both values.
 
     A value is None if a model does not have the setting. Other weights are a difference too: the
-    recipe holds their hash.
-
-    Raises:
-        ModelNotFound, ModelForeign, ModelTooNew, ModelDamaged: as `read_model`.
+    recipe holds their hash. Raises errors of `read_model`.
     """
     first, second = flat_recipe(before), flat_recipe(after)
     for name in sorted({*first, *second}):
@@ -148,11 +135,7 @@ def differences(before: Store, after: Store) -> Iterator[tuple[str, Any, Any]]:
 
 
 def flat_recipe(folder: Store) -> dict[str, Any]:
-    """All settings of a model's recipe, by dotted name such as `recipe.encoder.kind`.
-
-    Raises:
-        ModelNotFound, ModelForeign, ModelTooNew, ModelDamaged: as `read_model`.
-    """
+    """All settings of a model's recipe, by dotted name such as `recipe.encoder.kind`."""
     return dict(_flat(_read_head(folder).values))
 
 

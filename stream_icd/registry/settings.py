@@ -47,11 +47,7 @@ class RegistrySettings(Settings):
 
 
 def registry_at(uri: str | None) -> Store | None:
-    """Open the registry at `uri`, or at the setting's place; None if neither is given.
-
-    Raises:
-        BadSettings, StoreUnreachable: as `open_store`.
-    """
+    """Open the registry at `uri`, or at the setting's place; None if neither is given."""
     from stream_icd.store.store import open_store  # takes long to import
 
     settings = RegistrySettings() if uri is None else RegistrySettings(registry=uri)

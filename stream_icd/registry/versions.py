@@ -3,9 +3,8 @@
     REGISTRY/versions/NAME-HASH/    the files of a model folder, and lineage.json
 
 A version is named by its content (`registry.model.version_of`), so the same model published twice
-is one version. The recipe is written last and completes the version: a writer that was killed
-leaves files that no reader takes for a model, and that the next `publish` of the same model
-replaces.
+is one version. The recipe is written last and completes it: a writer that was killed leaves files
+that no reader takes for a model, and that the next `publish` replaces.
 """
 
 from __future__ import annotations
@@ -27,13 +26,7 @@ from stream_icd.registry.about import (
     proved_on,
 )
 from stream_icd.registry.json_file import to_json
-from stream_icd.registry.model import (
-    RECIPE_FILE,
-    WEIGHTS_FILE,
-    PackedModel,
-    models_in,
-    read_model,
-)
+from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, PackedModel, models_in, read_model
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.store.store import Store
 
@@ -60,11 +53,7 @@ def publish(registry: Store, model: PackedModel, lineage: Lineage) -> bool:
 
 
 def pack_folder(folder: Store) -> PackedModel:
-    """The model in a folder, with its description and card; it is checked.
-
-    Raises:
-        ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew: see `registry.model.read_model`.
-    """
+    """The model in a folder, with its description and card; `read_model` checks it."""
     _, version = read_model(folder)
     return PackedModel(version, files_in(folder, MODEL_FILES))
 
@@ -79,9 +68,8 @@ def open_version(registry: Store, version: str) -> VersionedModel:
     """Load a version, and check that its content is that of its name.
 
     Raises:
-        ModelNotFound: the registry has no such version; the message lists the newest ones.
-        ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
-        StoreUnreachable: the store does not answer.
+        ModelNotFound: see `existing_folder`.
+        ModelDamaged, ModelForeign, ModelTooNew, StoreUnreachable: as `read_model`.
     """
     folder = existing_folder(registry, version)
     model, found = read_model(folder)
@@ -91,12 +79,7 @@ def open_version(registry: Store, version: str) -> VersionedModel:
 
 
 def read_lineage(registry: Store, version: str) -> Lineage:
-    """The lineage of a version.
-
-    Raises:
-        ModelNotFound: the registry has no such version.
-        RegistryDamaged: there is no lineage, or it cannot be read.
-    """
+    """The lineage of a version; see `existing_folder` and `lineage_in` for errors."""
     return lineage_in(existing_folder(registry, version))
 
 
@@ -110,7 +93,7 @@ def version_folder(registry: Store, version: str) -> Store:
     """The folder of a version, which need not exist.
 
     Raises:
-        ModelNotFound: the text is not a version, `NAME@` and eight hexadecimal digits.
+        ModelNotFound: the text is not a version.
     """
     if not _VERSION.fullmatch(version):
         raise ModelNotFound(f"{version!r} is not a version: NAME@ and 8 hexadecimal digits")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby, islice
+from itertools import groupby, zip_longest
 from operator import attrgetter
 
 from stream_icd.history.archive import Selection, newest, partitions, read_partition
@@ -72,25 +72,21 @@ def accumulated(
         HistoryDamaged: a file is not an archive file.
         StoreUnreachable: the store does not answer.
     """
-    ahead = list[tuple[str, str]]()
-
-    def is_possible(window: ArchivedWindow) -> bool:
-        possible = not too_far_ahead(window.window, now)
-        if not possible:
-            ahead.append(name_of(window))
-        return possible
-
-    selection = Selection("snapshots", graph)
-    found = list(islice(filter(is_possible, _graphs_in_turn(store, selection)), most))[::-1]
+    found, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
+    for one in _graphs_in_turn(store, Selection("snapshots", graph)):
+        if too_far_ahead(one.window, now):
+            ahead.append(name_of(one))
+            continue
+        found.append(one)
+        if len(found) == most:
+            break
     if not found:
         return Accumulated((), {}, 0, tuple(ahead))
     earliest = replace(Selection("labels", graph), start=min(one.window.start for one in found))
-    of_windows = {
-        name_of(one): one for one in _newest_first(store, earliest, partitions(store, earliest))
-    }
-    known = {name_of(one) for one in found}
-    labels = {name: one for name, one in of_windows.items() if name in known}
-    return Accumulated(tuple(found), labels, len(of_windows) - len(labels), tuple(ahead))
+    of_labels = _newest_first(store, earliest, partitions(store, earliest))
+    labels, known = {name_of(one): one for one in of_labels}, set(map(name_of, found))
+    used = {name: one for name, one in labels.items() if name in known}
+    return Accumulated(tuple(found[::-1]), used, len(labels) - len(used), tuple(ahead))
 
 
 def data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
@@ -122,9 +118,8 @@ def _graphs_in_turn(store: Store, selection: Selection) -> Iterator[ArchivedWind
     graph_of = attrgetter("graph")
     by_graph = groupby(sorted(partitions(store, selection), key=graph_of), key=graph_of)
     graphs = [_newest_first(store, selection, list(of_graph)) for _, of_graph in by_graph]
-    while turn := [(graph, one) for graph in graphs if (one := next(graph, None)) is not None]:
-        graphs = [graph for graph, _ in turn]
-        yield from sorted((one for _, one in turn), key=attrgetter("order"), reverse=True)
+    for turn in zip_longest(*graphs):
+        yield from sorted(filter(None, turn), key=attrgetter("order"), reverse=True)
 
 
 def _newest_first(

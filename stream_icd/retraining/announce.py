@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import structlog
 
@@ -11,10 +12,10 @@ from stream_icd.errors import BrokerError, ModelError, StoreError
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
 from stream_icd.messages.announce import announce, change, publication
-from stream_icd.registry.aliases import Aliases, changes_since
+from stream_icd.registry.aliases import Aliases, history
 from stream_icd.registry.versions import read_lineage
 from stream_icd.retraining.retrain import BY, Decision
-from stream_icd.retraining.state import announced_until, note_announced
+from stream_icd.retraining.state import read_state, write_state
 from stream_icd.store.store import Store
 
 Announce = Callable[[Decision], None]
@@ -54,11 +55,13 @@ def announce_in_topic(
 
     def announce_decision(decision: Decision) -> None:
         try:
-            changes = changes_since(registry, announced_until(registry, name))
+            state = read_state(registry, name)
+            until = state.generation if state.announced is None else state.announced
+            changes = history(registry, since=until)
             for one in _announcements(registry, changes, decision):
                 announce(settings, one, topic)
             if changes:
-                note_announced(registry, name, changes[-1].generation)
+                write_state(registry, name, replace(state, announced=changes[-1].generation))
         except (BrokerError, ModelError, StoreError) as error:
             structlog.get_logger().warning(
                 "decision not announced", topic=topic, reason=f"{type(error).__name__}: {error}"

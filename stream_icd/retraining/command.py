@@ -194,8 +194,7 @@ class Retrain:
             if not self.once:
                 port, host = self.metrics_port, self.metrics_host
                 with nullcontext() if port is None else serving(observed.metrics, port, host):
-                    stop = stop_on_signals()
-                    run_until(stop, opened, settings, announcers, every_s, observed=observed)
+                    run_until(stop_on_signals(), opened, settings, announcers, every_s, observed)
                 return
             decision = run_once(opened, settings, announcers, asked=self.now, observed=observed)
         say(f"{decision.outcome}: {decision.reason}")

@@ -55,7 +55,7 @@ RESAMPLES = 10_000
 
 
 class Interval(NamedTuple):
-    """A mean, and the ends of its confidence interval."""
+    """A mean and its confidence interval."""
 
     low: float
     mean: float
@@ -125,13 +125,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision of the gate.
-
-    Attributes:
-        promote: whether the challenger replaces the champion.
-        reason: why, in one sentence.
-        figures: all measures, with confidence intervals of the paired differences.
-    """
+    """The decision of the gate, why in one sentence, and all measures."""
 
     promote: bool
     reason: str
@@ -140,17 +134,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """One measure of both models, on the windows that have it for both.
-
-    Attributes:
-        champion, challenger: the means.
-        gain: of the challenger, window by window.
-    """
+    """The means of a measure, and its gain, on the windows that have it for both models."""
 
     n_windows: int
     champion: float
     challenger: float
     gain: Interval
+
+    def figure(self, name: str, unit: float) -> Figure:
+        values = self.champion, self.challenger, self.gain.low, self.gain.high
+        return Figure(name, *(unit * value for value in values))
 
 
 def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
@@ -167,7 +160,7 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     if not paired:
         raise BadSettings("there are no windows to compare the models on")
     found = {name: one for name in MEASURES if (one := _compared(paired, name, rules, seed))}
-    figures = tuple(_figure(*MEASURES[name], one) for name, one in found.items())
+    figures = tuple(one.figure(*MEASURES[name]) for name, one in found.items())
     hidden, nmi, margin = found["hidden_edges"].gain, found.get("nmi"), margin_bits(paired, rules)
     if nmi is not None and nmi.n_windows < rules.labelled:
         nmi = None
@@ -213,11 +206,6 @@ def _compared(paired: Sequence[Paired], name: str, rules: Rules, seed: int) -> _
     return _Compared(len(values), champion, challenger, gain)
 
 
-def _figure(name: str, unit: float, one: _Compared) -> Figure:
-    values = one.champion, one.challenger, one.gain.low, one.gain.high
-    return Figure(name, *(unit * value for value in values))
-
-
 def _broken_guards(
     found: dict[str, _Compared], nmi: _Compared | None, rules: Rules, margin: float
 ) -> Iterator[str]:
@@ -254,8 +242,8 @@ def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -
 
     Args:
         paired: the previous model as the champion, the new one as the challenger, on the first
-            windows since the promotion; at most `windows`.
-        windows: M, the number of windows to watch.
+            windows since the promotion.
+        windows: the number of windows to watch.
     """
     if len(paired) < min(LEAST, windows):
         return Watched("watching", f"{len(paired)} of {windows} windows since the swap")

@@ -79,11 +79,7 @@ class LearnJob:
     checkpoints: str
 
     def __call__(self) -> tuple[PackedModel, tuple[LearnedFrom, ...]]:
-        """Return the files of the model, and the windows that it was learned from.
-
-        Raises:
-            BadSettings, MissingExtra: see `learn`.
-        """
+        """Return the files of the model, and the windows that it was learned from."""
         lessons = list(_read(self.archive, self.lessons))
         checkpoints = open_store(self.checkpoints) if self.recipe.trains_encoder else None
         learned = learn(lessons, self.recipe, self.threads, checkpoints)

@@ -14,7 +14,7 @@ from stream_icd.icd.recipe import Recipe, recipe_digest
 from stream_icd.lineage import DataRange, Figure, Gate
 from stream_icd.model import Model, initial_model
 from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, About
-from stream_icd.retraining.lesson import Lesson
+from stream_icd.retraining.lesson import Known, Lesson
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.train_model import pseudo_labelled
@@ -22,17 +22,11 @@ from stream_icd.training.train_model import pseudo_labelled
 
 @dataclass(frozen=True, slots=True)
 class LearnedFrom:
-    """A window that a model was learned from.
-
-    Attributes:
-        window: its snapshot id.
-        by: what was used of it: its `labels`, or without labels its `edges`.
-        known: how much is known of its communities (`lesson.Known`).
-    """
+    """A window (snapshot id) that a model was learned from, and what was used of it."""
 
     window: str
     by: Literal["labels", "edges"]
-    known: str
+    known: Known
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,8 +22,8 @@ from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
 
 Known = Literal["none", "some nodes", "all nodes", "contradicted"]
-"""How much is known: `contradicted` labels save no bits in describing a graph that has communities,
-such as one community for all nodes."""
+"""`contradicted` labels save no bits in describing a graph that has communities, such as one
+community for all nodes."""
 
 UNKNOWN = -1
 
@@ -33,15 +33,12 @@ class Lesson:
     """A window to learn from, or to compare models on.
 
     Attributes:
-        labels: community of each node, `(n_nodes,)`, `UNKNOWN` where it is; None without usable
-            labels.
-        unknown_nodes: number of labels of nodes that the snapshot does not have; not used.
+        labels: community of each node, `(n_nodes,)`, or `UNKNOWN`; None without usable labels.
     """
 
     snapshot: Snapshot
     labels: NDArray[np.int32] | None = None
     known: Known = "none"
-    unknown_nodes: int = 0
 
     def graph(self, *, by_labels: bool) -> LabelledGraph:
         """The graph for training, with labels if they are wanted and complete."""
@@ -65,20 +62,19 @@ def read_lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | N
 
 
 def lesson(snapshot: Snapshot, labels: Labels) -> Lesson:
-    """Join a snapshot with its labels."""
+    """Join a snapshot with its labels; labels of nodes that it does not have are not used."""
     at = places(snapshot.nodes, labels.nodes)
     found = at >= 0
-    unknown_nodes = len(labels.nodes) - int(found.sum())
     if not found.any():
-        return Lesson(snapshot, unknown_nodes=unknown_nodes)
+        return Lesson(snapshot)
     known = np.full(snapshot.n_nodes, UNKNOWN, np.int32)
     of_found = labels.labels[at[found]]
     known[found] = np.unique(of_found, return_inverse=True)[1]
     if not found.all():
-        return Lesson(snapshot, known, "some nodes", unknown_nodes)
+        return Lesson(snapshot, known, "some nodes")
     if _contradicted(snapshot, known):
-        return Lesson(snapshot, None, "contradicted", unknown_nodes)
-    return Lesson(snapshot, known, "all nodes", unknown_nodes)
+        return Lesson(snapshot, None, "contradicted")
+    return Lesson(snapshot, known, "all nodes")
 
 
 def _contradicted(snapshot: Snapshot, labels: NDArray[np.int32]) -> bool:

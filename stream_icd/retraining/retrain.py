@@ -23,13 +23,7 @@ from stream_icd.registry.aliases import Aliases, champion, current, promote, rol
 from stream_icd.registry.model import PackedModel
 from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import pack_folder, publish, read_lineage, version_folder
-from stream_icd.retraining.accumulated import (
-    Accumulated,
-    Marks,
-    accumulated,
-    data_range,
-    name_of,
-)
+from stream_icd.retraining.accumulated import Accumulated, Marks, accumulated, data_range, name_of
 from stream_icd.retraining.choose_windows import Chosen, TooFew, choose_windows
 from stream_icd.retraining.gate import Paired, decide, watch
 from stream_icd.retraining.jobs import (

@@ -20,8 +20,6 @@ from stream_icd.store.store import Store
 from stream_icd.times import utc_now
 from stream_icd.tracing.spans import Tracing
 
-Clock = Callable[[], datetime]
-
 LOOK = "look"
 """The first step of a round: read the archive, and ask the triggers."""
 
@@ -74,15 +72,12 @@ def run_once(
     announce: Sequence[Announce],
     *,
     asked: bool = False,
-    clock: Clock = utc_now,
+    clock: Callable[[], datetime] = utc_now,
     observed: Observed | None = None,
 ) -> Decision:
-    """Make one round; return its decision after announcing it.
+    """Make one round (`retrain`), and announce its decision.
 
     An empty registry gets its first champion, and then the round is made.
-
-    Raises:
-        Errors of `retrain`.
     """
     observed = observed or Observed()
     while True:
@@ -97,7 +92,6 @@ def run_until(
     settings: Retraining,
     announce: Sequence[Announce],
     every_s: float,
-    clock: Clock = utc_now,
     observed: Observed | None = None,
 ) -> None:
     """Make a round every `every_s` seconds until `stop`, and announce each new decision.
@@ -112,7 +106,7 @@ def run_until(
     before: Decision | None = None
     while not stop.is_set():
         try:
-            before = _round(registry, settings, announce, clock(), observed, before=before)
+            before = _round(registry, settings, announce, utc_now(), observed, before=before)
         except StreamIcdError as error:
             if error.action is not Action.RETRY:
                 raise

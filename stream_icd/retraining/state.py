@@ -7,7 +7,7 @@ If it is lost, nothing breaks: the retrainer counts windows from the champion's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 
@@ -100,17 +100,6 @@ def read_state(registry: Store, name: str) -> State:
 def write_state(registry: Store, name: str, state: State) -> None:
     """Replace the state."""
     registry.put(_path(name), to_json(State, state, FORMAT))
-
-
-def announced_until(registry: Store, name: str) -> int:
-    """The generation of the aliases up to which the changes by retrainers are announced."""
-    state = read_state(registry, name)
-    return state.generation if state.announced is None else state.announced
-
-
-def note_announced(registry: Store, name: str, generation: int) -> None:
-    """Remember that all changes up to a generation are announced."""
-    write_state(registry, name, replace(read_state(registry, name), announced=generation))
 
 
 def _path(name: str) -> str:

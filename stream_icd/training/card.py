@@ -105,11 +105,9 @@ def _advice(trained: TrainedModel) -> str:
     """Whether the model is worth using, by the first row of the test."""
     if not trained.test:
         return "Test it on your own graphs first."
-    if not trained.test[0].is_gain:
-        return (
-            f"**On its test graphs it is not better than the model `{DEFAULT}`**: use `{DEFAULT}`."
-        )
-    return ""
+    if trained.test[0].is_gain:
+        return ""
+    return f"**On its test graphs it is not better than the model `{DEFAULT}`**: use `{DEFAULT}`."
 
 
 def _test_table(trained: TrainedModel) -> str:
@@ -133,42 +131,45 @@ control, graph by graph. Where AMI is given it decides, otherwise the bits do.
 """
 
 
+CURVES = {
+    "labels": (
+        "| resolution | AMI, % |\n|---|---|",
+        "The resolution is the lowest one whose AMI with the known communities is as high as\n"
+        "that of the best one. K is not given, as in detection.",
+    ),
+    "the next window": (
+        "| resolution | prediction of new edges |\n|---|---|",
+        "Consecutive windows were clustered with memory. Of the choices that predict the new\n"
+        "edges of each next window as well as the best one, the one with the shortest\n"
+        "description length is taken. Predictions are in bits per edge, compared with no\n"
+        "communities; higher is better. Choices that were dropped early are not shown.",
+    ),
+    "hidden edges": (
+        "| resolution | prediction of hidden edges | description length |\n|---|---|---|",
+        "Of the resolutions that predict hidden edges as well as the best one, the one with\n"
+        "the shortest description length is taken. Both are in bits per edge, compared with\n"
+        "no communities: for prediction, higher is better; a description length below 0 is\n"
+        "evidence for communities. Resolutions that were dropped early were tested on fewer\n"
+        "edges.",
+    ),
+}
+"""Head of the table of `Fit.curve`, and how a resolution was chosen, by what was learned from."""
+
+
 def _learned(fit: Fit) -> str:
-    said = f"{_numbers(fit.parameters)}{_memory(fit)}"
-    if fit.learned_from == "each graph":
+    said, kind = f"{_numbers(fit.parameters)}{_memory(fit)}", fit.learned_from
+    if kind == "each graph":
         return f"{said}\n"
-    rows = "\n".join(f"| {_resolution(tried, fit)} | {_criteria(tried)} |" for tried in fit.curve)
-    by_edges = fit.learned_from == "default" and not fit.by_labels
-    if fit.learned_from in ("labels", "default") and not by_edges:
-        head = "| resolution | AMI, % |\n|---|---|"
-        how = (
-            "The resolution is the lowest one whose AMI with the known communities is as high as\n"
-            "that of the best one. K is not given, as in detection."
-        )
-    elif fit.learned_from == "the next window":
-        head = "| resolution | prediction of new edges |\n|---|---|"
-        how = (
-            "Consecutive windows were clustered with memory. Of the choices that predict the new\n"
-            "edges of each next window as well as the best one, the one with the shortest\n"
-            "description length is taken. Predictions are in bits per edge, compared with no\n"
-            "communities; higher is better. Choices that were dropped early are not shown."
-        )
-    else:
-        head = "| resolution | prediction of hidden edges | description length |\n|---|---|---|"
-        how = (
-            "Of the resolutions that predict hidden edges as well as the best one, the one with\n"
-            "the shortest description length is taken. Both are in bits per edge, compared with\n"
-            "no communities: for prediction, higher is better; a description length below 0 is\n"
-            "evidence for communities. Resolutions that were dropped early were tested on fewer\n"
-            "edges."
-        )
-        if by_edges:
-            how = f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`."
+    if kind == "default":
+        kind = "labels" if fit.by_labels else "hidden edges"
+    head, how = CURVES[kind]
+    if fit.learned_from == "default" and not fit.by_labels:
+        how = f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`."
+    rows = "\n".join(_row(tried, fit.parameters) for tried in fit.curve)
     return f"{said}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"
 
 
 def _rivals(fit: Fit) -> str:
-    """What was compared by the labels."""
     if not fit.by_labels:
         return ""
     rows = "\n".join(f"| {name} | {100 * score:.2f} |" for name, score in fit.by_labels)
@@ -194,7 +195,6 @@ def _numbers(parameters: BpParameters) -> str:
 
 
 def _memory(fit: Fit) -> str:
-    """What was learned about memory between windows."""
     if not fit.n_windows:
         return ""
     windows, stay = f"\n\nLearned from {fit.n_windows} consecutive windows: ", fit.parameters.stay
@@ -205,18 +205,16 @@ def _memory(fit: Fit) -> str:
     return f"{windows}a node stays in its community with probability {stay:.3f}."
 
 
-def _resolution(tried: Tried, fit: Fit) -> str:
+def _row(tried: Tried, chosen: BpParameters) -> str:
     resolution = tried.parameters.resolution
-    taken = resolution == fit.parameters.resolution and not fit.parameters.search
-    return f"{resolution:.3g}{' (taken)' if taken else ''}"
-
-
-def _criteria(tried: Tried) -> str:
+    taken = " (taken)" if resolution == chosen.resolution and not chosen.search else ""
     if tried.ami is not None:
-        return f"{100 * tried.ami:.2f}"
-    if tried.next_window is not None:
-        return f"{tried.next_window:.3f}"
-    return f"{tried.hidden_edges:.3f} | {tried.description_length:.3f}"
+        scores = f"{100 * tried.ami:.2f}"
+    elif tried.next_window is not None:
+        scores = f"{tried.next_window:.3f}"
+    else:
+        scores = f"{tried.hidden_edges:.3f} | {tried.description_length:.3f}"
+    return f"| {resolution:.3g}{taken} | {scores} |"
 
 
 def _encoder(trained: TrainedModel) -> str:

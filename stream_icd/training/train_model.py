@@ -17,8 +17,6 @@ from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model, initial_model
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
 from stream_icd.registry.shipped import open_model
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
@@ -30,6 +28,7 @@ from stream_icd.training.yardstick import (
     Measure,
     compared_with_default,
     comparison,
+    nmi_or_modularity,
 )
 
 Stage = Literal["learn", "train the encoder", "test"]
@@ -173,19 +172,12 @@ def _tested(
     for name, method, trained, control, control_name in tests if graphs else ():
         scores = []
         for graph in graphs:
+            find = partial(detect, graph.adjacency, method=method, threads=threads)
             k = graph.n_communities if known else None
-            scores.append([_score(graph, one, k, method, threads) for one in (trained, control)])
+            found = (find(one, n_communities=k).communities for one in (trained, control))
+            scores.append([100 * nmi_or_modularity(graph, one) for one in found])
             tested()
         yield comparison(name, measure, control_name, *zip(*scores, strict=True))
-
-
-def _score(
-    graph: LabelledGraph, model: Model, k: int | None, method: Method, threads: int
-) -> float:
-    found = detect(graph.adjacency, model, k, method=method, threads=threads).communities
-    if graph.labels is None:
-        return 100 * modularity(graph.adjacency, found)
-    return 100 * nmi(graph.labels, found)
 
 
 def _described(graphs: Sequence[LabelledGraph], n_encoder: int) -> Graphs:

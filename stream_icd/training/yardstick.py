@@ -24,6 +24,7 @@ from stream_icd.graphs.weights import comparable
 from stream_icd.memory.detect import detect_window
 from stream_icd.memory.memory import Memory
 from stream_icd.quality.agreement import ami, nmi
+from stream_icd.quality.cuts import modularity
 from stream_icd.quality.description_length import description_length
 from stream_icd.registry.shipped import open_model
 from stream_icd.training.bp.consecutive import Prepared, nats_saved_by, prepare
@@ -79,11 +80,18 @@ def judge(
             memory = memories.get((moment.graph, number))
             nodes, at = moment.nodes, moment.window
             found = detect_window(graph.adjacency, nodes, at, one, memory, seed=seed, clock=clock)
-            bits = None if memory is None else _bits(memory, window)
-            seconds = found.milliseconds / 1000
+            nats, weight = (0.0, 0.0) if memory is None else nats_saved_by(memory, window)
+            bits, seconds = nats / weight / log(2) if weight else None, found.milliseconds / 1000
             judged.append(_judged(graph, found.communities, seconds, bits))
             memories[moment.graph, number] = found.memory
         yield tuple(judged)
+
+
+def nmi_or_modularity(graph: LabelledGraph, found: Labels) -> float:
+    """NMI with the labels, 0..1; modularity without labels."""
+    if graph.labels is None:
+        return modularity(graph.adjacency, found)
+    return nmi(graph.labels, found)
 
 
 Measure = Literal["AMI, %", "NMI, %", "modularity, %", "bits saved per edge"]
@@ -205,11 +213,6 @@ def _alone(
     found = find_communities(graph.adjacency, parameters, seed=seed)
     seconds = clock() - started
     return _judged(graph, found, seconds, -description_length(comparable(graph.adjacency), found))
-
-
-def _bits(memory: Memory, window: Prepared) -> float | None:
-    nats, weight = nats_saved_by(memory, window)
-    return nats / weight / log(2) if weight else None
 
 
 def _judged(graph: LabelledGraph, found: Labels, seconds: float, bits: float | None) -> Judged:

@@ -121,7 +121,7 @@ def _by_edges(
 
 
 def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
-    """At most `MOST_TO_LEARN_FROM` of the graphs."""
+    """Graphs to learn from."""
     n = min(len(graphs), MOST_TO_LEARN_FROM)
     return [graphs[index * len(graphs) // n] for index in range(n)]
 

@@ -69,6 +69,11 @@ class _Trial:
     length: float = 0.0
 
     @property
+    def kind(self) -> tuple[bool, float]:
+        """What trials that differ only in resolution have in common."""
+        return self.parameters.mixing is None, self.parameters.size_spread
+
+    @property
     def score(self) -> float:
         """Mean bits saved; rounded, so that equal scores stay equal."""
         return round(float(np.mean(self.bits)), 9) if self.bits else 0.0
@@ -96,42 +101,29 @@ def fit_stream(
 ) -> Fit | None:
     """The parameters whose communities, with memory, save most bits on each next window's edges.
 
-    None if the windows are unrelated.
-
-    Args:
-        windows: at least `FEWEST` consecutive windows of one graph, with their moments; labels are
-            not used.
+    None if the windows are unrelated. They are at least `FEWEST` consecutive ones of one graph,
+    with their moments; labels are not used.
     """
-    prepared = list(_prepared(windows))
+    prepared = list[Prepared]()
+    for window in windows:
+        prepared.append(prepare(window, prepared[-1] if prepared else None))
     trials = [_Trial(one) for one in _choices(prepared[0], seed)]
-    n_trials = _n_trials(len(trials), len(windows))
+    halvings = [min(max(at - 1, 0), N_HALVINGS) for at in range(len(windows))]
+    n_trials = [-(-len(trials) // 2**one) for one in halvings]
     steps = Steps(sum(n_trials), progress)
-    for window, n_kept in zip(prepared, n_trials, strict=True):
-        trials = sorted(trials, key=lambda one: -one.score)[:n_kept]
-        after = partial(_after, window, seed)
-        trials = in_threads(after, trials, threads, lambda _: steps.done())
+    for one, n_kept in zip(prepared, n_trials, strict=True):
+        trials = sorted(trials, key=lambda trial: -trial.score)[:n_kept]
+        trials = in_threads(partial(_after, one, seed), trials, threads, lambda _: steps.done())
     best = max(trials, key=lambda one: one.score)
     if not best.stay or best.nats < LEAST_SAVED:
         return None
     best = min((one for one in trials if _is_as_good(one, best)), key=lambda one: one.length)
-    curve = (one for one in trials if _kind(one) == _kind(best))
-    return Fit(
-        best.learned(),
-        "the next window",
-        len(windows),
-        tuple(
-            Tried(one.learned(), next_window=one.score)
-            for one in sorted(curve, key=lambda one: one.parameters.resolution)
-        ),
-        len(windows),
+    curve = sorted(
+        (one for one in trials if one.kind == best.kind),
+        key=lambda one: one.parameters.resolution,
     )
-
-
-def _prepared(windows: Sequence[LabelledGraph]) -> Iterator[Prepared]:
-    before: Prepared | None = None
-    for window in windows:
-        before = prepare(window, before)
-        yield before
+    tried = tuple(Tried(one.learned(), next_window=one.score) for one in curve)
+    return Fit(best.learned(), "the next window", len(windows), tried, len(windows))
 
 
 def _choices(first: Prepared, seed: int) -> Iterator[BpParameters]:
@@ -143,25 +135,12 @@ def _choices(first: Prepared, seed: int) -> Iterator[BpParameters]:
             yield candidate(resolution, size_spread, mixing)
 
 
-def _n_trials(n_choices: int, n_windows: int) -> list[int]:
-    """How many choices each window is found with: the first two all, then fewer."""
-    halvings = [0, 0, *range(1, N_HALVINGS + 1)] + [N_HALVINGS] * n_windows
-    return [-(-n_choices // 2**one) for one in halvings[:n_windows]]
-
-
 def _after(window: Prepared, seed: int, trial: _Trial) -> _Trial:
     """The trial after one more window."""
-    moment, memory = window.moment, trial.memory
+    moment, memory, parameters = window.moment, trial.memory, trial.parameters
     bits, nats, stays = trial.bits, trial.nats, trial.stays
-    found = detect_window(
-        window.adjacency,
-        moment.nodes,
-        moment.window,
-        trial.parameters,
-        memory,
-        horizon="off",
-        seed=seed,
-    )
+    nodes, at = moment.nodes, moment.window
+    found = detect_window(window.adjacency, nodes, at, parameters, memory, horizon="off", seed=seed)
     if memory is not None:
         saved, weight = nats_saved_by(memory, window)
         bits, nats = (*bits, saved / max(weight, 1e-300) / log(2)), nats + saved
@@ -174,7 +153,3 @@ def _is_as_good(trial: _Trial, best: _Trial) -> bool:
     """Whether it saves as much as the best, within one standard error of the difference."""
     losses = np.subtract(best.bits, trial.bits)
     return best.score - trial.score <= float(losses.std(ddof=1) / np.sqrt(len(losses)))
-
-
-def _kind(trial: _Trial) -> tuple[bool, float]:
-    return trial.parameters.mixing is None, trial.parameters.size_spread

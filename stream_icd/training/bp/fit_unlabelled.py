@@ -72,16 +72,12 @@ _Results = dict[Choice, list[_Result]]
 
 
 def fit_unlabelled(
-    graphs: Sequence[csr_array],
-    seed: int = 0,
-    threads: int = 2,
-    progress: Progress = no_progress,
+    graphs: Sequence[csr_array], seed: int = 0, threads: int = 2, progress: Progress = no_progress
 ) -> Fit:
     """The best parameters for these graphs by the criteria above.
 
-    The mixing of each choice is self-consistent: it is that of the communities found, averaged
-    over the graphs. `graphs` are canonical adjacencies, at least one, with edges; their weights
-    are rescaled by `comparable`.
+    The mixing of each choice is that of the communities found, averaged over the graphs. `graphs`
+    are canonical adjacencies, at least one, with edges; `comparable` rescales their weights.
     """
     rounds = _rounds(list(_splits([comparable(graph) for graph in graphs], seed)))
     kept = [(r, s) for r in range(len(RESOLUTIONS)) for s in range(len(SIZE_SPREADS))]
@@ -205,11 +201,10 @@ def _choose(results: dict[Choice, list[_Result]]) -> Choice:
         error = float(losses.std(ddof=1) / np.sqrt(len(losses)))
         return _mean(losses) <= error
 
-    return min(filter(is_as_good, sorted(results)), key=lambda choice: _length(results[choice]))
+    def length(choice: Choice) -> float:
+        return round(_mean([result.description_length for result in results[choice]]), 4)
 
-
-def _length(results: Sequence[_Result]) -> float:
-    return round(_mean([result.description_length for result in results]), 4)
+    return min(filter(is_as_good, sorted(results)), key=length)
 
 
 def _parameters(choice: Choice, results: _Results) -> BpParameters:

@@ -25,11 +25,9 @@ class Tried:
     """One choice of the parameters, and its scores.
 
     Attributes:
-        ami: mean AMI with the labels, at most 1; None without labels.
-        hidden_edges: mean of `quality.hidden_edge_score`, bits per edge; None with labels.
-        description_length: mean of `quality.description_length`, bits per edge; None with labels.
-        next_window: mean bits per edge saved on each next window's edges; None if the graphs are
-            no consecutive windows.
+        ami: mean AMI with the labels, at most 1.
+        hidden_edges, description_length: means of these scores (`quality`), bits per edge.
+        next_window: mean bits per edge saved on each next window's edges.
     """
 
     parameters: BpParameters
@@ -44,16 +42,14 @@ class Fit:
     """The learned parameters, and what they were learned from.
 
     Attributes:
-        parameters: the parameters for detection.
         learned_from: "labels"; "the next window" for consecutive windows without labels; "hidden
             edges" for other graphs without labels; "each graph" if each one searches; "default" if
             nothing that was learned is better than the shipped model.
         n_graphs: number of graphs used.
         curve: the choices that differ from the selected one only in resolution.
-        n_windows: number of consecutive windows that the stay probability was learned from; 0 if
-            it was not learned.
-        by_labels: with labels, what was compared by them, and its mean AMI; the first one that is
-            as good as the best was taken.
+        n_windows: number of consecutive windows that the stay probability was learned from.
+        by_labels: what was compared by the labels, and its mean AMI; the first one that is as good
+            as the best was taken.
     """
 
     parameters: BpParameters
@@ -72,7 +68,7 @@ PERCENT = 100
 
 
 def no_progress(_done: int, _total: int) -> None:
-    """Do nothing; for callers that do not show progress."""
+    """Show no progress."""
 
 
 def part_of(progress: Progress, start: int, end: int) -> Progress:

@@ -75,7 +75,9 @@ class Adversaries:
             rows: rows of X used for the losses FR and CR; None: all rows.
             update: whether to update; False: only compute the losses.
         """
-        embedded = self._embed(graph)  # D's update does not change it
+        settings, weights = self._recipe.encoder, self.generator
+        embedded = self._encoder.forward(settings, weights, graph.features, graph.neighbourhood)
+        # D's update does not change the embedding.
         losses = {"discriminator": self._step_discriminator(graph, embedded.detach(), update)}
         return losses | self._step_generator(graph, embedded, rows, update)
 
@@ -112,11 +114,6 @@ class Adversaries:
     def _optimisers(self) -> tuple[tuple[str, torch.optim.Optimizer], ...]:
         return ("G", self._generator_optimiser), ("D", self._discriminator_optimiser)
 
-    def _embed(self, graph: TrainingGraph) -> Tensor:
-        return self._encoder.forward(
-            self._recipe.encoder, self.generator, graph.features, graph.neighbourhood
-        )
-
     def _step_discriminator(self, graph: TrainingGraph, embedded: Tensor, update: bool) -> float:
         with torch.no_grad():  # no gradients for G: this step updates D only
             induced = self._encoder.forward(
@@ -132,11 +129,7 @@ class Adversaries:
         return loss.item()
 
     def _step_generator(
-        self,
-        graph: TrainingGraph,
-        embedded: Tensor,
-        rows: NDArray[np.int64] | None,
-        update: bool,
+        self, graph: TrainingGraph, embedded: Tensor, rows: NDArray[np.int64] | None, update: bool
     ) -> dict[str, float]:
         settings = self._recipe.losses
         adversarial = adversarial_loss(discriminate(self.discriminator, embedded))

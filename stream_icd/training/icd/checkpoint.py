@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.recipe import Recipe, recipe_digest
 from stream_icd.store.store import Store
 from stream_icd.training.icd.adversaries import Parameters
-from stream_icd.training.icd.epochs import History, history_from_json, history_to_json
+from stream_icd.training.icd.epochs import Epoch, History
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
@@ -39,7 +39,8 @@ def save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Store) -> None:
     """Replace the folder's checkpoint atomically."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
-    head = {"recipe": recipe_digest(recipe), "history": history_to_json(run.history)}
+    history = json.dumps([asdict(epoch) for epoch in run.history])
+    head = {"recipe": recipe_digest(recipe), "history": history}
     folder.put(CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
 
 
@@ -60,16 +61,12 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
         head = _metadata(content)
         if head.get("recipe") != recipe_digest(recipe):
             raise BadSettings(f"{path} belongs to another recipe: give this run its own folder")
-        history = history_from_json(head["history"])
+        history = tuple(Epoch(**epoch) for epoch in json.loads(head["history"]))
     except (SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ModelDamaged(f"{path} cannot be read ({error}): delete it to start again") from error
-    best = {
-        name.removeprefix("best."): np.asarray(tensor)
-        for name, tensor in tensors.items()
-        if name.startswith("best.")
-    }
-    state = {name: tensor for name, tensor in tensors.items() if not name.startswith("best.")}
-    return Checkpoint(history, best, state)
+    names = [name for name in tensors if name.startswith("best.")]
+    best = {name.removeprefix("best."): np.asarray(tensors.pop(name)) for name in names}
+    return Checkpoint(history, best, tensors)
 
 
 def _metadata(content: bytes) -> dict[str, str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from stream_icd.extras import needs_extra
@@ -35,16 +34,6 @@ def best_epoch(history: History) -> Epoch:
     return max(history, key=lambda epoch: (epoch.validation, -epoch.number))
 
 
-def history_to_json(history: History) -> str:
-    """The history as a JSON array."""
-    return json.dumps([asdict(epoch) for epoch in history])
-
-
-def history_from_json(text: str) -> History:
-    """Read what `history_to_json` wrote."""
-    return tuple(Epoch(**epoch) for epoch in json.loads(text))
-
-
 _TITLES = {
     "discriminator": "loss of D",
     "adversarial": "AL: adversarial",
@@ -70,7 +59,10 @@ def draw_training(
     grid = figure.add_gridspec(2, 4)
     _draw_validation(figure.add_subplot(grid[0, :]), history)
     for column, name in enumerate(_TITLES):
-        _draw_loss(figure.add_subplot(grid[1, column]), history, name)
+        axes, trained = figure.add_subplot(grid[1, column]), history[1:]
+        losses = [epoch.losses[name] for epoch in trained]
+        axes.plot([epoch.number for epoch in trained], losses, marker=".")
+        axes.set(xlabel="epoch", title=_TITLES[name])
     figure.savefig(file, dpi=120)
 
 
@@ -82,10 +74,3 @@ def _draw_validation(axes: Any, history: History) -> None:
     axes.plot(best.number, best.validation, "o", label=f"kept: {best.validation:.4f}")
     axes.set(xlabel="epoch", ylabel="mean validation score")
     axes.legend()
-
-
-def _draw_loss(axes: Any, history: History, name: str) -> None:
-    trained = [epoch for epoch in history if name in epoch.losses]
-    numbers = [epoch.number for epoch in trained]
-    axes.plot(numbers, [epoch.losses[name] for epoch in trained], marker=".")
-    axes.set(xlabel="epoch", title=_TITLES[name])

@@ -5,24 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from stream_icd.detection.detect import detect
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
 from stream_icd.store.store import Store
 from stream_icd.training.icd.adversaries import Adversaries
 from stream_icd.training.icd.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from stream_icd.training.icd.epochs import Epoch, History, best_epoch
 from stream_icd.training.icd.training_graph import TrainingGraph, prepare
+from stream_icd.training.yardstick import nmi_or_modularity
+
+PREPARED = 64
+"""How many graphs are kept as tensors; each takes about 100 bytes per edge."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +48,6 @@ def train(
     checkpoints: Store | None = None,
     device: str = "cpu",
     threads: int = 2,
-    prepared: int = 64,
     progress: Callable[[Epoch], None] = lambda _: None,
     on_step: Callable[[int, int], None] = lambda _done, _total: None,
     clock: Callable[[], float] = time.perf_counter,
@@ -62,7 +62,6 @@ def train(
         checkpoints: folder for a checkpoint after each epoch. If it holds one of this recipe, the
             run continues from there.
         device: "cpu" or "cuda".
-        prepared: how many graphs to keep as tensors; each takes about 100 bytes per edge.
         progress: called after each epoch, also after epoch 0, the untrained model.
         on_step: called after each step with the number of steps done, including those before a
             restart, and the total.
@@ -82,7 +81,7 @@ def train(
         raise BadSettings(f"torch has no {device!r} on this machine; give device='cpu'")
     players = Adversaries(recipe, device)
     run = _resume(players, recipe, checkpoints)
-    prepared_graph = lru_cache(prepared)(lambda index: prepare(graphs[index], recipe, device))
+    prepared_graph = lru_cache(PREPARED)(lambda index: prepare(graphs[index], recipe, device))
 
     for number in range(len(run.history), recipe.schedule.epochs + 1):
         started = clock()
@@ -127,16 +126,12 @@ def _run_epoch(
     for index in rng.integers(n_graphs, size=recipe.schedule.samples):
         graph = prepared_graph(int(index))
         for _ in range(recipe.schedule.repeats):
-            rows = _sample_rows(rng, graph.n_nodes, recipe.losses.rows)
+            n, n_rows = graph.n_nodes, recipe.losses.rows
+            all_rows = n_rows is None or n_rows >= n
+            rows = None if all_rows else rng.choice(n, n_rows, replace=False)
             steps.append(players.step(graph, rows, update))
             on_step((number - 1) * in_epoch + len(steps), recipe.schedule.epochs * in_epoch)
     return {name: float(np.mean([step[name] for step in steps])) for name in steps[0]}
-
-
-def _sample_rows(rng: np.random.Generator, n: int, rows: int | None) -> NDArray[np.int64] | None:
-    if rows is None or rows >= n:
-        return None
-    return rng.choice(n, rows, replace=False)
 
 
 def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -> float:
@@ -144,18 +139,6 @@ def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) ->
 
     K is that of the labels; without labels, it is estimated.
     """
-    return float(np.mean([_score(model, graph, threads) for graph in graphs]))
-
-
-def _score(model: Model, graph: LabelledGraph, threads: int) -> float:
-    found = detect(
-        graph.adjacency,
-        model,
-        graph.n_communities,
-        method="icd",
-        seed=model.recipe.seed,
-        threads=threads,
-    ).communities
-    if graph.labels is None:
-        return modularity(graph.adjacency, found)
-    return nmi(graph.labels, found)
+    find = partial(detect, model=model, method="icd", seed=model.recipe.seed, threads=threads)
+    found = (find(one.adjacency, n_communities=one.n_communities).communities for one in graphs)
+    return float(np.mean(list(map(nmi_or_modularity, graphs, found))))
