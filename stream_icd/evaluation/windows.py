@@ -15,9 +15,8 @@ from stream_icd.evaluation.method import OWN, methods_in
 from stream_icd.execution.usage import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.history.parquet import ArchivedWindow
-from stream_icd.retraining.accumulated import Accumulated, accumulated
 from stream_icd.retraining.jobs import run_job
-from stream_icd.retraining.lesson import Lesson, read_lesson
+from stream_icd.retraining.windows import Accumulated, Lesson, accumulated, read_lesson
 from stream_icd.store.store import Store
 from stream_icd.training.yardstick import Comparison, compared_with_default
 

@@ -94,11 +94,7 @@ def choose_windows(
 
 
 def _sample(windows: Sequence[tuple[str, One]], count: int, seed: int) -> list[tuple[str, One]]:
-    """Draw `count` windows at random, in time order.
-
-    Each window has a random rank that depends on its name and the seed only; those of the lowest
-    ranks are drawn. So a sample of a longer stream keeps most of the earlier sample.
-    """
+    """Draw windows at random, in time order; a longer stream keeps most of the earlier sample."""
 
     def rank(at: int) -> bytes:
         return hashlib.sha256(f"{seed} {windows[at][0]}".encode()).digest()

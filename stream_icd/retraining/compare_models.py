@@ -17,7 +17,7 @@ from stream_icd.quality.agreement import nmi
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.gate import Measured, Paired
-from stream_icd.retraining.lesson import UNKNOWN, Lesson
+from stream_icd.retraining.windows import UNKNOWN, Lesson
 from stream_icd.training.yardstick import Judged, judge
 
 CpuClock = Callable[[], float]

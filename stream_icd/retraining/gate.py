@@ -150,9 +150,8 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     """Decide between champion and challenger.
 
     The challenger is promoted if the lower confidence bound of its gain on hidden edges exceeds
-    the margin; or if its score on them is not worse than the champion's by more than half the
-    margin, and that of its gain in NMI exceeds `nmi_gain`. No guard (NMI, churn, time, prediction
-    with memory) may be broken.
+    the margin; or if that is not below minus half the margin, and that of its gain in NMI exceeds
+    `nmi_gain`. No guard (NMI, churn, time, prediction with memory) may be broken.
 
     Raises:
         BadSettings: there are no windows.

@@ -14,12 +14,11 @@ from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import PackedModel, pack, read_model
 from stream_icd.registry.shipped import folder_of
-from stream_icd.retraining.accumulated import name_of
 from stream_icd.retraining.compare_models import compare_models, hidden_edges, nmi_alone
 from stream_icd.retraining.gate import Paired
 from stream_icd.retraining.learn import LearnedFrom, learn
-from stream_icd.retraining.lesson import Lesson, read_lesson
 from stream_icd.retraining.state import Scored
+from stream_icd.retraining.windows import Lesson, name_of, read_lesson
 from stream_icd.store.store import Store, open_store
 
 Job = Callable[[], Any]

@@ -14,7 +14,7 @@ from stream_icd.icd.recipe import Recipe, recipe_digest
 from stream_icd.lineage import DataRange, Figure, Gate
 from stream_icd.model import Model, initial_model
 from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, About
-from stream_icd.retraining.lesson import Known, Lesson
+from stream_icd.retraining.windows import Known, Lesson
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.train_model import pseudo_labelled
@@ -40,14 +40,11 @@ class Learned:
 def learn(
     lessons: Sequence[Lesson], recipe: Recipe, threads: int = 1, checkpoints: Store | None = None
 ) -> Learned:
-    """Learn bp's parameters, and train the encoder if the recipe says so.
+    """Learn bp's parameters, and train the encoder (`trained_encoder`) if the recipe says so.
 
     Deterministic for windows and recipe. Labels are used if more than half of the windows are
     completely labelled, and then only those windows; otherwise all windows are used, without
     labels. So a few late labels of old windows do not decide how to learn after a change.
-
-    Args:
-        checkpoints: see `trained_encoder`.
 
     Raises:
         BadSettings: no window has an edge, or too few of them for the encoder.
@@ -78,8 +75,7 @@ def trained_encoder(
 
     Args:
         graphs: in time order, with edges.
-        checkpoints: folder for a checkpoint after each epoch, in a folder of the recipe. If there
-            is one, training goes on from there.
+        checkpoints: training goes on from a checkpoint in a folder of the recipe below this one.
 
     Raises:
         BadSettings: fewer than two graphs.

@@ -23,7 +23,6 @@ from stream_icd.registry.aliases import Aliases, champion, current, promote, rol
 from stream_icd.registry.model import PackedModel
 from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import pack_folder, publish, read_lineage, version_folder
-from stream_icd.retraining.accumulated import Accumulated, Marks, accumulated, data_range, name_of
 from stream_icd.retraining.choose_windows import Chosen, TooFew, choose_windows
 from stream_icd.retraining.gate import Paired, decide, watch
 from stream_icd.retraining.jobs import (
@@ -38,6 +37,7 @@ from stream_icd.retraining.learn import LearnedFrom, described
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
 from stream_icd.retraining.triggers import Due, any_due, drift, every_period, every_windows
+from stream_icd.retraining.windows import Accumulated, Marks, accumulated, data_range, name_of
 from stream_icd.store.store import Store, open_store
 from stream_icd.tracking.settings import AHEAD
 from stream_icd.version import __version__

@@ -96,11 +96,8 @@ def run_until(
 ) -> None:
     """Make a round every `every_s` seconds until `stop`, and announce each new decision.
 
-    A round that finds the same as the one before announces nothing. If registry or archive do not
-    answer, this is logged, and the next round tries again.
-
-    Raises:
-        Errors of `retrain`, except those that ask to try again.
+    If registry or archive do not answer, this is logged, and the next round tries again. Other
+    errors of `retrain` are raised.
     """
     observed = observed or Observed()
     before: Decision | None = None

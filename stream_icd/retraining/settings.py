@@ -9,9 +9,9 @@ from stream_icd.detection.detect import Method
 from stream_icd.errors import BadSettings
 from stream_icd.execution.usage import Allowance
 from stream_icd.icd.recipe import Recipe
-from stream_icd.retraining.accumulated import MOST_WINDOWS
 from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.gate import Rules
+from stream_icd.retraining.windows import MOST_WINDOWS
 
 BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
 """For each job of a retraining, unless another is given."""

@@ -15,7 +15,7 @@ from pydantic import AliasChoices, Field
 
 from stream_icd.errors import RegistryDamaged
 from stream_icd.registry.json_file import read_json, to_json
-from stream_icd.retraining.accumulated import Marks
+from stream_icd.retraining.windows import Marks
 from stream_icd.store.store import Store
 
 FORMAT = 3

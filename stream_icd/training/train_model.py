@@ -148,11 +148,7 @@ def _tested(
     threads: int,
     on_step: Callable[[int, int], None],
 ) -> Iterator[Comparison]:
-    """Compare with the shipped `default` as a detector works, then on each graph alone.
-
-    Args:
-        last: the model of the encoder's last epoch, if it was trained.
-    """
+    """Compare with the shipped `default` as a detector works, then on each graph alone."""
     known = all(one.labels is not None for one in graphs)
     by_bp = "bp, K given" if known else "bp, each graph alone"
     tests: list[tuple[str, Method, Model, Model, str]] = [

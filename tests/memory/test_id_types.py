@@ -20,7 +20,7 @@ from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.model import Model
 from stream_icd.node_ids import in_schema, places
 from stream_icd.replay.compare import churn
-from stream_icd.retraining.lesson import lesson
+from stream_icd.retraining.windows import lesson
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import track

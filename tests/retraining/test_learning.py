@@ -18,7 +18,7 @@ from stream_icd.quality.agreement import nmi
 from stream_icd.registry.model import pack
 from stream_icd.retraining.compare_models import compare_models
 from stream_icd.retraining.learn import learn, trained_encoder
-from stream_icd.retraining.lesson import UNKNOWN, Lesson, lesson
+from stream_icd.retraining.windows import UNKNOWN, Lesson, lesson
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.store.store import open_store
 from stream_icd.synthetic.gn import generate_gn

@@ -19,9 +19,9 @@ from stream_icd.registry.aliases import champion, promote
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import open_version, publish
 from stream_icd.retraining.compare_models import hidden_edges
-from stream_icd.retraining.lesson import Lesson, lesson
 from stream_icd.retraining.retrain import Decision, retrain
 from stream_icd.retraining.settings import Retraining
+from stream_icd.retraining.windows import Lesson, lesson
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import open_store
 from stream_icd.training.bp.fit import fit_parameters

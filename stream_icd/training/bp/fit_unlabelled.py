@@ -190,13 +190,11 @@ def _best(results: _Results, n_kept: int) -> list[Choice]:
 
 
 def _choose(results: dict[Choice, list[_Result]]) -> Choice:
-    """Of the choices as good as the best on hidden edges, the one with the shortest description.
-
-    As good: its mean loss over the splits is at most the standard error of that mean.
-    """
+    """Of the choices as good as the best on hidden edges, the one with the shortest description."""
     best = max(sorted(results), key=lambda choice: _mean(_hidden(results[choice])))
 
     def is_as_good(choice: Choice) -> bool:
+        """Whether its mean loss over the splits is at most the standard error of that mean."""
         losses = _hidden(results[best]) - _hidden(results[choice])
         error = float(losses.std(ddof=1) / np.sqrt(len(losses)))
         return _mean(losses) <= error
@@ -215,8 +213,7 @@ def _parameters(choice: Choice, results: _Results) -> BpParameters:
 
 
 def _tried(choice: Choice, results: _Results) -> Tried:
-    return Tried(
-        _parameters(choice, results),
-        hidden_edges=_mean(_hidden(results[choice])),
-        description_length=_mean([result.description_length for result in results[choice]]),
-    )
+    length = _mean([result.description_length for result in results[choice]])
+    hidden_edges = _mean(_hidden(results[choice]))
+    parameters = _parameters(choice, results)
+    return Tried(parameters, hidden_edges=hidden_edges, description_length=length)

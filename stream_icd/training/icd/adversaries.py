@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -75,10 +76,13 @@ class Adversaries:
             rows: rows of X used for the losses FR and CR; None: all rows.
             update: whether to update; False: only compute the losses.
         """
-        settings, weights = self._recipe.encoder, self.generator
-        embedded = self._encoder.forward(settings, weights, graph.features, graph.neighbourhood)
-        # D's update does not change the embedding.
-        losses = {"discriminator": self._step_discriminator(graph, embedded.detach(), update)}
+        encode = partial(
+            self._encoder.forward, self._recipe.encoder, self.generator, graph.features
+        )
+        embedded = encode(graph.neighbourhood)  # D's update does not change it
+        with torch.no_grad():  # no gradients for G: this step updates D only
+            induced = encode(graph.label_induced)
+        losses = {"discriminator": self._step_discriminator(induced, embedded.detach(), update)}
         return losses | self._step_generator(graph, embedded, rows, update)
 
     def generator_weights(self) -> Weights:
@@ -114,11 +118,7 @@ class Adversaries:
     def _optimisers(self) -> tuple[tuple[str, torch.optim.Optimizer], ...]:
         return ("G", self._generator_optimiser), ("D", self._discriminator_optimiser)
 
-    def _step_discriminator(self, graph: TrainingGraph, embedded: Tensor, update: bool) -> float:
-        with torch.no_grad():  # no gradients for G: this step updates D only
-            induced = self._encoder.forward(
-                self._recipe.encoder, self.generator, graph.features, graph.label_induced
-            )
+    def _step_discriminator(self, induced: Tensor, embedded: Tensor, update: bool) -> float:
         loss = discriminator_loss(
             discriminate(self.discriminator, induced),
             discriminate(self.discriminator, embedded),

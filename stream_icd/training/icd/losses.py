@@ -119,15 +119,11 @@ def membership_strength(
 
 
 def _range(structure: SparsePlusRankOne) -> tuple[float, float]:
-    """The smallest and the largest entry of X, `(n, n)`, without computing X.
-
-    Where Q has no edge, also on the diagonal, its entries are −d_i d_j / 2e: the smallest at the
-    largest degrees, the largest at the smallest. Those of M are zero there.
-    """
+    """The smallest and the largest entry of X, `(n, n)`, without computing X."""
     row = np.repeat(np.arange(structure.shape[0]), np.diff(structure.sparse.indptr))
     edges = structure.sparse.data
-    elsewhere = np.zeros(1)
-    if structure.outer is not None:
+    elsewhere = np.zeros(1)  # entries of M without an edge
+    if structure.outer is not None:  # Q, which has −d_i d_j / 2e there, extreme on the diagonal
         u, v = structure.outer
         edges = edges + u[row] * v[structure.sparse.indices]
         elsewhere = u * v

@@ -1,4 +1,4 @@
-"""What the archive holds to learn from: the newest windows, and their labels."""
+"""Archived windows to learn from: the newest ones, and what is known of their communities."""
 
 from __future__ import annotations
 
@@ -7,13 +7,33 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby, zip_longest
 from operator import attrgetter
+from typing import Literal
 
-from stream_icd.history.archive import Selection, newest, partitions, read_partition
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.communities import Labels
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.history.archive import (
+    Selection,
+    newest,
+    partitions,
+    read_message,
+    read_partition,
+    read_snapshot,
+)
 from stream_icd.history.layout import Partition
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.lineage import DataRange
+from stream_icd.node_ids import places
+from stream_icd.quality.description_length import description_length
+from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.tracking.settings import too_far_ahead
+from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.limits import Limits
 
 MOST_WINDOWS = 1000
 """Default number of windows to look at: it bounds time and memory, however long the archive is."""
@@ -28,12 +48,11 @@ class Accumulated:
     """Archived windows and labels, by their descriptions; no rows are read.
 
     Attributes:
-        windows: the newest windows; those of a graph in time order, and graphs in turn, so that a
+        windows: the newest ones; those of a graph in time order, and graphs in turn, so that a
             graph of the past has its place beside one of today.
-        labels: labels by graph and snapshot id, for those windows that have some.
+        labels: by graph and snapshot id, for those windows that have some.
         strayed: labels in the same days for windows that the archive does not have; not used.
-        ahead: windows so far in the future that their time cannot be right, by graph and snapshot
-            id; they are not used.
+        ahead: windows so far in the future that their time cannot be right; not used.
     """
 
     windows: tuple[ArchivedWindow, ...]
@@ -135,3 +154,66 @@ def _newest_first(
 def name_of(noted: ArchivedWindow) -> tuple[str, str]:
     """Graph and snapshot id, which identify a window."""
     return noted.partition.graph, noted.identity.snapshot_id
+
+
+Known = Literal["none", "some nodes", "all nodes", "contradicted"]
+"""`contradicted` labels save no bits in describing a graph that has communities, such as one
+community for all nodes."""
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """A window to learn from, or to compare models on.
+
+    Attributes:
+        labels: community of each node, `(n_nodes,)`, or `UNKNOWN`; None without usable labels.
+    """
+
+    snapshot: Snapshot
+    labels: NDArray[np.int32] | None = None
+    known: Known = "none"
+
+    def graph(self, *, by_labels: bool) -> LabelledGraph:
+        """The graph for training, with labels if they are wanted and complete."""
+        one, complete = self.snapshot, by_labels and self.known == "all nodes"
+        moment = Moment(one.graph, one.nodes, one.window)
+        return LabelledGraph(one.adjacency(), self.labels if complete else None, moment)
+
+
+def read_lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
+    """Read a window, and its labels if there are any.
+
+    Raises:
+        HistoryDamaged, BadInput: it cannot be read.
+    """
+    limits = Limits()
+    snapshot = read_snapshot(store, window, limits)
+    if labels is None:
+        return Lesson(snapshot)
+    message = read_message(store, labels)
+    return lesson(snapshot, decode_labels(message.key, message.value, message.headers, limits))
+
+
+def lesson(snapshot: Snapshot, labels: Labels) -> Lesson:
+    """Join a snapshot with its labels; labels of nodes that it does not have are not used."""
+    at = places(snapshot.nodes, labels.nodes)
+    found = at >= 0
+    if not found.any():
+        return Lesson(snapshot)
+    known = np.full(snapshot.n_nodes, UNKNOWN, np.int32)
+    of_found = labels.labels[at[found]]
+    known[found] = np.unique(of_found, return_inverse=True)[1]
+    if not found.all():
+        return Lesson(snapshot, known, "some nodes")
+    if _contradicted(snapshot, known):
+        return Lesson(snapshot, None, "contradicted")
+    return Lesson(snapshot, known, "all nodes")
+
+
+def _contradicted(snapshot: Snapshot, labels: NDArray[np.int32]) -> bool:
+    adjacency = snapshot.adjacency()
+    if description_length(adjacency, labels) < 0:
+        return False
+    return description_length(adjacency, find_communities(adjacency, BpParameters())) < 0
