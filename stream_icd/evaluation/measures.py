@@ -17,10 +17,8 @@ from stream_icd.quality.cuts import modularity, ncut
 class Measures:
     """How good a partition is; fractions, not percent.
 
-    Attributes:
-        modularity, ncut: see `quality.cuts`.
-        nmi, ac: agreement with the true communities, as in the paper; None if none is known.
-        ami, ari: the same, adjusted for chance (scikit-learn).
+    `nmi` and `ac` are the agreement with the true communities as in the paper, `ami` and `ari` the
+    same adjusted for chance; None if no true community is known.
     """
 
     n_communities: int

@@ -41,12 +41,9 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What came of one method.
+    """What came of one method: its windows with a result, and the means of `COLUMNS` over them.
 
-    Attributes:
-        windows: number of windows with a result.
-        detail: why a window has none, the first time; "" if all have one.
-        means: of each of `COLUMNS` over the windows that have it; None where none has.
+    `detail` says why a window has no result, the first time; "" if all have one.
     """
 
     method: str

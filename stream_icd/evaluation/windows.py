@@ -25,8 +25,7 @@ from stream_icd.training.yardstick import Comparison, compared_with_default
 class Windows:
     """The windows of one graph in an archive, in time order; each is read when it is needed.
 
-    Attributes:
-        n_past: how many of them come before those to evaluate.
+    The first `n_past` come before those to evaluate.
     """
 
     store: Store
@@ -71,13 +70,7 @@ def open_windows(
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What methods learned.
-
-    Attributes:
-        of_method: what became of each method; one that cannot learn has learned nothing.
-        names: methods that learned something.
-        n_windows: number of windows that they learned from.
-    """
+    """What became of each method, which of them learned something, and from how many windows."""
 
     of_method: dict[str, MethodRun]
     names: tuple[str, ...]

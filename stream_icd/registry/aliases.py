@@ -58,7 +58,6 @@ def current(registry: Store) -> Aliases | None:
 
     Raises:
         RegistryDamaged: the newest generation cannot be read.
-        StoreUnreachable: the store does not answer.
     """
     numbers = _generations(registry)
     return _read(registry, numbers[-1]) if numbers else None
@@ -87,7 +86,7 @@ def champion(registry: Store) -> Aliases:
 
     Raises:
         ModelNotFound: nothing was promoted yet.
-        RegistryDamaged, StoreUnreachable: as `current`.
+        RegistryDamaged: as `current`.
     """
     found = current(registry)
     if found is None:

@@ -19,7 +19,7 @@ def find_model(name: str, registry: Store | None = None) -> Store:
     Raises:
         ModelNotFound: nothing has that name.
         BadSettings: an alias without a registry, or `previous` without a previous champion.
-        RegistryDamaged, StoreUnreachable: the registry cannot be read.
+        RegistryDamaged: the registry cannot be read.
     """
     if name in (CHAMPION, PREVIOUS):
         if registry is None:
@@ -43,7 +43,7 @@ def find_version(registry: Store, text: str) -> str:
 
     Raises:
         ModelNotFound: none, or several; the message lists them.
-        RegistryDamaged, StoreUnreachable: the registry cannot be read.
+        RegistryDamaged: the registry cannot be read.
     """
     if text in (CHAMPION, PREVIOUS):
         return _of_alias(registry, text)

@@ -32,7 +32,6 @@ def read_json(store: Store, path: str, kind: type[Entry], format_: int) -> Entry
         FileNotFoundError: there is no such file.
         RegistryDamaged: it is not such an entry, a number is not finite, a time has no zone or is
             outside the years 1 to 9999, or the format is later than `format_`.
-        StoreUnreachable: the store does not answer.
     """
     place, size = f"{store.place}/{path}", store.size(path)
     if size > MOST_BYTES:

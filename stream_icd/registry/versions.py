@@ -41,7 +41,6 @@ def publish(registry: Store, model: PackedModel, lineage: Lineage) -> bool:
 
     Raises:
         StoreUnwritable: such as a full disk; no version is visible.
-        StoreUnreachable: the store does not answer.
     """
     folder = version_folder(registry, model.version)
     if _is_whole(folder, model.version):

@@ -65,11 +65,7 @@ ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
 
 @dataclass(frozen=True, slots=True)
 class LearnJob:
-    """Learn a model from archived windows; see `learn`.
-
-    Attributes:
-        checkpoints: URI of the folder of the encoder's checkpoints.
-    """
+    """Learn a model from archived windows; `checkpoints` is the URI of a folder, see `learn`."""
 
     archive: str
     lessons: tuple[ArchivedLesson, ...]
@@ -87,11 +83,7 @@ class LearnJob:
 
 @dataclass(frozen=True, slots=True)
 class CompareJob:
-    """Compare two models on archived windows.
-
-    Attributes:
-        champion, challenger: places of the models: paths or URIs.
-    """
+    """Compare two models, given by paths or URIs, on archived windows."""
 
     archive: str
     lessons: tuple[ArchivedLesson, ...]

@@ -65,15 +65,12 @@ class Decision:
     """What a round decided, as it is logged and announced.
 
     Attributes:
-        reason: why, in one sentence.
-        champion: the champion after the decision; empty if there is none.
+        champion: after the decision; empty if there is none.
         challenger: the model that was compared with it; empty if there was none.
-        windows: number of archived windows that were looked at.
-        until: end of the newest of them.
-        labelled: how many of them have labels.
+        windows, labelled, until: number of archived windows that were looked at, how many of them
+            have labels, and the end of the newest.
         strayed: labels of windows that the archive does not have.
         ahead: number of windows too far in the future to be used.
-        gate: the comparison with all its figures, if there was one.
         generation: of the aliases that were in force at the decision; 0 if there was no champion.
     """
 

@@ -19,11 +19,7 @@ BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
-    """When to learn; those that are set are combined.
-
-    Attributes:
-        windows, period: every so many windows, and every so long; None: not by it.
-        drift: when hidden edges are predicted better or worse than before.
+    """When to learn: every so many windows, every so long, or when scores change.
 
     Raises:
         BadSettings: a number is not positive.

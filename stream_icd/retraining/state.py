@@ -49,11 +49,9 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A training that began and has not ended: it goes on with the same windows.
+    """A training that has not ended, and goes on with the same windows: those up to the marks.
 
-    Attributes:
-        marks: how far each graph had come in the archive then.
-        reason, since: see `Due`.
+    `reason` and `since` are those of the trigger (`Due`).
     """
 
     marks: Marks

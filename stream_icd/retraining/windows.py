@@ -89,7 +89,6 @@ def accumulated(
 
     Raises:
         HistoryDamaged: a file is not an archive file.
-        StoreUnreachable: the store does not answer.
     """
     found, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
     for one in _graphs_in_turn(store, Selection("snapshots", graph)):

@@ -40,13 +40,7 @@ UNTRAINED = "the untrained encoder"
 
 @dataclass(frozen=True, slots=True)
 class Graphs:
-    """The graphs that a model was made from.
-
-    Attributes:
-        n_encoder: number of graphs that the encoder was trained on.
-        n_nodes, n_edges: medians.
-        n_communities: the median, if the communities are known.
-    """
+    """The graphs that a model was made from: how many trained the encoder, and their medians."""
 
     n_encoder: int
     n_nodes: int

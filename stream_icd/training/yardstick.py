@@ -110,13 +110,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Scores of a model and its control on the same graphs.
+    """Scores of a model and its control on the same graphs, found by the method `name`.
 
-    Attributes:
-        name: the detection method of both.
-        measure: of the scores; higher is better.
-        control_name: the shipped model `default`, or the same encoder untrained.
-        gain: their difference, graph by graph.
+    The control is the shipped model `default`, or the same encoder untrained. Higher is better;
+    the gain is the difference, graph by graph.
     """
 
     name: str
@@ -158,8 +155,7 @@ def compared_with_default(
 ) -> list[Comparison]:
     """Judge parameters and those of the shipped `default` on graphs; see `against_default`.
 
-    Args:
-        learned: its last graphs come first if they are windows, so that both start with memory.
+    The last windows of `learned` come first, so that both start with memory.
     """
     before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
     both = parameters, open_model(DEFAULT).model.bp

@@ -22,13 +22,7 @@ def candidate(resolution: float, size_spread: float | None, mixing: float) -> Bp
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One choice of the parameters, and its scores.
-
-    Attributes:
-        ami: mean AMI with the labels, at most 1.
-        hidden_edges, description_length: means of these scores (`quality`), bits per edge.
-        next_window: mean bits per edge saved on each next window's edges.
-    """
+    """One choice of the parameters, and its mean scores: AMI with the labels, or bits per edge."""
 
     parameters: BpParameters
     ami: float | None = None

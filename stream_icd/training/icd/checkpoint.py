@@ -23,12 +23,7 @@ CHECKPOINT_FILE = "checkpoint.safetensors"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """A training run after its last completed epoch.
-
-    Attributes:
-        best: the encoder's weights after the best epoch.
-        state: after the last epoch; see `Adversaries.state`.
-    """
+    """A training run after an epoch: the best weights so far, and `Adversaries.state`."""
 
     history: History
     best: Weights

@@ -28,12 +28,7 @@ PREPARED = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """A finished training.
-
-    Attributes:
-        model: the model after the best epoch, which may be epoch 0, the untrained model.
-        last: the model after the last epoch, for reports.
-    """
+    """A finished training: the model after the best epoch, and after the last one, for reports."""
 
     model: Model
     last: Model

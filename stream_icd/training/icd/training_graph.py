@@ -21,13 +21,7 @@ from stream_icd.training.icd.losses import Reconstruction
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingGraph:
-    """The tensors of a graph for one training step.
-
-    Attributes:
-        features: Z, `(n, L)`.
-        label_induced: the neighbourhoods in the label-induced graph A⁽ᵍ⁾.
-        reconstruction: computes the losses FR and CR.
-    """
+    """A graph for training: Z, `(n, L)`, its neighbourhoods, those in A⁽ᵍ⁾, and FR and CR."""
 
     n_nodes: int
     features: FeatureTensors
