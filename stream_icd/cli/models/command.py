@@ -190,8 +190,8 @@ class Import(Changing):
         registry, now, by = _required(self.registry), datetime.now(UTC), "models import"
         lineage = Lineage(by, now, __version__, source=self.source)
         model = pack_folder(folder_of(self.source))
-        is_new, version = publish(registry, model, lineage), model.version
-        known = lineage if is_new else read_lineage(registry, version)
+        version = model.version
+        known = lineage if publish(registry, model, lineage) else read_lineage(registry, version)
         say(version)
         changes = [publication(registry, version, known)]
         if self.first_champion and current(registry) is None:
