@@ -127,9 +127,10 @@ def registry_with_models(folder: str, *, by_gate: bool) -> tuple[Store, list[str
     """A registry with both models, and their versions; the first one is the champion."""
     registry, versions = open_store(folder), []
     for name in MODELS:
-        model, described = pack_folder(folder_of(name))
+        model = pack_folder(folder_of(name))
         lineage = lineage_of(model.version, by_gate=by_gate)
-        versions.append(publish(registry, model, lineage, described).version)
+        publish(registry, model, lineage)
+        versions.append(model.version)
     crown(registry, versions[0])
     return registry, versions
 

@@ -25,6 +25,7 @@ from lab.packages import PACKAGES
 from lab.results import Row, result
 from stream_icd.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.evaluation.measures import measure
+from stream_icd.evaluation.method import Task
 from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.synthetic.gn import generate_gn
@@ -91,7 +92,8 @@ def _of_method(
         k = n_communities(graph)
         outcome = learned
         if learned.status == "ok":
-            outcome = process.find(name, graph.adjacency, k, plan.seed, learned.learned)
+            task = Task(graph.adjacency, k, plan.seed, learned.learned)
+            outcome = process.find(name, task)
         yield {
             "data_set": data_set.name,
             "graph": number,

@@ -29,7 +29,7 @@ from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.training.bp.fit import fit_parameters
-from stream_icd.training.pseudo_labels import pseudo_labelled
+from stream_icd.training.train_model import pseudo_labelled
 
 
 class ICD(BaseEstimator):  # type: ignore[misc]

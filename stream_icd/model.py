@@ -1,4 +1,4 @@
-"""What training produces and detection needs: a frozen model; and the weights that a seed makes."""
+"""A frozen model: what training produces and detection needs."""
 
 from __future__ import annotations
 
@@ -47,10 +47,9 @@ def digest(weights: Weights) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A frozen model for detection: its recipe and the trained parameters.
+    """A frozen model for detection: how it was trained, and what was learned.
 
     Attributes:
-        recipe: how it was trained.
         weights: the encoder's parameters, float32, by name.
         bp: the learned parameters of the method bp, or its defaults.
     """

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.train_paper import ARMS, GENERATORS, main
 from stream_icd.icd.presets import PRESETS
-from stream_icd.registry.model import load_model
+from stream_icd.registry.shipped import open_model
 
 TOY = ["GN-0.3", "--toy", "--samples", "3", "--graphs", "10", "--rows", "50"]
 
@@ -30,7 +30,8 @@ def test_every_arm_trains_and_is_judged(tmp_path: Path, capsys: pytest.CaptureFi
     for arm in ARMS:
         assert f"{arm:18} test NMI" in printed
         assert (tmp_path / arm / "training.png").exists()
-        assert load_model(tmp_path / arm / "model-2").recipe.schedule.epochs == 2
+        opened = open_model(str(tmp_path / arm / "model-2"))
+        assert opened.model.recipe.schedule.epochs == 2
 
 
 def test_the_time_budget_ends_it_and_the_next_call_goes_on(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from lab.packages import PACKAGES
 from stream_icd.arrays import Labels
-from stream_icd.evaluation.limits import Finding, Learning, MethodRun, Runner
-from stream_icd.evaluation.method import Method, methods_in
+from stream_icd.evaluation.limits import Learning, MethodRun, Runner
+from stream_icd.evaluation.method import Method, Task, methods_in
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.agreement import nmi
 from stream_icd.synthetic.gn import generate_gn
@@ -34,8 +34,8 @@ def named(request: pytest.FixtureRequest) -> tuple[str, Method]:
     return name, method
 
 
-def found(task: Finding) -> Labels:
-    outcome: MethodRun = run()(task)
+def found(name: str, task: Task) -> Labels:
+    outcome: MethodRun = run()((name, task))
     assert outcome.status == "ok", outcome.detail
     assert outcome.labels is not None
     return outcome.labels
@@ -44,16 +44,16 @@ def found(task: Finding) -> Labels:
 def test_a_method_keeps_the_contract(named: tuple[str, Method]) -> None:
     name, method = named
     past = (LabelledGraph(PAST.adjacency(), PAST.communities),)
-    learned = run()(Learning(name, past, 0))
+    learned = run()((name, Learning(past, 0)))
     assert learned.status == "ok", learned.detail
     assert (learned.learned is None) == (method.learn is None)
 
-    task = Finding(name, PLANTED.adjacency(), K, 0, learned.learned)
-    labels = found(task)
+    task = Task(PLANTED.adjacency(), K, 0, learned.learned)
+    labels = found(name, task)
     assert labels.shape == (N_NODES,)
     assert labels.dtype == np.int32
     assert set(labels) == set(range(labels.max() + 1)), "labels are 0..K-1, without gaps"
-    assert np.array_equal(found(task), labels), "the same seed, the same communities"
+    assert np.array_equal(found(name, task), labels), "the same seed, the same communities"
     if not method.sees_communities:
         assert nmi(PLANTED.communities, labels) < 0.2, "if it finds them, say that it sees them"
         return
@@ -61,9 +61,9 @@ def test_a_method_keeps_the_contract(named: tuple[str, Method]) -> None:
     if method.k != "ignored":
         assert labels.max() + 1 == K
     if method.k != "needed":
-        assert nmi(PLANTED.communities, found(replace(task, n_communities=None))) > 0.5
+        assert nmi(PLANTED.communities, found(name, replace(task, n_communities=None))) > 0.5
     if not method.weighted:
-        assert np.array_equal(found(replace(task, adjacency=7 * task.adjacency)), labels)
+        assert np.array_equal(found(name, replace(task, adjacency=7 * task.adjacency)), labels)
 
 
 def test_a_source_is_named(named: tuple[str, Method]) -> None:

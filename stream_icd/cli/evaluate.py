@@ -66,10 +66,9 @@ class Evaluate(OneGraph):
         from stream_icd.cli.wide_console import wide_console
         from stream_icd.evaluation.evaluate import Result, write_rows
         from stream_icd.evaluation.evaluate import evaluate as results_of
-        from stream_icd.evaluation.learned import learn as learn_before
-        from stream_icd.evaluation.learned import learners, worth
         from stream_icd.evaluation.method import OWN, chosen, methods_in
-        from stream_icd.evaluation.windows import open_windows
+        from stream_icd.evaluation.windows import learn as learn_before
+        from stream_icd.evaluation.windows import learners, open_windows, worth
         from stream_icd.execution.budget import Allowance
         from stream_icd.extras import needs_extra
         from stream_icd.printable import say

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from stream_icd.evaluation.learned import Learned
 from stream_icd.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.evaluation.measures import Measures, measure
-from stream_icd.evaluation.method import OWN
-from stream_icd.evaluation.windows import Windows
+from stream_icd.evaluation.method import OWN, Task
+from stream_icd.evaluation.windows import Learned, Windows
 from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.replay.compare import Assignment, churn
-from stream_icd.retraining.lesson import Lesson
-from stream_icd.snapshot import Snapshot
+from stream_icd.retraining.windows import Lesson
 from stream_icd.spreadsheet import safe_cells
 from stream_icd.store.whole_file import whole_file
 
@@ -32,7 +29,6 @@ class Result:
     """How one method did on one window.
 
     Attributes:
-        method, snapshot: names.
         status, detail: see `MethodRun`.
         seconds: processor time of finding the communities of the whole window.
         measures: None without a result; agreement with known communities where there are some.
@@ -65,44 +61,50 @@ def evaluate(
     limit has a result that says so.
 
     Args:
-        learned: the methods, with what each learned (`learned.learn`).
+        learned: the methods, with what each learned (`windows.learn`).
     """
-    runs = [_Run(name, of, limits, packages, seed) for name, of in learned.of_method.items()]
+    runs = [
+        _Run(name, of, seed, MethodProcess(packages, limits))
+        for name, of in learned.of_method.items()
+    ]
     try:
         for lesson in windows.newest():
             for run in runs:
                 yield run.result(lesson)
     finally:
         for run in runs:
-            run.end()
+            run.process.end()
 
 
+@dataclass(slots=True)
 class _Run:
     """One method, in a process of its own, from window to window."""
 
-    def __init__(
-        self, name: str, learned: MethodRun, limits: Allowance, packages: Sequence[str], seed: int
-    ) -> None:
-        self.name, self._learned, self._seed = name, learned, seed
-        self._process = MethodProcess(packages, limits)
-        self._before: Assignment | None = None
-        self._memory: Any = None
+    name: str
+    learned: MethodRun
+    seed: int
+    process: MethodProcess
+    before: Assignment | None = None
+    memory: Any = None
 
     def result(self, lesson: Lesson) -> Result:
-        snapshot = lesson.snapshot
-        adjacency = snapshot.adjacency()
-        outcome = self._find(adjacency, snapshot)
-        before, self._before = self._before, None
+        one, adjacency = lesson.snapshot, lesson.snapshot.adjacency()
+        moment, learned = Moment(one.graph, one.nodes, one.window), self.learned.learned
+        task = Task(adjacency, one.n_communities, self.seed, learned, moment, self.memory)
+        outcome = self._find(task)
+        before, self.before = self.before, None
         if outcome.labels is None:
-            return Result(self.name, snapshot.id, outcome.status, outcome.detail)
-        found = self._before = Assignment(snapshot.nodes, outcome.labels)
+            return Result(self.name, one.id, outcome.status, outcome.detail)
+        self.memory = outcome.memory
+        found = self.before = Assignment(one.nodes, outcome.labels)
         hidden_edges = mean_hidden_edge_score(
-            comparable(adjacency), lambda visible: self._find(visible, snapshot).labels, self._seed
+            comparable(adjacency),
+            lambda visible: self._find(replace(task, adjacency=visible)).labels,
+            self.seed,
         )
-        self._memory = outcome.memory
         return Result(
             self.name,
-            snapshot.id,
+            one.id,
             outcome.status,
             seconds=outcome.seconds,
             measures=measure(adjacency, outcome.labels, lesson.labels),
@@ -110,72 +112,19 @@ class _Run:
             stability=None if before is None else 1 - churn(before, found),
         )
 
-    def end(self) -> None:
-        self._process.end()
-
-    def _find(self, adjacency: Any, snapshot: Snapshot) -> MethodRun:
-        """Find communities with the memory of the windows before; see `result` for its update."""
-        if self._learned.status != "ok":
-            return self._learned
-        return self._process.find(
-            self.name,
-            adjacency,
-            snapshot.n_communities,
-            self._seed,
-            self._learned.learned,
-            Moment(snapshot.graph, snapshot.nodes, snapshot.window),
-            self._memory,
-        )
-
-
-VALUES = ("hidden_edges", "modularity", "ncut", "stability", "nmi", "n_communities", "seconds")
-"""The values of a result that a summary has the means of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What came of one method.
-
-    Attributes:
-        windows: number of windows with a result.
-        detail: why a window has none, the first time; "" if all have one.
-        means: mean of each of `VALUES` over the windows that have it; None where none has.
-    """
-
-    method: str
-    windows: int
-    detail: str
-    means: dict[str, float | None]
-
-
-def summarised(results: Iterable[Result]) -> list[Summary]:
-    """A summary for each method, in the order in which they appear."""
-    of_method: dict[str, list[Result]] = {}
-    for result in results:
-        of_method.setdefault(result.method, []).append(result)
-    return [_summary(name, found) for name, found in of_method.items()]
+    def _find(self, task: Task) -> MethodRun:
+        if self.learned.status != "ok":
+            return self.learned
+        return self.process.find(self.name, task)
 
 
 def value_of(result: Result, name: str) -> float | None:
-    """One of `VALUES` of a result; None where it has none."""
+    """One of `NUMBERS` of a result; None where it has none."""
     if result.measures is None:
         return None
     holder: Result | Measures = result if hasattr(result, name) else result.measures
     value: float | None = getattr(holder, name)
     return value
-
-
-def _summary(method: str, results: Sequence[Result]) -> Summary:
-    means: dict[str, float | None] = {}
-    for name in VALUES:
-        values = [value for one in results if (value := value_of(one, name)) is not None]
-        means[name] = float(np.mean(values)) if values else None
-    return Summary(
-        method=method,
-        windows=sum(one.measures is not None for one in results),
-        detail=next((one.detail for one in results if one.detail), ""),
-        means=means,
-    )
 
 
 TEXTS = ("method", "snapshot", "status", "detail")
@@ -188,14 +137,8 @@ def write_rows(path: Path, results: Sequence[Result]) -> None:
     columns = {
         name: pa.array([getattr(one, name) for one in results], pa.string()) for name in TEXTS
     }
-    rows = [_numbers(one) for one in results]
-    columns |= {name: pa.array([row.get(name) for row in rows], pa.float64()) for name in NUMBERS}
+    columns |= {
+        name: pa.array([value_of(one, name) for one in results], pa.float64()) for name in NUMBERS
+    }
     with whole_file(path) as aside:
         pyarrow.csv.write_csv(safe_cells(pa.table(columns)), aside)
-
-
-def _numbers(result: Result) -> dict[str, float | None]:
-    if result.measures is None:
-        return {}
-    own = {name: getattr(result, name) for name in ("seconds", "hidden_edges", "stability")}
-    return own | asdict(result.measures)

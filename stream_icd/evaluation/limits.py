@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from stream_icd.arrays import Labels
@@ -20,7 +19,7 @@ from stream_icd.errors import BadSettings, OverBudget
 from stream_icd.evaluation.method import CONVERT, Method, Remembering, Task, cpu_clock, methods_in
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
-from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.labels import compact
 from stream_icd.synthetic.gn import generate_gn
 
@@ -39,7 +38,7 @@ class MethodRun:
 
     Attributes:
         detail: why there is no result; "" if there is one.
-        labels: community of each node, `(n,)` in 0..K-1; None without a result.
+        labels: `(n,)` in 0..K-1; None without a result.
         learned: what learning returned.
         memory: what a method with memory remembers for the next window.
         seconds: processor time, without the stage `CONVERT`. A method runs on one thread, so this
@@ -61,15 +60,11 @@ class MethodRun:
 
 
 class MethodProcess:
-    """Runs methods in one process, and starts another process after one has ended.
+    """Runs the methods of some packages in one process, and starts another after one has ended.
 
     In each process, a method first runs on a small graph, without measuring, and its first graph
     twice if that is quick, so that no result pays for imports and compilation. Numeric libraries
-    use one thread.
-
-    Args:
-        packages: where the methods are; see `methods_in`.
-        limits: for each run.
+    use one thread. The limits are for each run.
     """
 
     def __init__(self, packages: Sequence[str], limits: Allowance) -> None:
@@ -80,36 +75,26 @@ class MethodProcess:
 
     def learn(self, name: str, history: Sequence[LabelledGraph], seed: int) -> MethodRun:
         """Let a method learn from past graphs; nothing is learned if the method cannot."""
-        return self._run(Learning(name, tuple(history), seed))
+        return self._run(name, Learning(tuple(history), seed))
 
-    def find(
-        self,
-        name: str,
-        adjacency: csr_array,
-        n_communities: int | None = None,
-        seed: int = 0,
-        learned: Any = None,
-        moment: Moment | None = None,
-        memory: Any = None,
-    ) -> MethodRun:
-        """Let a method find communities; `Task` says what each argument is."""
-        job = Finding(name, adjacency, n_communities, seed, learned, moment, memory)
-        return self._run(job)
+    def find(self, name: str, task: Task) -> MethodRun:
+        """Let a method find communities."""
+        return self._run(name, task)
 
     def end(self) -> int | None:
-        """End the process; return its exit status, None if there was none."""
+        """End the process, if there is one; return its exit status."""
         process, self._process = self._process, None
         return None if process is None else process.end()
 
-    def _run(self, job: Learning | Finding) -> MethodRun:
-        missing = self._methods[job.method].missing()
+    def _run(self, name: str, job: Learning | Task) -> MethodRun:
+        missing = self._methods[name].missing()
         if missing is not None:
             return MethodRun("missing", missing)
         if self._process is None:
             self._process = WorkerProcess(self._open)
         started = time.perf_counter()
         try:
-            succeeded, result = self._process.do(job, self._limits)
+            succeeded, result = self._process.do((name, job), self._limits)
         except OverBudget as error:
             self.end()
             return MethodRun("limit", str(error), clock_seconds=time.perf_counter() - started)
@@ -124,64 +109,51 @@ class MethodProcess:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learning:
-    """A job: a method learns from past graphs."""
+    """Past graphs for a method to learn from."""
 
-    method: str
     history: tuple[LabelledGraph, ...]
     seed: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Finding:
-    """A job: a method finds the communities of a graph."""
-
-    method: str
-    adjacency: csr_array
-    n_communities: int | None
-    seed: int
-    learned: Any
-    moment: Moment | None = None
-    memory: Any = None
-
-
 class Runner:
-    """Runs jobs in this process, without limits."""
+    """Runs methods in this process, without limits; a job is a method's name and its work."""
 
     def __init__(self, packages: tuple[str, ...]) -> None:
         self._methods = methods_in(*packages)
         self._largest: dict[str, int] = {}
         threadpool_limits(1)
 
-    def __call__(self, job: Learning | Finding) -> MethodRun:
-        method = self._methods[job.method]
+    def __call__(self, job: tuple[str, Learning | Task]) -> MethodRun:
+        name, work = job
+        method = self._methods[name]
         try:
-            if isinstance(job, Learning):
-                return _measured(lambda: MethodRun("ok", learned=_learn(method, job)), {})
-            if job.method not in self._largest:
-                _warm_up(method, job)
-            largest, n_nodes = self._largest.get(job.method, 0), job.adjacency.shape[0]
-            self._largest[job.method] = max(largest, n_nodes)
-            first = _find(method, job)
+            if isinstance(work, Learning):
+                return _measured(lambda: MethodRun("ok", learned=_learn(method, work)), {})
+            if name not in self._largest:
+                _warm_up(method, work)
+            largest, n_nodes = self._largest.get(name, 0), work.adjacency.shape[0]
+            self._largest[name] = max(largest, n_nodes)
+            first = _find(method, work)
             if n_nodes <= largest or first.seconds > REPEATED_BELOW:
                 return first
-            return _find(method, job)
+            return _find(method, work)
         except Exception as error:  # it may not be possible to pickle the error itself
             return MethodRun("error", _in_one_line(error))
 
 
-def _warm_up(method: Method, job: Finding) -> None:
+def _warm_up(method: Method, task: Task) -> None:
     """Run on a small graph; if that fails, the run that is measured tells why."""
     graph = generate_gn(np.random.default_rng(0), 60, 3, 0.5, 0.02).adjacency()
-    k = None if job.n_communities is None else 3
+    k = None if task.n_communities is None else 3
     with suppress(Exception):
-        small = replace(job, adjacency=graph, n_communities=k, moment=None, memory=None)
-        method.find(_task(method, small))
+        small = replace(task, adjacency=graph, n_communities=k, moment=None, memory=None)
+        method.find(_suited(small, method))
 
 
-def _find(method: Method, job: Finding) -> MethodRun:
-    task = _task(method, job)
+def _find(method: Method, task: Task) -> MethodRun:
+    task = _suited(task, method)
     outcome = _measured(lambda: _outcome(method.find(task)), task.stages)
-    labels, n_nodes = np.asarray(outcome.labels), job.adjacency.shape[0]
+    labels, n_nodes = np.asarray(outcome.labels), task.adjacency.shape[0]
     if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
         raise TypeError(f"labels are {labels.dtype} of shape {labels.shape}, not ({n_nodes},)")
     return replace(outcome, labels=compact(labels).astype(np.int32))
@@ -193,19 +165,20 @@ def _outcome(found: Labels | Remembering) -> MethodRun:
     return MethodRun("ok", labels=found)
 
 
-def _task(method: Method, job: Finding) -> Task:
-    adjacency = job.adjacency
+def _suited(task: Task, method: Method) -> Task:
+    """The task with the weights and the K that the method uses, and without stages."""
+    adjacency = task.adjacency
     if not method.weighted:
         adjacency = adjacency.copy()
         adjacency.data[:] = 1.0
-    k = None if method.k == "ignored" else job.n_communities
+    k = None if method.k == "ignored" else task.n_communities
     if method.k == "needed" and k is None:
         raise BadSettings("needs the number of communities")
-    return Task(adjacency, k, job.seed, job.learned, job.moment, job.memory)
+    return replace(task, adjacency=adjacency, n_communities=k, stages={})
 
 
-def _learn(method: Method, job: Learning) -> Any:
-    return None if method.learn is None else method.learn(job.history, job.seed)
+def _learn(method: Method, past: Learning) -> Any:
+    return None if method.learn is None else method.learn(past.history, past.seed)
 
 
 def _measured(run: Callable[[], MethodRun], stages: dict[str, float]) -> MethodRun:

@@ -40,16 +40,15 @@ class Task:
         adjacency: `(n, n)` float64, canonical (see `as_adjacency`); all weights are 1 for a method
             that does not use weights.
         n_communities: K, or None if the method shall determine it.
-        seed: seed of every random choice.
-        learned: what the method's `learn` returned; None if it did not learn.
+        learned: what the method's `learn` returned, if it learned.
         moment: which window of which stream the graph is; None if it is of none.
-        memory: what the method remembered of the window before; None if there was none.
+        memory: what the method remembered of the window before, if there was one.
         stages: seconds of each stage so far, by name.
     """
 
     adjacency: csr_array
-    n_communities: int | None
-    seed: int
+    n_communities: int | None = None
+    seed: int = 0
     learned: Any = None
     moment: Moment | None = None
     memory: Any = None
@@ -72,10 +71,7 @@ class Task:
 
 
 class Remembering(NamedTuple):
-    """What a method with memory returns: communities, and what it remembers for the next window.
-
-    The memory can be pickled.
-    """
+    """What a method with memory returns; its memory for the next window can be pickled."""
 
     labels: Labels
     memory: Any
@@ -110,7 +106,6 @@ class Method:
         find: communities of a task's graph, `(n,)` integers; the runner numbers them 0..K-1.
             A method with memory returns `Remembering` for a task that has a moment.
         source: the paper with its equations, or the library that does the work.
-        k: what it does with K.
         weighted: whether it uses edge weights.
         remembers: whether it has a memory from one window to the next.
         learn: learns from past graphs with a seed, or None for a method without learning. The

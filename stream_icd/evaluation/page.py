@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -16,9 +19,55 @@ from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
 from stream_icd.errors import BadSettings
-from stream_icd.evaluation.evaluate import Result, Summary, summarised, value_of
+from stream_icd.evaluation.evaluate import Result, value_of
 from stream_icd.printable import printable
 from stream_icd.store.whole_file import whole_file
+
+COLUMNS: tuple[tuple[str, str, str], ...] = (
+    (
+        "hidden_edges",
+        ".3f",
+        "how well the communities predict them, in bits per edge; higher is better",
+    ),
+    ("modularity", ".4f", "higher is better"),
+    ("ncut", ".3f", "normalised cut; lower is better"),
+    ("stability", ".1%", "common nodes that keep their community from window to window"),
+    ("nmi", ".4f", "agreement with the known communities, where there are some"),
+    ("n_communities", ".1f", "number of communities"),
+    ("seconds", ".4f", "processor time of a window"),
+)
+"""Value of a result, its format, and what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What came of one method: its windows with a result, and the means of `COLUMNS` over them.
+
+    `detail` says why a window has no result, the first time; "" if all have one.
+    """
+
+    method: str
+    windows: int
+    detail: str
+    means: dict[str, float | None]
+
+
+def summarised(results: Iterable[Result]) -> list[Summary]:
+    """A summary for each method, in the order in which they appear."""
+    of_method = defaultdict[str, list[Result]](list)
+    for result in results:
+        of_method[result.method].append(result)
+    return [_summary(name, found) for name, found in of_method.items()]
+
+
+def _summary(method: str, results: Sequence[Result]) -> Summary:
+    means: dict[str, float | None] = {}
+    for name, _, _ in COLUMNS:
+        values = [value for one in results if (value := value_of(one, name)) is not None]
+        means[name] = float(np.mean(values)) if values else None
+    windows = sum(one.measures is not None for one in results)
+    return Summary(method, windows, next((one.detail for one in results if one.detail), ""), means)
+
 
 PANELS = ("hidden_edges", "modularity", "stability", "seconds")
 """The values that are drawn."""
@@ -52,8 +101,8 @@ def figure_of(results: Sequence[Result]) -> Figure:
     for panel, name in zip(axes.flat, PANELS, strict=True):
         _draw(panel, name, results, methods)
     if methods:
-        handles, labels = axes.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(methods))
+        lines, names = axes.flat[0].get_legend_handles_labels()
+        figure.legend(lines, names, loc="outside lower center", ncols=len(methods))
     return figure
 
 
@@ -73,21 +122,6 @@ def _draw(panel: Axes, name: str, results: Sequence[Result], methods: Sequence[s
         panel.set_yscale("log")
     panel.grid(alpha=0.3)
 
-
-COLUMNS: tuple[tuple[str, str, str], ...] = (
-    (
-        "hidden_edges",
-        ".3f",
-        "how well the communities predict them, in bits per edge; higher is better",
-    ),
-    ("modularity", ".4f", "higher is better"),
-    ("ncut", ".3f", "normalised cut; lower is better"),
-    ("stability", ".1%", "common nodes that keep their community from window to window"),
-    ("nmi", ".4f", "agreement with the known communities, where there are some"),
-    ("n_communities", ".1f", "number of communities"),
-    ("seconds", ".4f", "processor time of a window"),
-)
-"""Value of a result, its format, and what it means."""
 
 REFRESH_S = 5
 """Interval at which a browser loads the page anew while windows are missing."""
@@ -121,13 +155,14 @@ def write_page(
     done = n_done >= n_windows
     refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
     title = f"Methods on {escape(printable(graph))}"
+    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in COLUMNS)
     text = (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{refresh}'
         f"<title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n"
         f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
         f"{n_done} of {n_windows} windows</p>\n"
         f"{''.join(f'<p>{escape(printable(one))}</p>' for one in notes)}\n"
-        f"{_table(summarised(results))}\n{_svg(results)}\n{_meanings()}\n</html>\n"
+        f"{_table(summarised(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
     )
     with whole_file(path) as aside:
         aside.write_text(text, encoding="utf-8")
@@ -155,8 +190,3 @@ def _table(summaries: Sequence[Summary]) -> str:
         for one in summaries
     )
     return f"<table>\n<tr>{head}</tr>\n{rows}</table>"
-
-
-def _meanings() -> str:
-    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in COLUMNS)
-    return f"<dl>\n{terms}</dl>"

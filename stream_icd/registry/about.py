@@ -1,4 +1,4 @@
-"""A short description of a model for lists of models: `about.toml` in its folder."""
+"""What a model's folder says about it: a short description, a card, and a lineage."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 import tomli_w
 
-from stream_icd.errors import ModelDamaged
+from stream_icd.errors import ModelDamaged, RegistryDamaged
+from stream_icd.lineage import Lineage
+from stream_icd.registry.json_file import read_json
 from stream_icd.store.store import Store
 
-ABOUT_FILE, CARD_FILE = "about.toml", "card.md"
+ABOUT_FILE, CARD_FILE, LINEAGE_FILE = "about.toml", "card.md", "lineage.json"
+LINEAGE_FORMAT = 1
 UNSAID = "not said"
 
 MOST_BYTES = 2**20
@@ -19,22 +22,23 @@ MOST_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A short description of a model, in plain text; at most one sentence per field.
+    """A short description for lists of models, in plain text, at most a sentence each.
 
-    Attributes:
-        purpose: the graphs it is for.
-        learned_on: its training data.
-        figures: its quality, and on which graphs.
+    It says which graphs the model is for, what it learned from, and how good it is on which graphs.
     """
 
     purpose: str = UNSAID
     learned_on: str = UNSAID
     figures: str = UNSAID
 
+    def to_toml(self) -> bytes:
+        """The content of `about.toml`."""
+        return tomli_w.dumps(asdict(self)).encode()
+
 
 def write_about(about: About, store: Store) -> None:
     """Write the description to a model's folder."""
-    store.put(ABOUT_FILE, pa.py_buffer(tomli_w.dumps(asdict(about)).encode()))
+    store.put(ABOUT_FILE, pa.py_buffer(about.to_toml()))
 
 
 def read_about(store: Store) -> About:
@@ -45,8 +49,9 @@ def read_about(store: Store) -> About:
     """
     if not store.exists(ABOUT_FILE):
         return About()
+    text = _text(store, ABOUT_FILE)
     try:
-        values = tomllib.loads(_text(store, ABOUT_FILE))
+        values = tomllib.loads(text)
         about = About(**values)
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: {error}") from error
@@ -61,16 +66,43 @@ def read_card(store: Store) -> str:
     Raises:
         ModelDamaged: there is no card, or it is too large or not UTF-8.
     """
-    try:
-        return _text(store, CARD_FILE)
-    except FileNotFoundError as error:
-        raise ModelDamaged(f"{store.place} holds no {CARD_FILE}") from error
-    except ValueError as error:
-        raise ModelDamaged(f"{store.place}/{CARD_FILE}: {error}") from error
+    return _text(store, CARD_FILE)
 
 
 def _text(store: Store, name: str) -> str:
-    size = store.size(name)
+    path, size = f"{store.place}/{name}", store.size(name)
     if size > MOST_BYTES:
-        raise ValueError(f"{size} bytes; at most {MOST_BYTES} are read")
-    return (store.read(name, size) or b"").decode()
+        raise ModelDamaged(f"{path}: {size} bytes; at most {MOST_BYTES} are read")
+    try:
+        return (store.read(name, size) or b"").decode()
+    except FileNotFoundError as error:
+        raise ModelDamaged(f"{store.place} holds no {name}") from error
+    except ValueError as error:
+        raise ModelDamaged(f"{path}: {error}") from error
+
+
+def lineage_in(folder: Store) -> Lineage:
+    """The lineage of the model in a folder.
+
+    Raises:
+        RegistryDamaged: there is none, or it cannot be read.
+    """
+    try:
+        return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
+    except FileNotFoundError as error:
+        raise RegistryDamaged(f"{folder.place} holds no {LINEAGE_FILE}") from error
+
+
+def proved_on(folder: Store) -> frozenset[str]:
+    """The graphs that a model learned from before a gate promoted it.
+
+    These need no further check whether the model fits them. A lineage that is missing or damaged
+    proves nothing.
+    """
+    try:
+        lineage = lineage_in(folder)
+    except RegistryDamaged:
+        return frozenset()
+    if lineage.gate is None or not lineage.gate.passed or lineage.data is None:
+        return frozenset()
+    return frozenset(lineage.data.graphs)

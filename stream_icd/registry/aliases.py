@@ -3,11 +3,10 @@
     REGISTRY/aliases/00000001.json, 00000002.json, ...
 
 Each file is a generation: both aliases, the reason, and the time. The highest number is in force. A
-change creates the next number, only if that file does not exist (`Store.create`); so of two changes
-that begin at the same generation, one wins, and the other one changes nothing. This needs one
-operation of the store, which local disks and S3 both have; needs no lock, which a killed program
-would leave behind; changes both aliases at once; and leaves the whole history. A program that is
-killed before the file is there leaves the old champion; afterwards, the new one.
+change creates the next number, only if that file does not exist (`Store.create`): of two changes
+that begin at the same generation, one wins, and the other one changes nothing. This changes both
+aliases at once, keeps the whole history, and needs no lock, which a killed program would leave
+behind.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from stream_icd.store.store import Store
 FOLDER = "aliases"
 FORMAT = 1
 _FILE = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.json")
-"""As `_path` writes it: no other digits than these, and one file a number."""
+"""As `_path` writes it: one file a number, in ASCII digits."""
 
 CHAMPION, PREVIOUS = "champion", "previous"
 Change = Literal["promoted", "rolled back"]
@@ -35,17 +34,11 @@ Change = Literal["promoted", "rolled back"]
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """One generation of the aliases.
+    """One generation of the aliases; generations count from 1.
 
     Attributes:
-        generation: its number, from 1.
-        champion: the version that detectors use.
-        previous: the version that a rollback returns to; None if there is none.
-        change: how it became the champion.
-        reason: why, for people.
+        previous, back_to: the version and the earlier generation that a rollback returns to.
         by: the program that made the change.
-        at: when.
-        back_to: the generation that a rollback restores, an earlier one; None if there is none.
         id: unique, by which a writer recognises its own generation.
     """
 
@@ -61,40 +54,26 @@ class Aliases:
 
 
 def current(registry: Store) -> Aliases | None:
-    """Return the aliases in force; None if nothing was promoted yet.
+    """The aliases in force; None if nothing was promoted yet.
 
     Raises:
         RegistryDamaged: the newest generation cannot be read.
-        StoreUnreachable: the store does not answer.
     """
     numbers = _generations(registry)
     return _read(registry, numbers[-1]) if numbers else None
 
 
-def history(registry: Store) -> list[Aliases]:
-    """Return all generations, the oldest first.
-
-    Raises:
-        RegistryDamaged: a generation cannot be read.
-    """
-    return changes_since(registry, 0)
-
-
-def changes_since(registry: Store, generation: int) -> list[Aliases]:
-    """Return the generations after this one, the oldest first.
+def history(registry: Store, since: int = 0) -> list[Aliases]:
+    """The generations after this one, the oldest first.
 
     Raises:
         RegistryDamaged: one of them cannot be read.
     """
-    return [_read(registry, number) for number in _generations(registry) if number > generation]
+    return [_read(registry, number) for number in _generations(registry) if number > since]
 
 
 def champions(registry: Store) -> Iterator[Aliases]:
-    """Yield the aliases in force, then those that each further rollback would restore.
-
-    Raises:
-        ModelNotFound, RegistryDamaged, StoreUnreachable: as `champion`.
-    """
+    """Yield the aliases in force (`champion`), then those that each further rollback restores."""
     found = champion(registry)
     yield found
     while found.back_to is not None:
@@ -103,11 +82,11 @@ def champions(registry: Store) -> Iterator[Aliases]:
 
 
 def champion(registry: Store) -> Aliases:
-    """Return the aliases in force.
+    """The aliases in force.
 
     Raises:
         ModelNotFound: nothing was promoted yet.
-        RegistryDamaged, StoreUnreachable: as `current`.
+        RegistryDamaged: as `current`.
     """
     found = current(registry)
     if found is None:
@@ -121,10 +100,9 @@ def champion(registry: Store) -> Aliases:
 def promote(
     registry: Store, version: str, reason: str, at: datetime, *, by: str, seen: Aliases | None
 ) -> Aliases:
-    """Make a version the champion; the champion so far becomes `previous`.
+    """Make a version the champion, once it has been loaded; the one so far becomes `previous`.
 
-    The version is loaded first: one that cannot be loaded is not promoted. If the version is the
-    champion already, nothing changes.
+    If the version is the champion already, nothing changes.
 
     Args:
         seen: the aliases that this decision is based on (`current`). If others are in force by
@@ -139,7 +117,10 @@ def promote(
     if seen is None:
         return _set(registry, Aliases(1, version, None, "promoted", reason, by, at, None, _id()))
     if seen.champion == version:
-        return _unchanged(registry, seen)
+        now = champion(registry)
+        if now.id != seen.id:
+            raise _changed(registry, now)
+        return now
     number, back_to = seen.generation + 1, seen.generation
     wanted = Aliases(number, version, seen.champion, "promoted", reason, by, at, back_to, _id())
     return _set(registry, wanted)
@@ -148,14 +129,10 @@ def promote(
 def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Aliases) -> Aliases:
     """Make `previous` the champion again; the next rollback goes one step further back.
 
-    Args:
-        seen: as in `promote`.
+    `seen` and the errors are those of `promote`.
 
     Raises:
         BadSettings: there is no previous champion.
-        ChampionChanged: another promotion or rollback came first.
-        ModelError: the previous version cannot be loaded; the champion stays.
-        StoreUnwritable, StoreUnreachable: see `Store`; the champion stays.
     """
     if seen.back_to is None:
         raise BadSettings(
@@ -164,8 +141,7 @@ def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Alia
         )
     target = _read(registry, seen.back_to)
     open_version(registry, target.champion)
-    number = seen.generation + 1
-    back = replace(target, generation=number, change="rolled back", id=_id())
+    back = replace(target, generation=seen.generation + 1, change="rolled back", id=_id())
     return _set(registry, replace(back, reason=reason, by=by, at=at))
 
 
@@ -176,20 +152,14 @@ def _set(registry: Store, wanted: Aliases) -> Aliases:
     found = _read(registry, wanted.generation)
     if found.id == wanted.id:  # ours: an answer of the store was lost, and the request repeated
         return found
-    now = champion(registry)
-    raise ChampionChanged(
+    raise _changed(registry, champion(registry))
+
+
+def _changed(registry: Store, now: Aliases) -> ChampionChanged:
+    return ChampionChanged(
         f"{registry.place}: {now.champion} became the champion meanwhile ({now.by}, {now.at:%F %T}"
         f" UTC: {now.reason}); nothing was changed. Compare with the new champion, then try again"
     )
-
-
-def _unchanged(registry: Store, seen: Aliases) -> Aliases:
-    now = champion(registry)
-    if now.id != seen.id:
-        raise ChampionChanged(
-            f"{registry.place}: {now.champion} became the champion meanwhile; nothing was changed"
-        )
-    return now
 
 
 def _generations(registry: Store) -> list[int]:

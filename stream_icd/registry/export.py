@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
-from stream_icd.registry.differences import flat_recipe
-from stream_icd.registry.model import LINEAGE_FILE, RECIPE_FILE
-from stream_icd.registry.versions import MODEL_FILES, pack_folder
+from stream_icd.registry.about import LINEAGE_FILE
+from stream_icd.registry.model import RECIPE_FILE, flat_recipe, read_model
+from stream_icd.registry.versions import MODEL_FILES, files_in
 from stream_icd.store.store import Store, open_store
 
 EXPERIMENT = "stream-icd"
@@ -20,12 +20,11 @@ MOST_VALUE = 500
 
 
 def export_folder(folder: Store, target: str) -> str:
-    """Copy a model and its lineage, byte for byte, to a new folder; return its place.
+    """Copy a model and its lineage, byte for byte, to a new folder; return the folder's place.
 
     Raises:
         BadSettings: the target holds a model already.
-        ModelError: the model cannot be used.
-        StoreUnwritable, StoreUnreachable: see these classes.
+        ModelError, StoreError: the model cannot be used, or the copy not be written.
     """
     place = open_store(target)
     if place.exists(RECIPE_FILE):
@@ -36,13 +35,10 @@ def export_folder(folder: Store, target: str) -> str:
 
 
 def export_mlflow(folder: Store, uri: str) -> str:
-    """Register a model in MLflow: its files, its recipe as parameters; return what it is there.
+    """Register a model in MLflow: its files, its recipe as parameters; return name and version.
 
-    The registered model is called by the name in the recipe; the tag `stream_icd_version` holds
-    the version.
-
-    Args:
-        uri: the tracking server, such as http://127.0.0.1:5000.
+    The tag `stream_icd_version` holds the version here. The tracking server is at `uri`, such as
+    http://127.0.0.1:5000.
 
     Raises:
         MissingExtra: MLflow is not installed.
@@ -52,7 +48,7 @@ def export_mlflow(folder: Store, uri: str) -> str:
     with needs_extra("mlflow", "mlflow"):
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
-    version = pack_folder(folder)[0].version
+    _, version = read_model(folder)
     name = version.rpartition("@")[0]
     try:
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
@@ -76,9 +72,6 @@ def export_mlflow(folder: Store, uri: str) -> str:
 
 
 def _files(folder: Store) -> dict[str, bytes]:
-    """The files of a model that was checked, the recipe last."""
-    model, described = pack_folder(folder)
-    files = {**described, **model.files}
-    size = folder.size(LINEAGE_FILE)
-    lineage = {LINEAGE_FILE: folder.read(LINEAGE_FILE, size) or b""} if size else {}
-    return lineage | {name: files[name] for name in MODEL_FILES if name in files}
+    """The files of a model, the recipe last; the model is checked."""
+    read_model(folder)
+    return files_in(folder, (LINEAGE_FILE, *MODEL_FILES))

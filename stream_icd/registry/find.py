@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from stream_icd.errors import BadSettings, ModelNotFound
-from stream_icd.registry.aliases import CHAMPION, PREVIOUS
-from stream_icd.registry.aliases import champion as aliases_of
+from stream_icd.registry.aliases import CHAMPION, PREVIOUS, champion
 from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import existing_folder, versions
 from stream_icd.store.store import Store
 
 
 def find_model(name: str, registry: Store | None = None) -> Store:
-    """Return the folder of a model.
+    """The folder of a model.
 
     Args:
         name: `champion`, `previous` or a version of the registry; a shipped model, a path or a
@@ -20,10 +19,15 @@ def find_model(name: str, registry: Store | None = None) -> Store:
     Raises:
         ModelNotFound: nothing has that name.
         BadSettings: an alias without a registry, or `previous` without a previous champion.
-        RegistryDamaged, StoreUnreachable: the registry cannot be read.
+        RegistryDamaged: the registry cannot be read.
     """
     if name in (CHAMPION, PREVIOUS):
-        return existing_folder(*_of_alias(name, registry))
+        if registry is None:
+            raise BadSettings(
+                f"{name} is an alias of a model registry: give --registry, or set "
+                "STREAM_ICD_REGISTRY"
+            )
+        return existing_folder(registry, _of_alias(registry, name))
     if registry is not None and "@" in name and "/" not in name:
         return existing_folder(registry, name)
     try:
@@ -35,14 +39,14 @@ def find_model(name: str, registry: Store | None = None) -> Store:
 
 
 def find_version(registry: Store, text: str) -> str:
-    """Return the version that a text means: a version, an alias, or a name that has one version.
+    """The version that a text means: a version, an alias, or a name that has one version.
 
     Raises:
         ModelNotFound: none, or several; the message lists them.
-        RegistryDamaged, StoreUnreachable: the registry cannot be read.
+        RegistryDamaged: the registry cannot be read.
     """
     if text in (CHAMPION, PREVIOUS):
-        return _of_alias(text, registry)[1]
+        return _of_alias(registry, text)
     found = _named(registry, text)
     if len(found) != 1:
         listed = ", ".join(found or versions(registry)) or "none; stream-icd models import adds one"
@@ -52,17 +56,13 @@ def find_version(registry: Store, text: str) -> str:
 
 
 def _named(registry: Store, text: str) -> list[str]:
-    """The versions that are this text, or have this name."""
+    """The versions of this text or this name."""
     return [one for one in versions(registry) if text in (one, one.rpartition("@")[0])]
 
 
-def _of_alias(name: str, registry: Store | None) -> tuple[Store, str]:
-    if registry is None:
-        raise BadSettings(
-            f"{name} is an alias of a model registry: give --registry, or set STREAM_ICD_REGISTRY"
-        )
-    aliases = aliases_of(registry)
+def _of_alias(registry: Store, name: str) -> str:
+    aliases = champion(registry)
     version = aliases.champion if name == CHAMPION else aliases.previous
     if version is None:
         raise ModelNotFound(f"{registry.place} has no previous champion yet")
-    return registry, version
+    return version

@@ -20,7 +20,7 @@ MOST_BYTES = 2**20
 
 
 def to_json(kind: type[Entry], entry: Entry, format_: int) -> pa.Buffer:
-    """Return the file of an entry; times and numbers are as in JSON Schema."""
+    """The file of an entry; times and numbers are as in JSON Schema."""
     values = TypeAdapter(kind).dump_python(entry, mode="json")
     return pa.py_buffer(json.dumps({"format": format_, **values}, indent=2).encode() + b"\n")
 
@@ -32,7 +32,6 @@ def read_json(store: Store, path: str, kind: type[Entry], format_: int) -> Entry
         FileNotFoundError: there is no such file.
         RegistryDamaged: it is not such an entry, a number is not finite, a time has no zone or is
             outside the years 1 to 9999, or the format is later than `format_`.
-        StoreUnreachable: the store does not answer.
     """
     place, size = f"{store.place}/{path}", store.size(path)
     if size > MOST_BYTES:
@@ -73,8 +72,7 @@ def _with_utc(value: Any) -> Any:
             raise ValueError(f"{value.isoformat()} has no time zone")
         return value.astimezone(UTC)
     if is_dataclass(value) and not isinstance(value, type):
-        found = {one.name: _with_utc(getattr(value, one.name)) for one in fields(value)}
-        return replace(value, **found)
+        return replace(value, **{f.name: _with_utc(getattr(value, f.name)) for f in fields(value)})
     if isinstance(value, tuple):
         return tuple(map(_with_utc, value))
     if isinstance(value, dict):

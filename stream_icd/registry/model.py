@@ -1,13 +1,14 @@
-"""A model on disk, with its lineage: weights as safetensors or from a seed, all else as text."""
+"""A model on disk: weights as safetensors or from a seed, all else as text."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,21 +18,12 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.errors import (
-    BadSettings,
-    ModelDamaged,
-    ModelForeign,
-    ModelNotFound,
-    ModelTooNew,
-    RegistryDamaged,
-)
+from stream_icd.errors import BadSettings, ModelDamaged, ModelForeign, ModelNotFound, ModelTooNew
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe, recipe_values
 from stream_icd.icd.scripts import deviations
-from stream_icd.lineage import Lineage
 from stream_icd.model import Model, can_be_made_again, digest, initial_weights
-from stream_icd.registry.json_file import read_json, to_json
 from stream_icd.store.store import Store, open_store
 
 STORED, SEEDED, SHORT = 1, 2, 3
@@ -50,9 +42,8 @@ RECIPE_FILE = "recipe.toml"
 
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
-    """Write `model.safetensors` and `recipe.toml` to a folder on any disk or object store.
+    """Write a model to a folder, a path or a URI.
 
-    Weights that the recipe's seed reproduces are not written: the recipe says `weights = "seed"`.
     The recipe is written last and holds the weights' SHA-256, so a reader detects a half-written
     folder as damaged.
 
@@ -73,8 +64,7 @@ class PackedModel:
 
     Attributes:
         version: see `version_of`.
-        files: content by name, in the order of writing: the recipe completes the model, so it is
-            the last one.
+        files: content by name; the recipe, which completes the model, comes last.
     """
 
     version: str
@@ -82,7 +72,7 @@ class PackedModel:
 
 
 def pack(model: Model) -> PackedModel:
-    """Return the files of a model; weights that the recipe's seed reproduces need none."""
+    """The files of a model; weights that the recipe's seed reproduces need none."""
     files, head = {}, dict[str, Any]()
     if can_be_made_again(model.recipe, model.weights):
         layout = SHORT if model.recipe.discriminator_widths is None else SEEDED
@@ -99,8 +89,10 @@ def pack(model: Model) -> PackedModel:
     return PackedModel(_version(model.recipe, files[RECIPE_FILE]), files)
 
 
-def load_model(folder: str | os.PathLike[str]) -> Model:
-    """Read and check a model, without importing torch or running code from the file.
+def read_model(store: Store) -> tuple[Model, str]:
+    """Read and check the model in a folder; return it and its version (`version_of`).
+
+    Neither torch is imported nor code from the files run.
 
     Raises:
         ModelNotFound: no such folder, or a folder without a recipe.
@@ -110,30 +102,18 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
             recipe. Sizes are checked before anything is read.
         StoreUnreachable: nobody answers there; try again.
     """
-    return read_model(open_store(os.fspath(folder)))[0]
-
-
-def read_model(store: Store) -> tuple[Model, str]:
-    """The model in a folder, and its version; see `load_model` and `version_of`."""
-    content = _read_recipe(store)
-    head = _head(store, content)
-    recipe, bp = _read_settings(store, head)
-    return Model(recipe, _read_weights(store, head, recipe), bp), _version(recipe, content)
+    head = _read_head(store)
+    return Model(head.recipe, _read_weights(store, head), head.bp), head.version
 
 
 def version_of(store: Store) -> str:
     """The version of the model in a folder; its weights are not read.
 
-    The version is the name in the recipe plus the start of the recipe's SHA-256, such as
-    `as@8168f91e`. The recipe holds the SHA-256 of the weights, so models that differ anywhere
-    differ in version. The location of a model does not matter.
-
-    Raises:
-        ModelNotFound, ModelForeign, ModelTooNew, ModelDamaged: as `load_model`.
+    It is the name in the recipe plus the start of the recipe's SHA-256, such as `as@8168f91e`. The
+    recipe holds the SHA-256 of the weights, so models that differ anywhere differ in version.
+    Raises errors of `read_model`.
     """
-    content = _read_recipe(store)
-    recipe, _ = _read_settings(store, _head(store, content))
-    return _version(recipe, content)
+    return _read_head(store).version
 
 
 def models_in(store: Store) -> dict[str, Store]:
@@ -142,40 +122,66 @@ def models_in(store: Store) -> dict[str, Store]:
     return {name: store.below(name) for name in names}
 
 
+def differences(before: Store, after: Store) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each setting of which two models differ: its dotted name, and both values.
+
+    A value is None if a model does not have the setting. Other weights are a difference too: the
+    recipe holds their hash. Raises errors of `read_model`.
+    """
+    first, second = flat_recipe(before), flat_recipe(after)
+    for name in sorted({*first, *second}):
+        if first.get(name) != second.get(name):
+            yield name, first.get(name), second.get(name)
+
+
+def flat_recipe(folder: Store) -> dict[str, Any]:
+    """All settings of a model's recipe, by dotted name such as `recipe.encoder.kind`."""
+    return dict(_flat(_read_head(folder).values))
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
 def _version(recipe: Recipe, content: bytes) -> str:
     return f"{recipe.name}@{hashlib.sha256(content).hexdigest()[:8]}"
 
 
-def _read_recipe(store: Store) -> bytes:
+class _Head(NamedTuple):
+    """What `recipe.toml` says, and what it means."""
+
+    values: dict[str, Any]
+    recipe: Recipe
+    bp: BpParameters
+    version: str
+
+
+def _read_head(store: Store) -> _Head:
     if not store.exists(RECIPE_FILE):
         others = ", ".join(models_in(store.above())) or "none"
         raise ModelNotFound(f"no model in {store.place}; beside it: {others}")
-    return _read(store, RECIPE_FILE, MOST_RECIPE_BYTES)
-
-
-def _head(store: Store, content: bytes) -> dict[str, Any]:
-    path = f"{store.place}/{RECIPE_FILE}"
+    path, content = f"{store.place}/{RECIPE_FILE}", _read(store, RECIPE_FILE, MOST_RECIPE_BYTES)
     try:
-        head = tomllib.loads(content.decode())
+        values = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:  # from both decoders, and from very long numbers
         raise ModelDamaged(f"{path} is not TOML: {error}") from error
-    version = head.get("format")
-    if not isinstance(version, int) or not {"sha256", "recipe", "bp"} <= head.keys():
+    layout = values.get("format")
+    if not isinstance(layout, int) or not {"sha256", "recipe", "bp"} <= values.keys():
         raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
-    if version > SHORT:
+    if layout > SHORT:
         raise ModelTooNew(
-            f"{path} has format {version} and this version reads up to {SHORT}; upgrade stream-icd"
+            f"{path} has format {layout} and this version reads up to {SHORT}; upgrade stream-icd"
         )
-    return head
-
-
-def _read_settings(store: Store, head: dict[str, Any]) -> tuple[Recipe, BpParameters]:
     try:
-        recipe = Recipe.model_validate(head["recipe"])
+        recipe = Recipe.model_validate(values["recipe"])
         encoder(recipe.encoder.kind)
-        return recipe, BpParameters(**head["bp"])
+        return _Head(values, recipe, BpParameters(**values["bp"]), _version(recipe, content))
     except (BadSettings, TypeError) as error:
-        raise ModelDamaged(f"{store.place}/{RECIPE_FILE}: {error}") from error
+        raise ModelDamaged(f"{path}: {error}") from error
 
 
 def _read(store: Store, name: str, most_bytes: int) -> bytes:
@@ -191,21 +197,22 @@ def _read(store: Store, name: str, most_bytes: int) -> bytes:
     return content
 
 
-def _read_weights(store: Store, head: dict[str, Any], recipe: Recipe) -> Weights:
-    shapes = encoder(recipe.encoder.kind).weight_shapes(recipe.encoder)
+def _read_weights(store: Store, head: _Head) -> Weights:
+    settings, expected_hash = head.recipe.encoder, head.values["sha256"]
+    shapes = encoder(settings.kind).weight_shapes(settings)
     n_weights = sum(map(prod, shapes.values()))
     if n_weights > MOST_WEIGHTS:
         raise ModelDamaged(
-            f"{store.place}/{RECIPE_FILE}: widths {recipe.encoder.widths} make {n_weights} "
+            f"{store.place}/{RECIPE_FILE}: widths {settings.widths} make {n_weights} "
             f"weights; at most {MOST_WEIGHTS} are read"
         )
-    if head["format"] != STORED:
-        return _made_by_seed(f"{store.place}/{RECIPE_FILE}", head, recipe)
+    if head.values["format"] != STORED:
+        return _made_by_seed(f"{store.place}/{RECIPE_FILE}", head)
     path = f"{store.place}/{WEIGHTS_FILE}"
     content = _read(store, WEIGHTS_FILE, 4 * n_weights + MOST_RECIPE_BYTES)  # its header is small
     found = hashlib.sha256(content).hexdigest()
-    if found != head["sha256"]:
-        raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {head['sha256']}")
+    if found != expected_hash:
+        raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {expected_hash}")
     try:
         tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
@@ -217,16 +224,16 @@ def _read_weights(store: Store, head: dict[str, Any], recipe: Recipe) -> Weights
     return {name: _weight(path, name, shapes[name], one) for name, one in tensors.items()}
 
 
-def _made_by_seed(path: str, head: dict[str, Any], recipe: Recipe) -> Weights:
-    source = head.get("weights")
+def _made_by_seed(path: str, head: _Head) -> Weights:
+    source, expected_hash = head.values.get("weights"), head.values["sha256"]
     if source != "seed":
         raise ModelDamaged(f'{path}: weights = {source!r}; in this format it must be "seed"')
-    weights = initial_weights(recipe)
+    weights = initial_weights(head.recipe)
     found = digest(weights)
-    if found != head["sha256"]:
+    if found != expected_hash:
         raise ModelDamaged(
-            f"{path}: seed {recipe.seed} makes weights of SHA-256 {found}, and the recipe says "
-            f"{head['sha256']}"
+            f"{path}: seed {head.recipe.seed} makes weights of SHA-256 {found}, and the recipe "
+            f"says {expected_hash}"
         )
     return weights
 
@@ -242,45 +249,3 @@ def _weight(
             f"to {MOST_MAGNITUDE:g}"
         )
     return weight
-
-
-LINEAGE_FILE = "lineage.json"
-LINEAGE_FORMAT = 1
-
-
-def write_lineage(folder: Store, lineage: Lineage) -> None:
-    """Write the lineage of the model in a folder.
-
-    Raises:
-        StoreUnwritable, StoreUnreachable: see `Store.put`.
-    """
-    folder.put(LINEAGE_FILE, to_json(Lineage, lineage, LINEAGE_FORMAT))
-
-
-def lineage_in(folder: Store) -> Lineage:
-    """Return the lineage of the model in a folder.
-
-    Raises:
-        FileNotFoundError: the folder holds none.
-        RegistryDamaged: it cannot be read.
-        StoreUnreachable: the store does not answer.
-    """
-    return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
-
-
-def proved_on(folder: Store) -> frozenset[str]:
-    """Return the graphs that a model learned from before a gate promoted it.
-
-    These need no further check whether the model fits them. A lineage that is missing or damaged
-    proves nothing.
-
-    Raises:
-        StoreUnreachable: the store does not answer.
-    """
-    try:
-        lineage = lineage_in(folder)
-    except (FileNotFoundError, RegistryDamaged):
-        return frozenset()
-    if lineage.gate is None or not lineage.gate.passed or lineage.data is None:
-        return frozenset()
-    return frozenset(lineage.data.graphs)

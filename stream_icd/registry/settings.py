@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class RegistrySettings(Settings):
     """Where the model registry is, and how often a detector looks there.
 
-    Set with `STREAM_ICD_REGISTRY` and `STREAM_ICD_REGISTRY_CHECK_S`, or with the same names in the
-    `[models]` table of the TOML file.
+    Set with `STREAM_ICD_REGISTRY` and `STREAM_ICD_REGISTRY_CHECK_S`, or in the `[models]` table of
+    the TOML file.
 
     Raises:
         BadSettings: a value or the TOML file is wrong.
@@ -47,11 +47,7 @@ class RegistrySettings(Settings):
 
 
 def registry_at(uri: str | None) -> Store | None:
-    """Open the registry at `uri`, or at the setting's place; None if neither is given.
-
-    Raises:
-        BadSettings, StoreUnreachable: as `open_store`.
-    """
+    """Open the registry at `uri`, or at the setting's place; None if neither is given."""
     from stream_icd.store.store import open_store  # takes long to import
 
     settings = RegistrySettings() if uri is None else RegistrySettings(registry=uri)
@@ -59,11 +55,7 @@ def registry_at(uri: str | None) -> Store | None:
 
 
 def required(registry: Store | None) -> Store:
-    """Return the registry.
-
-    Raises:
-        BadSettings: there is none.
-    """
+    """Return the registry, or raise BadSettings if there is none."""
     if registry is None:
         raise BadSettings("which registry? Give --registry, or set STREAM_ICD_REGISTRY")
     return registry

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from stream_icd.errors import ModelNotFound
 from stream_icd.model import Model
-from stream_icd.registry.model import models_in, proved_on, read_model
+from stream_icd.registry.about import proved_on
+from stream_icd.registry.model import models_in, read_model
 from stream_icd.store.store import Store, open_store
 
 
@@ -17,8 +18,8 @@ class VersionedModel:
     """A model and the name under which its results are published.
 
     Attributes:
-        version: identifies the model, independent of its location; see `registry.model.version_of`.
-        proved_on: graphs that it is known to fit; see `registry.model.proved_on`.
+        version: see `registry.model.version_of`.
+        proved_on: graphs that it is known to fit; see `registry.about.proved_on`.
     """
 
     version: str
@@ -61,9 +62,8 @@ def open_model(name: str) -> VersionedModel:
     """Load a model by the name of a shipped one, or by its folder: a path, or a URI.
 
     Raises:
-        ModelNotFound: neither a shipped model nor a folder; the message lists the shipped ones.
         ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
-        BadSettings, StoreUnreachable: as `open_store`.
+        ModelNotFound, BadSettings, StoreUnreachable: as `folder_of`.
     """
     folder = folder_of(name)
     model, version = read_model(folder)

@@ -3,34 +3,30 @@
     REGISTRY/versions/NAME-HASH/    the files of a model folder, and lineage.json
 
 A version is named by its content (`registry.model.version_of`), so the same model published twice
-is one version. The recipe is written last and completes the version: a writer that was killed
-leaves files that no reader takes for a model, and that the next `publish` of the same model
-replaces.
+is one version. The recipe is written last and completes it: a writer that was killed leaves files
+that no reader takes for a model, and that the next `publish` replaces.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from stream_icd.errors import ModelDamaged, ModelNotFound, RegistryDamaged
+from stream_icd.errors import ModelDamaged, ModelNotFound
 from stream_icd.lineage import Lineage
-from stream_icd.registry.about import ABOUT_FILE, CARD_FILE
-from stream_icd.registry.model import (
+from stream_icd.registry.about import (
+    ABOUT_FILE,
+    CARD_FILE,
     LINEAGE_FILE,
-    RECIPE_FILE,
-    WEIGHTS_FILE,
-    PackedModel,
+    LINEAGE_FORMAT,
     lineage_in,
-    models_in,
     proved_on,
-    read_model,
-    write_lineage,
 )
+from stream_icd.registry.json_file import to_json
+from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, PackedModel, models_in, read_model
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.store.store import Store
 
@@ -40,93 +36,63 @@ MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
 """The files of a model, in the order of writing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A version in the registry; `new` is False if it was there before."""
-
-    version: str
-    new: bool
-
-
-def publish(
-    registry: Store,
-    model: PackedModel,
-    lineage: Lineage,
-    described: Mapping[str, bytes] | None = None,
-) -> Published:
-    """Add a version to the registry. A version that is there and whole stays as it is.
-
-    Args:
-        described: files for readers, by name: `about.toml` and `card.md`.
+def publish(registry: Store, model: PackedModel, lineage: Lineage) -> bool:
+    """Add a version; return whether it is new. One that is there and whole stays as it is.
 
     Raises:
         StoreUnwritable: such as a full disk; no version is visible.
-        StoreUnreachable: the store does not answer.
     """
     folder = version_folder(registry, model.version)
-    if _is_whole(registry, model.version):
-        return Published(model.version, new=False)
-    files = {**(described or {}), **model.files}
-    write_lineage(folder, lineage)
-    for name in sorted(files, key=MODEL_FILES.index):
-        folder.put(name, pa.py_buffer(files[name]))
-    return Published(model.version, new=True)
+    if _is_whole(folder, model.version):
+        return False
+    folder.put(LINEAGE_FILE, to_json(Lineage, lineage, LINEAGE_FORMAT))
+    for name in sorted(model.files, key=MODEL_FILES.index):
+        folder.put(name, pa.py_buffer(model.files[name]))
+    return True
 
 
-def pack_folder(folder: Store) -> tuple[PackedModel, dict[str, bytes]]:
-    """Return the model in a folder, and its files for readers; the model is checked.
-
-    Raises:
-        ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew: see `registry.model.read_model`.
-    """
+def pack_folder(folder: Store) -> PackedModel:
+    """The model in a folder, with its description and card; `read_model` checks it."""
     _, version = read_model(folder)
-    files = {name: content for name in MODEL_FILES if (content := _content(folder, name))}
-    described = {name: files.pop(name) for name in (ABOUT_FILE, CARD_FILE) if name in files}
-    return PackedModel(version, files), described
+    return PackedModel(version, files_in(folder, MODEL_FILES))
+
+
+def files_in(folder: Store, names: Iterable[str]) -> dict[str, bytes]:
+    """Those of the named files that the folder holds, by name; empty ones are left out."""
+    sizes = {name: size for name in names if (size := folder.size(name))}
+    return {name: folder.read(name, size) or b"" for name, size in sizes.items()}
 
 
 def open_version(registry: Store, version: str) -> VersionedModel:
-    """Load a version, and check that its content is the one that its name promises.
+    """Load a version, and check that its content is that of its name.
 
     Raises:
-        ModelNotFound: the registry has no such version; the message lists the newest ones.
-        ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
-        StoreUnreachable: the store does not answer.
+        ModelNotFound: see `existing_folder`.
+        ModelDamaged, ModelForeign, ModelTooNew, StoreUnreachable: as `read_model`.
     """
     folder = existing_folder(registry, version)
     model, found = read_model(folder)
     if found != version:
-        raise ModelDamaged(
-            f"{version_folder(registry, version).place} holds {found}: its recipe was altered"
-        )
+        raise ModelDamaged(f"{folder.place} holds {found}: its recipe was altered")
     return VersionedModel(version, model, proved_on(folder))
 
 
 def read_lineage(registry: Store, version: str) -> Lineage:
-    """Return the lineage of a version.
-
-    Raises:
-        ModelNotFound: the registry has no such version.
-        RegistryDamaged: the lineage cannot be read.
-    """
-    folder = existing_folder(registry, version)
-    try:
-        return lineage_in(folder)
-    except FileNotFoundError as error:
-        raise RegistryDamaged(f"{folder.place} holds no {LINEAGE_FILE}") from error
+    """The lineage of a version; see `existing_folder` and `lineage_in` for errors."""
+    return lineage_in(existing_folder(registry, version))
 
 
 def versions(registry: Store) -> list[str]:
-    """Return the complete versions of a registry, by name; folders of others are none."""
+    """The complete versions of a registry, by name; folders of others are none."""
     found = (_version_of_folder(name) for name in models_in(registry.below(VERSIONS)))
     return sorted(version for version in found if version is not None)
 
 
 def version_folder(registry: Store, version: str) -> Store:
-    """Return the folder of a version, which need not exist.
+    """The folder of a version, which need not exist.
 
     Raises:
-        ModelNotFound: the text is not a version, `NAME@` and eight hexadecimal digits.
+        ModelNotFound: the text is not a version.
     """
     if not _VERSION.fullmatch(version):
         raise ModelNotFound(f"{version!r} is not a version: NAME@ and 8 hexadecimal digits")
@@ -142,12 +108,11 @@ def _folder_name(version: str) -> str:
 def _version_of_folder(name: str) -> str | None:
     quoted, _, digest = name.rpartition("-")
     version = f"{unquote(quoted.replace('=', '%'))}@{digest}"
-    is_ours = _VERSION.fullmatch(version) and _folder_name(version) == name
-    return version if is_ours else None
+    return version if _VERSION.fullmatch(version) and _folder_name(version) == name else None
 
 
 def existing_folder(registry: Store, version: str) -> Store:
-    """Return the folder of a version.
+    """The folder of a version.
 
     Raises:
         ModelNotFound: the registry has no such version; the message lists those it has.
@@ -158,15 +123,8 @@ def existing_folder(registry: Store, version: str) -> Store:
     return version_folder(registry, version)
 
 
-def _is_whole(registry: Store, version: str) -> bool:
-    folder = version_folder(registry, version)
-    if not folder.exists(RECIPE_FILE):
-        return False
+def _is_whole(folder: Store, version: str) -> bool:
     try:
-        return read_model(folder)[1] == version
+        return folder.exists(RECIPE_FILE) and read_model(folder)[1] == version
     except ModelDamaged:
         return False
-
-
-def _content(folder: Store, name: str) -> bytes | None:
-    return folder.read(name, folder.size(name)) if folder.exists(name) else None

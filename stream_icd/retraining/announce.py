@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import structlog
 
@@ -10,16 +11,14 @@ from stream_icd.errors import BrokerError, ModelError, StoreError
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
 from stream_icd.messages.announce import announce, change, publication
-from stream_icd.registry.aliases import Aliases, changes_since
+from stream_icd.registry.aliases import Aliases, history
 from stream_icd.registry.versions import read_lineage
-from stream_icd.retraining.decision import Decision
-from stream_icd.retraining.retrain import BY
-from stream_icd.retraining.state import announced_until, note_announced
+from stream_icd.retraining.retrain import BY, Decision
+from stream_icd.retraining.state import read_state, write_state
 from stream_icd.store.store import Store
 from stream_icd.wire.announcements import Announcement
 
 Announce = Callable[[Decision], None]
-"""Announces a decision."""
 
 
 def log_decision(decision: Decision) -> None:
@@ -56,14 +55,13 @@ def announce_in_topic(
 
     def announce_decision(decision: Decision) -> None:
         try:
-            changes = changes_since(registry, announced_until(registry, name))
-            for one in changes:
-                for said in announcements_of(registry, one):
-                    announce(settings, said, topic)
-            for said in announcements(registry, decision):
-                announce(settings, said, topic)
+            state = read_state(registry, name)
+            until = state.generation if state.announced is None else state.announced
+            changes = history(registry, since=until)
+            for one in _announcements(registry, changes, decision):
+                announce(settings, one, topic)
             if changes:
-                note_announced(registry, name, changes[-1].generation)
+                write_state(registry, name, replace(state, announced=changes[-1].generation))
         except (BrokerError, ModelError, StoreError) as error:
             structlog.get_logger().warning(
                 "decision not announced", topic=topic, reason=f"{type(error).__name__}: {error}"
@@ -72,23 +70,19 @@ def announce_in_topic(
     return announce_decision
 
 
-def announcements_of(registry: Store, one: Aliases) -> Iterator[Announcement]:
-    """Yield what to announce about a promotion or a rollback; nothing if it was not a retrainer's.
-
-    The command that made another change announced it.
-    """
-    if one.by != BY:
-        return
-    gate = None
-    if one.change == "promoted":
-        lineage = read_lineage(registry, one.champion)
-        gate = lineage.gate
-        yield publication(registry, one.champion, lineage)
-    yield change(registry, one, gate)
-
-
-def announcements(registry: Store, decision: Decision) -> Iterator[Announcement]:
-    """Yield what to announce about a decision that changes nothing; see `announcements_of`."""
+def _announcements(
+    registry: Store, changes: Iterable[Aliases], decision: Decision
+) -> Iterator[Announcement]:
+    """What is new: promotions and rollbacks, then a decision that changed nothing."""
+    for one in changes:
+        if one.by != BY:
+            continue  # the command that made it announced it
+        gate = None
+        if one.change == "promoted":
+            lineage = read_lineage(registry, one.champion)
+            gate = lineage.gate
+            yield publication(registry, one.champion, lineage)
+        yield change(registry, one, gate)
     if decision.outcome in ("promoted", "first champion", "rolled back"):
         return
     prefix = "" if decision.outcome in ("kept", "not now") else f"{decision.outcome}: "

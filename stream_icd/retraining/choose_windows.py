@@ -21,8 +21,7 @@ class Sizes:
         newest: windows to learn from, directly before those that prove.
         older: windows to learn from, drawn at random from all earlier ones.
         prove: the newest windows of all, which nothing is learned from.
-        least: smallest acceptable number of `newest`; after a change of the law, it is enough
-            that so many have come since.
+        least: fewest windows to learn from, also after a change of the law.
 
     Raises:
         BadSettings: a number is out of range.
@@ -65,15 +64,14 @@ def choose_windows(
 ) -> Chosen[One] | TooFew:
     """Choose windows: the newest prove, those before them teach, with a sample of older ones.
 
-    The same windows and seed give the same choice, and the choice never depends on when or how
-    often it is made.
+    The choice depends on windows and seed only, never on when or how often it is made.
 
     Args:
         windows: those of a graph in time order, each with a name that identifies it.
         unseen: positions of the windows that the champion did not learn from; only these can prove
             anything.
-        since: positions of the windows since the law changed; None if it did not change. After a
-            change, both groups come from these, and no other windows are used.
+        since: positions of the windows since the law changed, the only ones that are used then;
+            None if it did not change.
     """
     prove, after = sizes.prove, "" if since is None else " after the change"
     if len(unseen) < prove:
@@ -96,14 +94,9 @@ def choose_windows(
 
 
 def _sample(windows: Sequence[tuple[str, One]], count: int, seed: int) -> list[tuple[str, One]]:
-    """Draw `count` windows at random, in time order.
+    """Draw windows at random, in time order; a longer stream keeps most of the earlier sample."""
 
-    Each window has a random rank that depends on its name and the seed only; those of the lowest
-    ranks are drawn. So a sample of a longer stream keeps most of the earlier sample.
-    """
-    ranked = ((_rank(name, seed), at) for at, (name, _) in enumerate(windows))
-    return [windows[at] for at in sorted(at for _, at in heapq.nsmallest(count, ranked))]
+    def rank(at: int) -> bytes:
+        return hashlib.sha256(f"{seed} {windows[at][0]}".encode()).digest()
 
-
-def _rank(name: str, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed} {name}".encode()).digest()
+    return [windows[at] for at in sorted(heapq.nsmallest(count, range(len(windows)), key=rank))]

@@ -176,8 +176,7 @@ class Retrain:
         from stream_icd.programs.process import stop_on_signals
         from stream_icd.registry.settings import registry_at, required
         from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision
-        from stream_icd.retraining.observed import Observed, rounds_metrics
-        from stream_icd.retraining.run import run_once, run_until
+        from stream_icd.retraining.run import Observed, rounds_metrics, run_once, run_until
         from stream_icd.sources.durations import parse_duration
         from stream_icd.tracing import traces_of
 
@@ -195,8 +194,7 @@ class Retrain:
             if not self.once:
                 port, host = self.metrics_port, self.metrics_host
                 with nullcontext() if port is None else serving(observed.metrics, port, host):
-                    stop = stop_on_signals()
-                    run_until(stop, opened, settings, announcers, every_s, observed=observed)
+                    run_until(stop_on_signals(), opened, settings, announcers, every_s, observed)
                 return
             decision = run_once(opened, settings, announcers, asked=self.now, observed=observed)
         say(f"{decision.outcome}: {decision.reason}")

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import tee
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import Labels
 from stream_icd.detection.detect import Method, detect
 from stream_icd.graphs.weights import comparable
 from stream_icd.model import Model
@@ -18,7 +17,7 @@ from stream_icd.quality.agreement import nmi
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.gate import Measured, Paired
-from stream_icd.retraining.lesson import UNKNOWN, Lesson
+from stream_icd.retraining.windows import UNKNOWN, Lesson
 from stream_icd.training.yardstick import Judged, judge
 
 CpuClock = Callable[[], float]
@@ -40,15 +39,13 @@ def compare_models(
     Args:
         lessons: those of a graph in time order.
         cpu_clock: processor time in seconds.
-        method: the detection method of both.
     """
     models = champion, challenger
     lessons, windows = tee(lessons)
+    all_detected = _detected(windows, models, seed, cpu_clock, method)
     before: dict[tuple[str, int], Assignment] = {}
     paired = []
-    for lesson, detected in zip(
-        lessons, _detected(windows, models, seed, cpu_clock, method), strict=True
-    ):
+    for lesson, detected in zip(lessons, all_detected, strict=True):
         both = []
         for number, (model, one) in enumerate(zip(models, detected, strict=True)):
             of_model = lesson.snapshot.graph, number
@@ -84,7 +81,7 @@ def nmi_alone(lesson: Lesson, model: Model, seed: int = 0, method: Method = "bp"
     return _nmi(lesson, _labels(lesson.snapshot.adjacency(), model, seed, method))
 
 
-def _labels(adjacency: csr_array, model: Model, seed: int, method: Method) -> NDArray[np.int32]:
+def _labels(adjacency: csr_array, model: Model, seed: int, method: Method) -> Labels:
     return detect(adjacency, model, method=method, seed=seed, threads=1).communities
 
 
@@ -95,23 +92,20 @@ def _detected(
     cpu_clock: CpuClock,
     method: Method,
 ) -> Iterator[tuple[Judged, ...]]:
-    """Yield what each model finds in each window."""
+    """What each model finds in each window."""
     if method == "bp":
         graphs = (one.graph(by_labels=False) for one in lessons)
-        yield from judge(graphs, [model.bp for model in models], seed, cpu_clock)
-        return
-    for lesson in lessons:
-        yield tuple(_alone(lesson, model, seed, cpu_clock, method) for model in models)
+        return judge(graphs, [model.bp for model in models], seed, cpu_clock)
+
+    def alone(lesson: Lesson, model: Model) -> Judged:
+        adjacency, started = lesson.snapshot.adjacency(), cpu_clock()
+        labels = _labels(adjacency, model, seed, method)
+        return Judged(None, labels, cpu_clock() - started)
+
+    return (tuple(alone(lesson, model) for model in models) for lesson in lessons)
 
 
-def _alone(lesson: Lesson, model: Model, seed: int, cpu_clock: CpuClock, method: Method) -> Judged:
-    adjacency = lesson.snapshot.adjacency()
-    started = cpu_clock()
-    labels = _labels(adjacency, model, seed, method)
-    return Judged(None, labels, cpu_clock() - started)
-
-
-def _nmi(lesson: Lesson, labels: NDArray[np.int32]) -> float | None:
+def _nmi(lesson: Lesson, labels: Labels) -> float | None:
     """NMI on the labelled nodes."""
     if lesson.labels is None:
         return None

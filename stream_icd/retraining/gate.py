@@ -7,7 +7,7 @@ worse by them, and they decide between models that predict hidden edges equally 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -24,8 +24,8 @@ class Measured:
 
     Attributes:
         hidden_edges: how well its communities predict them, bits per edge
-            (`quality.hidden_edges`); needs no labels, and is fair between models that find
-            different numbers of communities.
+            (`quality.hidden_edges`); fair between models that find different numbers of
+            communities.
         seconds: processor time of one detection.
         nmi: against the labels, 0..1; None if the window has none.
         churn: fraction of the nodes that change community since the window before; None for the
@@ -44,12 +44,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Two models on the same window.
-
-    Attributes:
-        window: its snapshot id.
-        champion, challenger: what each of them reached.
-    """
+    """Two models on the same window, which is named by its snapshot id."""
 
     window: str
     champion: Measured
@@ -60,7 +55,7 @@ RESAMPLES = 10_000
 
 
 class Interval(NamedTuple):
-    """A mean, and the ends of its confidence interval."""
+    """A mean and its confidence interval."""
 
     low: float
     mean: float
@@ -72,8 +67,8 @@ def paired_bootstrap(
 ) -> Interval:
     """The mean of the differences; the true mean is above `low` with this confidence.
 
-    It is also below `high` with this confidence (each end is one-sided). Windows are drawn with
-    replacement (Efron, 1979); the quantiles of the resampled means are the ends.
+    It is also below `high` with this confidence (each end is one-sided). The ends are quantiles of
+    the means of windows drawn with replacement (Efron, 1979).
 
     differences: (n,) at least one, one for each window.
 
@@ -130,53 +125,54 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision of the gate.
-
-    Attributes:
-        promote: whether the challenger replaces the champion.
-        reason: why, in one sentence.
-        figures: all measures, with confidence intervals of the paired differences.
-    """
+    """The decision of the gate, why in one sentence, and all measures."""
 
     promote: bool
     reason: str
     figures: tuple[Figure, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The means of a measure, and its gain, on the windows that have it for both models."""
+
+    n_windows: int
+    champion: float
+    challenger: float
+    gain: Interval
+
+    def figure(self, name: str, unit: float) -> Figure:
+        values = self.champion, self.challenger, self.gain.low, self.gain.high
+        return Figure(name, *(unit * value for value in values))
+
+
 def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     """Decide between champion and challenger.
 
     The challenger is promoted if the lower confidence bound of its gain on hidden edges exceeds
-    the margin; or if its score on them is not worse than the champion's by more than half the
-    margin, and that of its gain in NMI exceeds `nmi_gain`. No guard (prediction with memory, NMI,
-    churn, time) may be broken.
+    the margin; or if that is not below minus half the margin, and that of its gain in NMI exceeds
+    `nmi_gain`. No guard (NMI, churn, time, prediction with memory) may be broken.
 
     Raises:
         BadSettings: there are no windows.
     """
     if not paired:
         raise BadSettings("there are no windows to compare the models on")
-    hidden = _gain(paired, lambda one: one.hidden_edges, rules, seed)
-    assert hidden is not None, "each window has hidden edges"
-    labels = _gain(paired, lambda one: one.nmi, rules, seed)
-    margin = margin_bits(paired, rules)
-    far_better = hidden.low > FAR_BETTER * margin
-    broken = _broken_guards(paired, labels, rules, far_better=far_better)
-    predicted = _gain(paired, lambda one: one.predicted, rules, seed)
-    if predicted is not None and predicted.mean < -hidden.mean and predicted.high < -margin:
-        broken.append(f"with memory, prediction of the next window falls by {-predicted.mean:.3f}")
-    figures = _figures(paired, rules, seed)
+    found = {name: one for name in MEASURES if (one := _compared(paired, name, rules, seed))}
+    figures = tuple(one.figure(*MEASURES[name]) for name, one in found.items())
+    hidden, nmi, margin = found["hidden_edges"].gain, found.get("nmi"), margin_bits(paired, rules)
+    if nmi is not None and nmi.n_windows < rules.labelled:
+        nmi = None
     compared = (
         f"hidden edges {hidden.mean:+.3f} bits an edge on {len(paired)} windows, with "
         f"{rules.confidence:.0%} confidence at least {hidden.low:+.3f}; margin {margin:.3f}"
     )
-    if broken:
-        return Verdict(False, f"{'; '.join(broken)} ({compared})", figures)
+    if broken := "; ".join(_broken_guards(found, nmi, rules, margin)):
+        return Verdict(False, f"{broken} ({compared})", figures)
     if hidden.low > margin:
         return Verdict(True, f"better: {compared}", figures)
-    known = _labelled(paired)
-    if labels is not None and known >= rules.labelled and labels.low > rules.nmi_gain:
-        agrees = f"NMI {100 * labels.mean:+.1f} points on {known} labelled windows"
+    if nmi is not None and nmi.gain.low > rules.nmi_gain:
+        agrees = f"NMI {100 * nmi.gain.mean:+.1f} points on {nmi.n_windows} labelled windows"
         if hidden.low > -margin / 2:
             return Verdict(True, f"better by labels: {agrees}, no worse by {compared}", figures)
         return Verdict(False, f"{agrees}, but perhaps worse by {compared}", figures)
@@ -189,66 +185,40 @@ def margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
     return max(LEAST_BITS, rules.margin * champion)
 
 
+MEASURES: dict[str, tuple[str, float]] = {
+    "hidden_edges": ("hidden edges, bits an edge", 1),
+    "nmi": ("NMI, %", 100),
+    "churn": ("churn, %", 100),
+    "predicted": ("prediction with memory, bits an edge", 1),
+    "seconds": ("detection, ms of processor time", 1000),
+}
+"""Each measure of `Measured`, as a figure: its name with the unit, and what it is multiplied by."""
+
+
+def _compared(paired: Sequence[Paired], name: str, rules: Rules, seed: int) -> _Compared | None:
+    both = [(getattr(one.champion, name), getattr(one.challenger, name)) for one in paired]
+    values = [(a, b) for a, b in both if a is not None and b is not None]
+    if not values:
+        return None
+    champion, challenger = map(float, np.mean(values, axis=0))
+    gain = paired_bootstrap([b - a for a, b in values], rules.confidence, seed)
+    return _Compared(len(values), champion, challenger, gain)
+
+
 def _broken_guards(
-    paired: Sequence[Paired], labels: Interval | None, rules: Rules, *, far_better: bool
-) -> list[str]:
-    broken = []
-    enough = _labelled(paired) >= rules.labelled
-    if labels is not None and enough and labels.mean < -rules.nmi_loss:
-        broken.append(f"NMI falls by {-100 * labels.mean:.1f} points")
-    churn = _means(paired, lambda one: one.churn)
-    if churn is not None and not far_better and churn[1] > churn[0] + rules.churn_loss:
-        broken.append(f"churn rises from {churn[0]:.0%} to {churn[1]:.0%}")
-    seconds = _means(paired, lambda one: one.seconds)
-    if seconds is not None and seconds[1] > rules.slowdown * seconds[0]:
-        broken.append(f"detection takes {seconds[1]:.3f} s instead of {seconds[0]:.3f}")
-    return broken
-
-
-def _figures(paired: Sequence[Paired], rules: Rules, seed: int) -> tuple[Figure, ...]:
-    measures: tuple[tuple[str, float, Measure], ...] = (
-        ("hidden edges, bits an edge", 1, lambda one: one.hidden_edges),
-        ("NMI, %", 100, lambda one: one.nmi),
-        ("churn, %", 100, lambda one: one.churn),
-        ("prediction with memory, bits an edge", 1, lambda one: one.predicted),
-        ("detection, ms of processor time", 1000, lambda one: one.seconds),
-    )
-    found = []
-    for name, unit, measure in measures:
-        means, gain = _means(paired, measure), _gain(paired, measure, rules, seed)
-        if means is not None and gain is not None:
-            found.append(
-                Figure(name, unit * means[0], unit * means[1], unit * gain.low, unit * gain.high)
-            )
-    return tuple(found)
-
-
-Measure = Callable[[Measured], float | None]
-
-
-def _values(paired: Sequence[Paired], measure: Measure) -> list[tuple[float, float]]:
-    """The measure of both models, on the windows that have it for both."""
-    both = [(measure(one.champion), measure(one.challenger)) for one in paired]
-    return [(a, b) for a, b in both if a is not None and b is not None]
-
-
-def _means(paired: Sequence[Paired], measure: Measure) -> tuple[float, float] | None:
-    values = _values(paired, measure)
-    if not values:
-        return None
-    champion, challenger = np.mean(values, axis=0)
-    return float(champion), float(challenger)
-
-
-def _gain(paired: Sequence[Paired], measure: Measure, rules: Rules, seed: int) -> Interval | None:
-    values = _values(paired, measure)
-    if not values:
-        return None
-    return paired_bootstrap([b - a for a, b in values], rules.confidence, seed)
-
-
-def _labelled(paired: Sequence[Paired]) -> int:
-    return len(_values(paired, lambda one: one.nmi))
+    found: dict[str, _Compared], nmi: _Compared | None, rules: Rules, margin: float
+) -> Iterator[str]:
+    hidden, seconds = found["hidden_edges"].gain, found["seconds"]
+    churn, predicted = found.get("churn"), found.get("predicted")
+    if nmi is not None and nmi.gain.mean < -rules.nmi_loss:
+        yield f"NMI falls by {-100 * nmi.gain.mean:.1f} points"
+    excused = hidden.low > FAR_BETTER * margin
+    if churn and not excused and churn.challenger > churn.champion + rules.churn_loss:
+        yield f"churn rises from {churn.champion:.0%} to {churn.challenger:.0%}"
+    if seconds.challenger > rules.slowdown * seconds.champion:
+        yield f"detection takes {seconds.challenger:.3f} s instead of {seconds.champion:.3f}"
+    if predicted and predicted.gain.mean < -hidden.mean and predicted.gain.high < -margin:
+        yield f"with memory, prediction of the next window falls by {-predicted.gain.mean:.3f}"
 
 
 LEAST = 4
@@ -271,8 +241,8 @@ def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -
 
     Args:
         paired: the previous model as the champion, the new one as the challenger, on the first
-            windows since the promotion; at most `windows`.
-        windows: M, the number of windows to watch.
+            windows since the promotion.
+        windows: the number of windows to watch.
     """
     if len(paired) < min(LEAST, windows):
         return Watched("watching", f"{len(paired)} of {windows} windows since the swap")

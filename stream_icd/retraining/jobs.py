@@ -1,84 +1,89 @@
-"""The work that is done in a process of its own: read windows, learn from them, compare models."""
+"""What is done in a process of its own, within a budget: learn from windows, compare models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from stream_icd.detection.detect import Method
-from stream_icd.errors import BadInput, HistoryDamaged
+from stream_icd.errors import BadInput, HistoryDamaged, OverBudget, Overloaded
+from stream_icd.execution.budget import Allowance
+from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import PackedModel, pack, read_model
 from stream_icd.registry.shipped import folder_of
-from stream_icd.retraining.accumulated import name_of
 from stream_icd.retraining.compare_models import compare_models, hidden_edges, nmi_alone
 from stream_icd.retraining.gate import Paired
-from stream_icd.retraining.learn import EncoderTraining, LearnedFrom, learn
-from stream_icd.retraining.lesson import Lesson, read_lesson
+from stream_icd.retraining.learn import LearnedFrom, learn
 from stream_icd.retraining.state import Scored
-from stream_icd.store.store import open_store
+from stream_icd.retraining.windows import Lesson, name_of, read_lesson
+from stream_icd.store.store import Store, open_store
+
+Job = Callable[[], Any]
+"""What is done; it and its result can be pickled."""
+
+RunJob = Callable[[Job, Allowance], Any]
+"""Runs a job and returns its result, as `run_job` does."""
+
+
+def run_job(job: Job, budget: Allowance) -> Any:
+    """Run a job, and return its result. The process never outlives this one.
+
+    Raises:
+        OverBudget: it exceeded a limit, and was ended.
+        Overloaded: it was ended from outside, for example because memory ran out.
+    """
+    process = WorkerProcess(_open_jobs)
+    try:
+        succeeded, result = process.do(job, budget)
+    except OverBudget as error:
+        raise OverBudget(
+            f"learning {error} (--budget-seconds, --budget-memory). Learn from fewer windows, or "
+            "raise it"
+        ) from error
+    except (EOFError, OSError) as error:
+        raise Overloaded(
+            f"the learning process ended (exit status {process.end()}), as when memory runs out; "
+            "the champion stays"
+        ) from error
+    finally:
+        process.end()
+    if not succeeded:
+        raise result
+    return result
+
+
+def _open_jobs() -> Callable[[Job], Any]:
+    return lambda job: job()
+
 
 ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
 """A window, and its labels if there are any."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Made:
-    """A model that was learned, ready to be published.
-
-    Attributes:
-        model: its files.
-        windows: those that it was learned from.
-        unreadable: windows that could not be read, with the reason; they were left out.
-    """
-
-    model: PackedModel
-    windows: tuple[LearnedFrom, ...]
-    unreadable: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class LearnJob:
-    """Learn a model from archived windows; the arguments are those of `learn`.
-
-    Attributes:
-        encoder: recipe of the encoder; None: it is not trained.
-        checkpoints: URI of the folder of its checkpoints.
-    """
+    """Learn a model from archived windows; `checkpoints` is the URI of a folder, see `learn`."""
 
     archive: str
     lessons: tuple[ArchivedLesson, ...]
-    name: str
-    data: str
-    seed: int
+    recipe: Recipe
     threads: int
-    encoder: Recipe | None = None
-    checkpoints: str = ""
+    checkpoints: str
 
-    def __call__(self) -> Made:
-        """Learn.
-
-        Raises:
-            BadSettings, MissingExtra: see `learn`.
-        """
-        unreadable = list[str]()
-        lessons = list(_read(self.archive, self.lessons, unreadable.append))
-        encoder = None
-        if self.encoder is not None:
-            encoder = EncoderTraining(self.encoder, open_store(self.checkpoints))
-        learned = learn(lessons, self.name, self.data, self.seed, self.threads, encoder)
-        return Made(pack(learned.model), learned.windows, tuple(unreadable))
+    def __call__(self) -> tuple[PackedModel, tuple[LearnedFrom, ...]]:
+        """Return the files of the model, and the windows that it was learned from."""
+        lessons = list(_read(self.archive, self.lessons))
+        checkpoints = open_store(self.checkpoints) if self.recipe.trains_encoder else None
+        learned = learn(lessons, self.recipe, self.threads, checkpoints)
+        return pack(learned.model), learned.windows
 
 
 @dataclass(frozen=True, slots=True)
 class CompareJob:
-    """Compare two models on archived windows.
-
-    Attributes:
-        champion, challenger: places of the models: paths or URIs.
-    """
+    """Compare two models, given by paths or URIs, on archived windows."""
 
     archive: str
     lessons: tuple[ArchivedLesson, ...]
@@ -88,10 +93,8 @@ class CompareJob:
     method: Method = "bp"
 
     def __call__(self) -> list[Paired]:
-        """Compare; windows that cannot be read are left out."""
-        champion, challenger = (
-            read_model(folder_of(place))[0] for place in (self.champion, self.challenger)
-        )
+        places = self.champion, self.challenger
+        champion, challenger = (read_model(folder_of(place))[0] for place in places)
         lessons = _read(self.archive, self.lessons)
         return compare_models(lessons, champion, challenger, self.seed, method=self.method)
 
@@ -107,7 +110,6 @@ class ScoreJob:
     method: Method = "bp"
 
     def __call__(self) -> list[Scored]:
-        """Measure; windows that cannot be read are left out."""
         model = read_model(folder_of(self.model))[0]
         labelled = {name_of(one) for one, labels in self.lessons if labels is not None}
         return [
@@ -122,27 +124,19 @@ class ScoreJob:
         ]
 
 
-def _read(
-    archive: str,
-    lessons: tuple[ArchivedLesson, ...],
-    on_unreadable: Callable[[str], None] = lambda _: None,
-) -> Iterator[Lesson]:
-    """Read one window after the other, so that not all are in memory."""
+def _read(archive: str, lessons: tuple[ArchivedLesson, ...]) -> Iterator[Lesson]:
+    """Read one window after the other, so that not all are in memory; skip the unreadable ones."""
     store = open_store(archive)
     for window, labels in lessons:
         try:
-            yield _with_or_without(partial(read_lesson, store, window), labels)
-        except (BadInput, HistoryDamaged) as error:
-            on_unreadable(f"{window.identity.snapshot_id}: {error}")
+            yield _lesson(store, window, labels)
+        except (BadInput, HistoryDamaged):
+            continue
 
 
-def _with_or_without(
-    read: Callable[[ArchivedWindow | None], Lesson], labels: ArchivedWindow | None
-) -> Lesson:
+def _lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
     """Labels that cannot be read do not spoil their window."""
     try:
-        return read(labels)
+        return read_lesson(store, window, labels)
     except (BadInput, HistoryDamaged):
-        if labels is None:
-            raise
-        return read(None)
+        return read_lesson(store, window, None)

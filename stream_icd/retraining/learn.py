@@ -1,4 +1,4 @@
-"""Learn a model from chosen windows."""
+"""Learn a model from chosen windows, and say what it was learned from."""
 
 from __future__ import annotations
 
@@ -11,39 +11,22 @@ from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.recipe import Recipe, recipe_digest
+from stream_icd.lineage import DataRange, Figure, Gate
 from stream_icd.model import Model, initial_model
-from stream_icd.retraining.lesson import Lesson
+from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, About
+from stream_icd.retraining.windows import Known, Lesson
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
-from stream_icd.training.pseudo_labels import pseudo_labelled
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderTraining:
-    """How to train the encoder too.
-
-    Attributes:
-        recipe: its name, seed and data are replaced.
-        checkpoints: folder from which an interrupted training goes on.
-    """
-
-    recipe: Recipe
-    checkpoints: Store
+from stream_icd.training.train_model import pseudo_labelled
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedFrom:
-    """A window that a model was learned from.
-
-    Attributes:
-        window: its snapshot id.
-        by: what was used of it: its `labels`, or without labels its `edges`.
-        known: how much is known of its communities (`lesson.Known`).
-    """
+    """A window (snapshot id) that a model was learned from, and what was used of it."""
 
     window: str
     by: Literal["labels", "edges"]
-    known: str
+    known: Known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,23 +38,13 @@ class Learned:
 
 
 def learn(
-    lessons: Sequence[Lesson],
-    name: str,
-    data: str,
-    seed: int,
-    threads: int = 1,
-    encoder: EncoderTraining | None = None,
+    lessons: Sequence[Lesson], recipe: Recipe, threads: int = 1, checkpoints: Store | None = None
 ) -> Learned:
-    """Learn bp's parameters, and train the encoder if asked; deterministic for windows and seed.
+    """Learn bp's parameters, and train the encoder (`trained_encoder`) if the recipe says so.
 
-    Labels are used if more than half of the windows are completely labelled, and then only those
-    windows; otherwise all windows are used, without labels. So a few late labels of old windows do
-    not decide how to learn after a change.
-
-    Args:
-        name: name of the model; its version also has the hash of its content.
-        data: where the windows come from, for readers of the recipe.
-        encoder: None: the encoder is not trained.
+    Deterministic for windows and recipe. Labels are used if more than half of the windows are
+    completely labelled, and then only those windows; otherwise all windows are used, without
+    labels. So a few late labels of old windows do not decide how to learn after a change.
 
     Raises:
         BadSettings: no window has an edge, or too few of them for the encoder.
@@ -81,13 +54,11 @@ def learn(
     by_labels = 2 * len(complete) > len(lessons)
     used = complete if by_labels else list(lessons)
     graphs = [one.graph(by_labels=by_labels) for one in used]
-    fit = fit_parameters(graphs, seed, threads)
-    model = initial_model(Recipe(name=name, seed=seed, data=data), fit.parameters)
-    if encoder is not None:
-        recipe = encoder.recipe.changed(name=name, seed=seed, data=data)
+    model = initial_model(recipe, fit_parameters(graphs, recipe.seed, threads).parameters)
+    if recipe.trains_encoder:
         linked = [graph for graph in graphs if graph.adjacency.nnz]
-        weights = trained_encoder(linked, recipe, encoder.checkpoints, threads)
-        model = Model(recipe, weights, fit.parameters)
+        weights = trained_encoder(linked, recipe, checkpoints, threads)
+        model = Model(recipe, weights, model.bp)
     windows = tuple(
         LearnedFrom(one.snapshot.id, "labels" if by_labels else "edges", one.known) for one in used
     )
@@ -95,7 +66,7 @@ def learn(
 
 
 def trained_encoder(
-    graphs: Sequence[LabelledGraph], recipe: Recipe, checkpoints: Store, threads: int = 1
+    graphs: Sequence[LabelledGraph], recipe: Recipe, checkpoints: Store | None, threads: int = 1
 ) -> Weights:
     """The weights of the encoder after its best epoch.
 
@@ -104,8 +75,7 @@ def trained_encoder(
 
     Args:
         graphs: in time order, with edges.
-        checkpoints: folder for a checkpoint after each epoch, in a folder of the recipe. If there
-            is one, training goes on from there.
+        checkpoints: training goes on from a checkpoint in a folder of the recipe below this one.
 
     Raises:
         BadSettings: fewer than two graphs.
@@ -120,7 +90,51 @@ def trained_encoder(
         [pseudo_labelled(graph, recipe.seed) for graph in graphs[:-n_choosing]],
         recipe,
         validation=graphs[-n_choosing:],
-        checkpoints=checkpoints.below(recipe_digest(recipe)[:16]),
+        checkpoints=checkpoints and checkpoints.below(recipe_digest(recipe)[:16]),
         threads=threads,
     )
     return training.model.weights
+
+
+def described(windows: Sequence[LearnedFrom], data: DataRange, gate: Gate) -> dict[str, bytes]:
+    """`about.toml` and `card.md` of a model that passed the gate, by name."""
+    graphs = ", ".join(data.graphs)
+    learned_from = f"{len(windows)} windows of {graphs} that ended by {data.end:%F %T} UTC"
+    about = About(f"graphs like {graphs}", learned_from, gate.reason)
+    figures = "\n".join(map(_figure, gate.figures))
+    used = "\n".join(f"| {_cell(one.window)} | {one.by} | {one.known} |" for one in windows)
+    card = f"""# {gate.challenger}
+
+**For**: {about.purpose}.
+
+**Learned from**: {learned_from}; its parent is {gate.champion}.
+
+**How good**: {gate.reason}.
+
+## Compared with the champion before
+
+On {gate.windows} newer windows that neither learned from, {gate.start:%F %T} to
+{gate.end:%F %T} UTC.
+
+| measure | {gate.champion} | {gate.challenger} | difference |
+|---|---|---|---|
+{figures}
+
+## What was used of each window
+
+`labels`: its known communities; `edges`: its edges, without labels.
+
+| window | used | nodes with known communities |
+|---|---|---|
+{used}
+"""
+    return {ABOUT_FILE: about.to_toml(), CARD_FILE: card.encode()}
+
+
+def _figure(figure: Figure) -> str:
+    between = "" if figure.low is None else f"{figure.low:+.3f} to {figure.high:+.3f}"
+    return f"| {figure.measure} | {figure.champion:.3f} | {figure.challenger:.3f} | {between} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

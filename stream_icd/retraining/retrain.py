@@ -1,8 +1,8 @@
 """One round of retraining: watch the champion, ask the triggers, learn, prove, promote.
 
-Each step can be killed at any time. Before the promotion, which creates one file in the registry,
-nothing has changed; after it, everything has. Whatever is lost in between (a model learned, the
-state) is made again by the next round, with the same result.
+Each step can be killed at any time. The promotion, which creates one file in the registry, changes
+everything at once. Whatever is lost (a model learned, the state) is made again by the next round,
+with the same result.
 """
 
 from __future__ import annotations
@@ -12,37 +12,32 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Literal, get_args
 
 from stream_icd.errors import ChampionChanged, OverBudget, Overloaded
 from stream_icd.history.parquet import ArchivedWindow
-from stream_icd.lineage import DataRange, Gate, Lineage
+from stream_icd.icd.recipe import Recipe
+from stream_icd.lineage import Gate, Lineage
 from stream_icd.printable import printable
 from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
+from stream_icd.registry.model import PackedModel
 from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import pack_folder, publish, read_lineage, version_folder
-from stream_icd.retraining.accumulated import (
-    Accumulated,
-    Marks,
-    accumulated,
-    name_of,
-    newest_ends,
-)
 from stream_icd.retraining.choose_windows import Chosen, TooFew, choose_windows
-from stream_icd.retraining.decision import Decision, RoundOutcome
-from stream_icd.retraining.described import described
-from stream_icd.retraining.gate import Paired, Verdict, decide, watch
-from stream_icd.retraining.jobs import ArchivedLesson, CompareJob, LearnJob, Made, ScoreJob
-from stream_icd.retraining.own_process import RunJob, run_job
+from stream_icd.retraining.gate import Paired, decide, watch
+from stream_icd.retraining.jobs import (
+    ArchivedLesson,
+    CompareJob,
+    LearnJob,
+    RunJob,
+    ScoreJob,
+    run_job,
+)
+from stream_icd.retraining.learn import LearnedFrom, described
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
-from stream_icd.retraining.triggers import (
-    Due,
-    any_due,
-    by_command,
-    drift,
-    every_period,
-    every_windows,
-)
+from stream_icd.retraining.triggers import Due, any_due, drift, every_period, every_windows
+from stream_icd.retraining.windows import Accumulated, Marks, accumulated, data_range, name_of
 from stream_icd.store.store import Store, open_store
 from stream_icd.tracking.settings import AHEAD
 from stream_icd.version import __version__
@@ -55,6 +50,42 @@ BATCH = 32
 OnStep = Callable[[str], None]
 """Called when a step begins: `score` or `watch` windows, `learn`, `prove`, `publish`, `promote`,
 `roll back`, `remember`."""
+
+RoundOutcome = Literal[
+    "not now", "kept", "promoted", "confirmed", "rolled back", "failed", "first champion"
+]
+"""`kept`: a challenger was learned and is not better. `failed`: learning failed; the champion
+stays."""
+
+OUTCOMES: tuple[RoundOutcome, ...] = get_args(RoundOutcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a round decided, as it is logged and announced.
+
+    Attributes:
+        champion: after the decision; empty if there is none.
+        challenger: the model that was compared with it; empty if there was none.
+        windows, labelled, until: number of archived windows that were looked at, how many of them
+            have labels, and the end of the newest.
+        strayed: labels of windows that the archive does not have.
+        ahead: number of windows too far in the future to be used.
+        generation: of the aliases that were in force at the decision; 0 if there was no champion.
+    """
+
+    outcome: RoundOutcome
+    reason: str
+    at: datetime
+    champion: str = ""
+    challenger: str = ""
+    windows: int = 0
+    until: datetime | None = None
+    labelled: int = 0
+    strayed: int = 0
+    ahead: int = 0
+    gate: Gate | None = None
+    generation: int = 0
 
 
 def retrain(
@@ -101,9 +132,8 @@ def retrain(
 def _first_champion(
     registry: Store, settings: Retraining, past: Accumulated, now: datetime
 ) -> Decision:
-    packed, files = pack_folder(folder_of(settings.first))
-    lineage = Lineage(BY, now, __version__, source=settings.first)
-    publish(registry, packed, lineage, files)
+    packed = pack_folder(folder_of(settings.first))
+    publish(registry, packed, Lineage(BY, now, __version__, source=settings.first))
     reason = f"the registry was empty: {settings.first} is the first champion"
     promote(registry, packed.version, reason, now, by=BY, seen=None)
     seen = _looked_at(past, now)
@@ -116,12 +146,13 @@ def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
         return state
     if aliases.generation == 1:  # the first champion: all archived windows may be learned from
         return replace(state, generation=aliases.generation, watched=None)
+    marks = past.marks()
     return replace(
         state,
         generation=aliases.generation,
-        watched=past.marks() if aliases.change == "promoted" else None,
-        rolled_back=past.marks() if aliases.change == "rolled back" else state.rolled_back,
-        attempted=past.marks(),
+        watched=marks if aliases.change == "promoted" else None,
+        rolled_back=marks if aliases.change == "rolled back" else state.rolled_back,
+        attempted=marks,
         scored=(),
         begun=None,
     )
@@ -180,22 +211,22 @@ class _Round:
             decided = self.said("failed", f"{due.reason}: {error}")
         except ChampionChanged as error:
             return self.said("kept", f"{due.reason}: {error}")
-        self._forget_checkpoints()
+        checkpoints = self._checkpoints()
+        for path in checkpoints.files():
+            checkpoints.delete(path)
         if decided.outcome == "promoted":
-            aliases = current(self.registry) or self.aliases
-            state = _noticed(state, aliases, self.past)
+            state = _noticed(state, current(self.registry) or self.aliases, self.past)
         marks = self.past.marks()
         state = replace(state, attempted_at=self.now, attempted=marks, scored=(), begun=None)
         self._remember(state)
         return decided
 
     def _asked_triggers(self, state: State, *, asked: bool) -> tuple[State, Due]:
-        triggers, answers = self.settings.triggers, []
         if state.begun is not None:
             return state, Due(True, state.begun.reason, state.begun.since)
-        new = self._after(state.attempted)
         if asked:
-            return state, by_command(asked=True)
+            return state, Due(True, "asked by command")
+        triggers, new, answers = self.settings.triggers, self._after(state.attempted), list[Due]()
         if triggers.windows is not None:
             answers.append(every_windows(triggers.windows, len(new)))
         if triggers.period is not None:
@@ -211,7 +242,9 @@ class _Round:
     def _scored(self, state: State, windows: Sequence[ArchivedWindow]) -> State:
         """Score the champion in each window once, and again when its labels come."""
         known = {one.name: one for one in state.scored}
-        missing = [one for one in windows if self._is_news(one, known)]
+        labels = self.past.labels
+        done = {name for name, one in known.items() if one.labelled or name not in labels}
+        missing = [one for one in windows if name_of(one) not in done]
         for start in range(0, len(missing), BATCH):
             self.on_step("score")
             batch = missing[start : start + BATCH]
@@ -221,65 +254,55 @@ class _Round:
             self._remember(state)
         return state
 
-    def _is_news(self, window: ArchivedWindow, known: dict[tuple[str, str], Scored]) -> bool:
-        before = known.get(name_of(window))
-        return before is None or (not before.labelled and self.past.labels_of(window) is not None)
-
     def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[Scored]:
         """Score windows; those that cannot be read, or all if they take too long, have no score."""
-        place, lessons = self._place(self.aliases.champion), self._lessons(windows)
-        archive, seed, method = self.settings.archive, self.settings.seed, self.settings.method
+        settings, lessons = self.settings, self._lessons(windows)
+        place = self._place(self.aliases.champion)
+        job = ScoreJob(settings.archive, lessons, place, settings.seed, settings.method)
         try:
-            job = ScoreJob(archive, lessons, place, seed, method)
-            found: list[Scored] = self.run(job, self.settings.budget)
+            found: list[Scored] = self.run(job, settings.budget)
         except OverBudget:
             found = []
         scored, names = {one.name for one in found}, map(name_of, windows)
         return found + [Scored(*name, None, True) for name in names if name not in scored]
 
     def _proved(self, chosen: Chosen[ArchivedWindow], why: str) -> Decision:
-        settings = self.settings
-        lessons, data = self._lessons(chosen.learn), _data_range(chosen.learn)
+        settings, parent = self.settings, self.aliases.champion
+        data, lessons = data_range(chosen.learn), self._lessons(chosen.learn)
         self.on_step("learn")
-        job = LearnJob(
-            settings.archive,
-            lessons,
-            settings.name,
-            _said_range(data),
-            settings.seed,
-            settings.threads,
-            settings.encoder,
-            self._checkpoints().uri,
+        origin = (
+            f"{data.windows} windows of {', '.join(data.graphs)} from {data.start.isoformat()} "
+            f"to {data.end.isoformat()}"
         )
-        made: Made = self.run(job, settings.budget)
-        version = made.model.version
-        if version == self.aliases.champion:
-            return self.said("kept", f"{why}: the same model was learned again", version)
+        recipe = settings.encoder or Recipe(name=settings.name)
+        recipe = recipe.changed(name=settings.name, seed=settings.seed, data=origin)
+        checkpoints = self._checkpoints().uri
+        job = LearnJob(settings.archive, lessons, recipe, settings.threads, checkpoints)
+        made: tuple[PackedModel, tuple[LearnedFrom, ...]] = self.run(job, settings.budget)
+        model, learned_from = made
+        if model.version == parent:
+            return self.said("kept", f"{why}: the same model was learned again", model.version)
         self.on_step("prove")
         with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
-            for name, content in made.model.files.items():
+            for name, content in model.files.items():
                 (Path(folder) / name).write_bytes(content)
-            paired = self._compared(chosen.prove, self.aliases.champion, folder)
+            paired = self._compared(chosen.prove, parent, folder)
         verdict = decide(paired, settings.rules, settings.seed)
-        gate = _gate(self.aliases.champion, version, chosen.prove, verdict)
-        if not verdict.promote:
-            return self.said("kept", f"{why}: {verdict.reason}", version, gate)
-        by_labels = sum(one.by == "labels" for one in made.windows)
-        lineage = Lineage(
-            made_by=BY,
-            made_at=self.now,
-            code_version=__version__,
-            parent=self.aliases.champion,
-            data=replace(data, labelled=by_labels),
-            gate=gate,
-        )
+        proved, passed, reason = data_range(chosen.prove), verdict.promote, verdict.reason
+        span = proved.start, proved.end, proved.windows
+        gate = Gate(parent, model.version, *span, passed, reason, verdict.figures)
+        reason = f"{why}: {reason}"
+        if not passed:
+            return self.said("kept", reason, model.version, gate)
+        data = replace(data, labelled=sum(one.by == "labels" for one in learned_from))
+        lineage = Lineage(BY, self.now, __version__, parent=parent, data=data, gate=gate)
         self.on_step("publish")
-        publish(self.registry, made.model, lineage, described(made, lineage))
+        files = described(learned_from, data, gate) | model.files
+        publish(self.registry, replace(model, files=files), lineage)
         self.on_step("promote")
-        reason = f"{why}: {verdict.reason}"
-        promote(self.registry, version, reason, self.now, by=BY, seen=self.aliases)
+        promote(self.registry, model.version, reason, self.now, by=BY, seen=self.aliases)
         self.on_step("remember")
-        return self.said("promoted", reason, version, gate, champion=version)
+        return self.said("promoted", reason, model.version, gate, champion=model.version)
 
     def _rolled_back(self, state: State, reason: str) -> Decision:
         self.on_step("roll back")
@@ -296,9 +319,10 @@ class _Round:
     ) -> list[Paired]:
         if not windows:
             return []
-        settings, before = self.settings, self._place(champion)
-        archive, lessons = settings.archive, self._lessons(windows)
-        job = CompareJob(archive, lessons, before, challenger, settings.seed, settings.method)
+        settings, lessons, before = self.settings, self._lessons(windows), self._place(champion)
+        job = CompareJob(
+            settings.archive, lessons, before, challenger, settings.seed, settings.method
+        )
         found: list[Paired] = self.run(job, settings.budget)
         return found
 
@@ -321,11 +345,6 @@ class _Round:
 
     def _checkpoints(self) -> Store:
         return self.registry.below(f"retraining/{self.settings.name}.checkpoints")
-
-    def _forget_checkpoints(self) -> None:
-        folder = self._checkpoints()
-        for path in folder.files():
-            folder.delete(path)
 
     def _remember(self, state: State) -> None:
         write_state(self.registry, self.settings.name, state)
@@ -370,28 +389,3 @@ def _looked_at(past: Accumulated, now: datetime) -> Decision:
         strayed=past.strayed,
         ahead=len(past.ahead),
     )
-
-
-def _data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
-    return DataRange(
-        graphs=tuple(sorted({one.partition.graph for one in windows})),
-        start=min(one.window.start for one in windows),
-        end=max(one.window.end for one in windows),
-        windows=len(windows),
-        ends=newest_ends(windows),
-    )
-
-
-def _said_range(data: DataRange) -> str:
-    return (
-        f"{data.windows} windows of {', '.join(data.graphs)} from {data.start.isoformat()} "
-        f"to {data.end.isoformat()}"
-    )
-
-
-def _gate(
-    champion: str, challenger: str, windows: Sequence[ArchivedWindow], verdict: Verdict
-) -> Gate:
-    proved, passed, reason = _data_range(windows), verdict.promote, verdict.reason
-    span = proved.start, proved.end, proved.windows
-    return Gate(champion, challenger, *span, passed, reason, verdict.figures)

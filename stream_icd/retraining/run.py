@@ -1,23 +1,69 @@
-"""Run rounds of retraining: once, or again and again until a signal."""
+"""Run rounds of retraining, once or again and again, with metrics, health and traces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Event
 
 import structlog
 
 from stream_icd.errors import Action, StreamIcdError
+from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
 from stream_icd.retraining.announce import Announce
-from stream_icd.retraining.decision import Decision
-from stream_icd.retraining.observed import Observed
-from stream_icd.retraining.retrain import retrain
+from stream_icd.retraining.retrain import OUTCOMES, Decision, retrain
 from stream_icd.retraining.settings import Retraining
 from stream_icd.store.store import Store
 from stream_icd.times import utc_now
+from stream_icd.tracing import Tracing
 
-Clock = Callable[[], datetime]
+LOOK = "look"
+"""The first step of a round: read the archive, and ask the triggers."""
+
+
+def rounds_metrics(limit_s: float, clock: Callable[[], float] = time.monotonic) -> RoundsMetrics:
+    """Metrics of a retrainer none of whose steps takes longer than this."""
+    return RoundsMetrics(RoundsHealth(limit_s, clock), OUTCOMES)
+
+
+@dataclass(slots=True)
+class Observed:
+    """Observes rounds, one after the other; without `tracing`, it makes no spans."""
+
+    metrics: RoundsMetrics = field(default_factory=lambda: rounds_metrics(float("inf")))
+    tracing: Tracing | None = None
+
+    @contextmanager
+    def round(self) -> Iterator[None]:
+        """Observe a round; it has a span, and messages that are sent in it are of its trace."""
+        with nullcontext() if self.tracing is None else self.tracing.doing("retrain"):
+            self.metrics.health.begin(LOOK)
+            try:
+                yield
+            except StreamIcdError as error:
+                self.metrics.unavailable(f"{type(error).__name__}: {error}")
+                raise
+            finally:
+                self.on_step("")
+
+    def on_step(self, step: str) -> None:
+        """Note that the next step of the round begins; it ends the one before."""
+        health = self.metrics.health
+        seconds = health.clock() - health.since
+        self.metrics.took(health.step, seconds)
+        if self.tracing is not None:
+            self.tracing.took(health.step, seconds)
+        health.begin(step)
+
+    def decided(self, decision: Decision) -> None:
+        """Note what the round decided."""
+        self.metrics.decided(decision.outcome, decision.windows, decision.champion)
+        if self.tracing is not None:
+            said = {"outcome": decision.outcome, "reason": decision.reason}
+            self.tracing.say({**said, "champion": decision.champion, "windows": decision.windows})
 
 
 def run_once(
@@ -26,22 +72,16 @@ def run_once(
     announce: Sequence[Announce],
     *,
     asked: bool = False,
-    clock: Clock = utc_now,
+    clock: Callable[[], datetime] = utc_now,
     observed: Observed | None = None,
 ) -> Decision:
-    """Make one round; return its decision after announcing it.
+    """Make one round (`retrain`), and announce its decision.
 
     An empty registry gets its first champion, and then the round is made.
-
-    Raises:
-        Errors of `retrain`.
     """
     observed = observed or Observed()
     while True:
-        with observed.round():
-            decision = retrain(registry, settings, clock(), asked=asked, on_step=observed.on_step)
-            observed.decided(decision)
-            _announce(decision, announce)
+        decision = _round(registry, settings, announce, clock(), observed, asked=asked)
         if decision.outcome != "first champion":
             return decision
 
@@ -52,28 +92,18 @@ def run_until(
     settings: Retraining,
     announce: Sequence[Announce],
     every_s: float,
-    clock: Clock = utc_now,
     observed: Observed | None = None,
 ) -> None:
     """Make a round every `every_s` seconds until `stop`, and announce each new decision.
 
-    A round that finds the same as the one before announces nothing. If registry or archive do not
-    answer, this is logged, and the next round tries again.
-
-    Raises:
-        Errors of `retrain`, except those that ask to try again.
+    If registry or archive do not answer, this is logged, and the next round tries again. Other
+    errors of `retrain` are raised.
     """
     observed = observed or Observed()
-    before: tuple[str, str] | None = None
+    before: Decision | None = None
     while not stop.is_set():
         try:
-            with observed.round():
-                decision = retrain(registry, settings, clock(), on_step=observed.on_step)
-                observed.decided(decision)
-                this = decision.outcome, decision.reason
-                if this != before:
-                    _announce(decision, announce)
-                before = this
+            before = _round(registry, settings, announce, utc_now(), observed, before=before)
         except StreamIcdError as error:
             if error.action is not Action.RETRY:
                 raise
@@ -84,6 +114,22 @@ def run_until(
         stop.wait(every_s)
 
 
-def _announce(decision: Decision, announce: Sequence[Announce]) -> None:
-    for announce_to_one in announce:
-        announce_to_one(decision)
+def _round(
+    registry: Store,
+    settings: Retraining,
+    announce: Sequence[Announce],
+    now: datetime,
+    observed: Observed,
+    *,
+    asked: bool = False,
+    before: Decision | None = None,
+) -> Decision:
+    """Make a round, and announce its decision unless it says the same as the one before."""
+    with observed.round():
+        decision = retrain(registry, settings, now, asked=asked, on_step=observed.on_step)
+        observed.decided(decision)
+        said = decision.outcome, decision.reason
+        if before is None or said != (before.outcome, before.reason):
+            for announce_to_one in announce:
+                announce_to_one(decision)
+    return decision

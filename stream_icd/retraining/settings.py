@@ -9,20 +9,17 @@ from stream_icd.detection.detect import Method
 from stream_icd.errors import BadSettings
 from stream_icd.execution.budget import Allowance
 from stream_icd.icd.recipe import Recipe
-from stream_icd.retraining.accumulated import MOST_WINDOWS
 from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.gate import Rules
-from stream_icd.retraining.own_process import BUDGET
+from stream_icd.retraining.windows import MOST_WINDOWS
+
+BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
+"""For each job of a retraining, unless another is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
-    """When to learn; those that are set are combined.
-
-    Attributes:
-        windows: every so many windows; None: not by number.
-        period: every so long; None: not by time.
-        drift: when hidden edges are predicted better or worse than before.
+    """When to learn: every so many windows, every so long, or when scores change.
 
     Raises:
         BadSettings: a number is not positive.
@@ -42,15 +39,14 @@ class Retraining:
     """Settings of a retrainer.
 
     Attributes:
+        archive: its URI or path.
         name: name of the models that it learns, and of its state in the registry.
-        archive: URI or path of the archive.
         first: the first champion of an empty registry: a shipped model, a path or a URI.
         graph: learn from this graph only; None for all graphs of the archive.
         most_windows: number of windows to look at, the newest ones.
         watch: windows after a swap that must confirm the new champion.
         encoder: recipe by which the encoder is trained too; models are then compared by method icd.
             None: the encoder is not trained, and models are compared by method bp.
-        seed: seed of every random choice.
         threads: cores for learning.
 
     Raises:

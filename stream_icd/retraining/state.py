@@ -7,7 +7,7 @@ If it is lost, nothing breaks: the retrainer counts windows from the champion's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from pydantic import AliasChoices, Field
 
 from stream_icd.errors import RegistryDamaged
 from stream_icd.registry.json_file import read_json, to_json
-from stream_icd.retraining.accumulated import Marks
+from stream_icd.retraining.windows import Marks
 from stream_icd.store.store import Store
 
 FORMAT = 3
@@ -26,7 +26,7 @@ class Scored:
     """How good the champion is in a window.
 
     Attributes:
-        graph, window: its graph and snapshot id.
+        window: its snapshot id.
         hidden_edges: bits per edge; None if the window cannot be read, or takes too long. Called
             `evidence` in files of format 2.
         labelled: whether labels were known when it was scored.
@@ -49,11 +49,9 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A training that began and has not ended: it goes on with the same windows.
+    """A training that has not ended, and goes on with the same windows: those up to the marks.
 
-    Attributes:
-        marks: how far each graph had come in the archive then.
-        reason, since: those of the trigger; see `Due`.
+    `reason` and `since` are those of the trigger (`Due`).
     """
 
     marks: Marks
@@ -66,16 +64,15 @@ class State:
     """The memory of a retrainer.
 
     Attributes:
-        generation: generation of the aliases that it saw last; 0: none.
-        attempted_at: when it last learned, whatever came of it; None: never.
-        attempted: how far each graph had come in the archive then.
+        generation: of the aliases that it saw last; 0: none.
+        attempted_at, attempted: when it last learned, whatever came of it, and how far each graph
+            had come in the archive then.
         watched: how far each graph had come when the champion was promoted: later windows show
             whether it keeps its promise. None: it is confirmed, or no previous one is known.
         rolled_back: how far each graph had come at the last rollback: only later windows may prove
             a challenger, so that a model that failed is not promoted again on the same windows.
-            None: there was no rollback.
         scored: how good the champion is in the windows since the last attempt.
-        begun: a training of the encoder that was interrupted; None: none was.
+        begun: a training of the encoder that was interrupted.
         announced: generation of the aliases up to which all promotions and rollbacks by retrainers
             are announced; None: not known, as in files of earlier versions.
     """
@@ -91,7 +88,7 @@ class State:
 
 
 def read_state(registry: Store, name: str) -> State:
-    """Return the state; that of a new retrainer if there is none, or if it cannot be read."""
+    """The state; that of a new retrainer if there is none, or if it cannot be read."""
     try:
         return read_json(registry, _path(name), State, FORMAT)
     except (FileNotFoundError, RegistryDamaged):
@@ -99,27 +96,8 @@ def read_state(registry: Store, name: str) -> State:
 
 
 def write_state(registry: Store, name: str, state: State) -> None:
-    """Write the state.
-
-    Raises:
-        StoreUnwritable, StoreUnreachable: see `Store.put`.
-    """
+    """Replace the state."""
     registry.put(_path(name), to_json(State, state, FORMAT))
-
-
-def announced_until(registry: Store, name: str) -> int:
-    """Return the generation up to which the changes by retrainers are announced."""
-    state = read_state(registry, name)
-    return state.generation if state.announced is None else state.announced
-
-
-def note_announced(registry: Store, name: str, generation: int) -> None:
-    """Remember that all changes up to a generation are announced.
-
-    Raises:
-        StoreUnwritable, StoreUnreachable: see `Store.put`.
-    """
-    write_state(registry, name, replace(read_state(registry, name), announced=generation))
 
 
 def _path(name: str) -> str:

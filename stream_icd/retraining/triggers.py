@@ -1,4 +1,4 @@
-"""Triggers by number, time, drift and command; the answer of one, and of several together."""
+"""Triggers by number, time and drift; the answer of one, and of several together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ class Due:
     """Whether a trigger asks for a new model.
 
     Attributes:
-        due: whether it is time to learn.
         reason: why, or why not yet, in a few words.
         since: number of the newest windows that follow the change of the stream's law, the change
             included; None if the trigger knows of no change.
@@ -28,8 +27,8 @@ class Due:
 def any_due(answers: Sequence[Due]) -> Due:
     """Combine triggers: it is time to learn if one of them says so.
 
-    The reason is that of the triggers that are due, else those of all. `since` is that of the
-    latest change.
+    The reasons are those of the triggers that are due, else of all. `since` is that of the latest
+    change.
 
     >>> any_due([Due(False, "3 of 50 new windows"), Due(True, "asked by command")])
     Due(due=True, reason='asked by command', since=None)
@@ -43,11 +42,6 @@ def any_due(answers: Sequence[Due]) -> Due:
     )
 
 
-def by_command(*, asked: bool) -> Due:
-    """Due if it was asked for."""
-    return Due(asked, "asked by command" if asked else "not asked by command")
-
-
 def every_windows(every: int, new: int) -> Due:
     """Due if `every` windows or more came since the last attempt.
 
@@ -58,12 +52,9 @@ def every_windows(every: int, new: int) -> Due:
 
 
 def every_period(period: timedelta, last: datetime | None, now: datetime) -> Due:
-    """Due if the last attempt is a period ago or more, or if there was none.
+    """Due if the last attempt is a period ago or more, or if there was none (None).
 
     A clock that went backwards makes it due later, never earlier.
-
-    Args:
-        last: when the last attempt was made; None if there was none.
     """
     if last is None:
         return Due(True, "there was no attempt yet")
@@ -94,12 +85,11 @@ def drift(scores: Sequence[float | None], measure: str = "hidden edges", unit: s
 
     The Page-Hinkley test (Page, "Continuous inspection schemes", 1954) in both directions: it sums
     how far values differ from their mean so far, and reports a change when the sum leaves its
-    range. Values are measured in standard deviations of the first windows, so that one setting fits
-    streams of any kind.
+    range. Values are in standard deviations of the first windows, so that one setting fits streams
+    of any kind.
 
     Args:
-        scores: one per window since the last attempt, in time order, such as the bits per edge that
-            the communities save; None where it is unknown.
+        scores: one per window since the last attempt, in time order; None where it is unknown.
         measure, unit: what the scores are, for the reason.
     """
     known = [at for at, score in enumerate(scores) if score is not None]
@@ -122,7 +112,7 @@ def drift(scores: Sequence[float | None], measure: str = "hidden edges", unit: s
 
 
 def _change_at(standardised: np.ndarray) -> int | None:
-    """Return the position of the first change; None if there is none."""
+    """The position of the first change."""
     mean = rise = fall = lowest = highest = 0.0
     for at, value in enumerate(standardised):
         mean += (float(value) - mean) / (at + 1)

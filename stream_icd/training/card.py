@@ -12,14 +12,13 @@ from stream_icd.registry.about import CARD_FILE, About, write_about
 from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
 from stream_icd.training.bp.fitted import Fit, Tried
-from stream_icd.training.comparison import Comparison
 from stream_icd.training.icd.epochs import best_epoch, draw_training
 from stream_icd.training.train_model import TrainedModel
 from stream_icd.training.yardstick import DEFAULT
 
 
 def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
-    """Weights, recipe, `about.toml` and `card.md`; `training.png` where an encoder was trained.
+    """Write weights, recipe, description and card; `training.png` where an encoder was trained.
 
     Raises:
         BadSettings: the folder holds a model already.
@@ -82,7 +81,7 @@ def _purpose(trained: TrainedModel) -> str:
 
 
 def _learned_on(trained: TrainedModel) -> str:
-    n, encoder = trained.graphs.n_learned, trained.graphs.n_encoder
+    n, encoder = trained.fit.n_graphs, trained.graphs.n_encoder
     how = "with known communities"
     if trained.fit.learned_from == "hidden edges":
         how = "without known communities, by predicting hidden edges and by description length"
@@ -106,17 +105,19 @@ def _advice(trained: TrainedModel) -> str:
     """Whether the model is worth using, by the first row of the test."""
     if not trained.test:
         return "Test it on your own graphs first."
-    if not trained.test[0].is_gain:
-        return (
-            f"**On its test graphs it is not better than the model `{DEFAULT}`**: use `{DEFAULT}`."
-        )
-    return ""
+    if trained.test[0].is_gain:
+        return ""
+    return f"**On its test graphs it is not better than the model `{DEFAULT}`**: use `{DEFAULT}`."
 
 
 def _test_table(trained: TrainedModel) -> str:
     if not trained.test:
         return ""
-    rows = "\n".join(map(_test_row, trained.test))
+    rows = "\n".join(
+        f"| {row.name} | {row.measure} | {row.trained} | {row.control_name} | {row.control} "
+        f"| {row.gain} |"
+        for row in trained.test
+    )
     return f"""## Test graphs
 
 Mean ± standard error, on graphs that the model did not learn from. Windows of a stream are detected
@@ -130,46 +131,45 @@ control, graph by graph. Where AMI is given it decides, otherwise the bits do.
 """
 
 
-def _test_row(row: Comparison) -> str:
-    control = f"{row.control_name} | {row.control}"
-    return f"| {row.name} | {row.measure} | {row.trained} | {control} | {row.gain} |"
+CURVES = {
+    "labels": (
+        "| resolution | AMI, % |\n|---|---|",
+        "The resolution is the lowest one whose AMI with the known communities is as high as\n"
+        "that of the best one. K is not given, as in detection.",
+    ),
+    "the next window": (
+        "| resolution | prediction of new edges |\n|---|---|",
+        "Consecutive windows were clustered with memory. Of the choices that predict the new\n"
+        "edges of each next window as well as the best one, the one with the shortest\n"
+        "description length is taken. Predictions are in bits per edge, compared with no\n"
+        "communities; higher is better. Choices that were dropped early are not shown.",
+    ),
+    "hidden edges": (
+        "| resolution | prediction of hidden edges | description length |\n|---|---|---|",
+        "Of the resolutions that predict hidden edges as well as the best one, the one with\n"
+        "the shortest description length is taken. Both are in bits per edge, compared with\n"
+        "no communities: for prediction, higher is better; a description length below 0 is\n"
+        "evidence for communities. Resolutions that were dropped early were tested on fewer\n"
+        "edges.",
+    ),
+}
+"""Head of the table of `Fit.curve`, and how a resolution was chosen, by what was learned from."""
 
 
 def _learned(fit: Fit) -> str:
-    rows = "\n".join(f"| {_resolution(tried, fit)} | {_criteria(tried)} |" for tried in fit.curve)
-    if fit.learned_from == "each graph":
-        return f"{_numbers(fit.parameters)}{_memory(fit)}\n"
-    by_edges = fit.learned_from == "default" and not fit.by_labels
-    if fit.learned_from in ("labels", "default") and not by_edges:
-        head = "| resolution | AMI, % |\n|---|---|"
-        how = (
-            "The resolution is the lowest one whose AMI with the known communities is as high as\n"
-            "that of the best one. K is not given, as in detection."
-        )
-    elif fit.learned_from == "the next window":
-        head = "| resolution | prediction of new edges |\n|---|---|"
-        how = (
-            "Consecutive windows were clustered with memory. Of the choices that predict the new\n"
-            "edges of each next window as well as the best one, the one with the shortest\n"
-            "description length is taken. Predictions are in bits per edge, compared with no\n"
-            "communities; higher is better. Choices that were dropped early are not shown."
-        )
-    else:
-        head = "| resolution | prediction of hidden edges | description length |\n|---|---|---|"
-        how = (
-            "Of the resolutions that predict hidden edges as well as the best one, the one with\n"
-            "the shortest description length is taken. Both are in bits per edge, compared with\n"
-            "no communities: for prediction, higher is better; a description length below 0 is\n"
-            "evidence for communities. Resolutions that were dropped early were tested on fewer\n"
-            "edges."
-        )
-        if by_edges:
-            how = f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`."
-    return f"{_numbers(fit.parameters)}{_memory(fit)}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"
+    said, kind = f"{_numbers(fit.parameters)}{_memory(fit)}", fit.learned_from
+    if kind == "each graph":
+        return f"{said}\n"
+    if kind == "default":
+        kind = "labels" if fit.by_labels else "hidden edges"
+    head, how = CURVES[kind]
+    if fit.learned_from == "default" and not fit.by_labels:
+        how = f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`."
+    rows = "\n".join(_row(tried, fit.parameters) for tried in fit.curve)
+    return f"{said}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"
 
 
 def _rivals(fit: Fit) -> str:
-    """What was compared by the labels."""
     if not fit.by_labels:
         return ""
     rows = "\n".join(f"| {name} | {100 * score:.2f} |" for name, score in fit.by_labels)
@@ -195,7 +195,6 @@ def _numbers(parameters: BpParameters) -> str:
 
 
 def _memory(fit: Fit) -> str:
-    """What was learned about memory between windows."""
     if not fit.n_windows:
         return ""
     windows, stay = f"\n\nLearned from {fit.n_windows} consecutive windows: ", fit.parameters.stay
@@ -206,19 +205,16 @@ def _memory(fit: Fit) -> str:
     return f"{windows}a node stays in its community with probability {stay:.3f}."
 
 
-def _resolution(tried: Tried, fit: Fit) -> str:
+def _row(tried: Tried, chosen: BpParameters) -> str:
     resolution = tried.parameters.resolution
-    is_taken = resolution == fit.parameters.resolution and not fit.parameters.search
-    taken = " (taken)" if is_taken else ""
-    return f"{resolution:.3g}{taken}"
-
-
-def _criteria(tried: Tried) -> str:
+    taken = " (taken)" if resolution == chosen.resolution and not chosen.search else ""
     if tried.ami is not None:
-        return f"{100 * tried.ami:.2f}"
-    if tried.next_window is not None:
-        return f"{tried.next_window:.3f}"
-    return f"{tried.hidden_edges:.3f} | {tried.description_length:.3f}"
+        scores = f"{100 * tried.ami:.2f}"
+    elif tried.next_window is not None:
+        scores = f"{tried.next_window:.3f}"
+    else:
+        scores = f"{tried.hidden_edges:.3f} | {tried.description_length:.3f}"
+    return f"| {resolution:.3g}{taken} | {scores} |"
 
 
 def _encoder(trained: TrainedModel) -> str:

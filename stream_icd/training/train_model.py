@@ -9,6 +9,7 @@ from itertools import count
 from statistics import median
 from typing import Literal, TypeVar
 
+from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import Method, detect
 from stream_icd.errors import BadSettings
@@ -16,16 +17,19 @@ from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model, initial_model
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
 from stream_icd.registry.shipped import open_model
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fitted import Fit
-from stream_icd.training.comparison import Comparison, Measure, comparison
 from stream_icd.training.icd.epochs import Epoch, History
-from stream_icd.training.pseudo_labels import pseudo_labelled
-from stream_icd.training.yardstick import DEFAULT, compared_with_default
+from stream_icd.training.yardstick import (
+    DEFAULT,
+    Comparison,
+    Measure,
+    compared_with_default,
+    comparison,
+    nmi_or_modularity,
+)
 
 Stage = Literal["learn", "train the encoder", "test"]
 OnStep = Callable[[Stage, int, int], None]
@@ -36,18 +40,9 @@ UNTRAINED = "the untrained encoder"
 
 @dataclass(frozen=True, slots=True)
 class Graphs:
-    """The graphs that a model was made from.
-
-    Attributes:
-        n_encoder, n_learned, n_tested: number of graphs for training the encoder, learning bp's
-            parameters, and testing.
-        n_nodes, n_edges: medians.
-        n_communities: the median, if the communities are known.
-    """
+    """The graphs that a model was made from: how many trained the encoder, and their medians."""
 
     n_encoder: int
-    n_learned: int
-    n_tested: int
     n_nodes: int
     n_edges: int
     n_communities: int | None
@@ -58,7 +53,6 @@ class TrainedModel:
     """A model with its training and test results.
 
     Attributes:
-        fit: the parameters learned for bp, and the result of each choice.
         history: the epochs of the encoder's training; empty if it was not trained.
         test: results on the test graphs; the first one says whether the model is better than the
             shipped `default`. Empty if there are no test graphs.
@@ -123,30 +117,9 @@ def train_model(
     else:
         fit = fit_parameters(second, recipe.seed, threads, partial(on_step, "learn"))
     model = Model(recipe, weights, fit.parameters)
-    graphs_of = _described(used, len(first) if history else 0, fit.n_graphs, len(third))
-    known = all(one.labels is not None for one in third)
-    tests = _tests(model, untrained, last, known=known)
-    compared = _tested(model, tests, second, third, threads, partial(on_step, "test"))
-    return TrainedModel(model, fit, history, graphs_of, compared)
-
-
-def _tested(
-    model: Model,
-    tests: Sequence[_Test],
-    learned: Sequence[LabelledGraph],
-    graphs: Sequence[LabelledGraph],
-    threads: int,
-    on_step: Callable[[int, int], None],
-) -> tuple[Comparison, ...]:
-    """Compare with the shipped `default` as a detector works, then by each of the tests."""
-    total, done = (1 + len(tests)) * len(graphs), count(1)
-
-    def tested() -> None:
-        on_step(next(done), total)
-
-    memory = any(graph.moment is not None for graph in graphs)
-    with_default = compared_with_default(model.bp, learned, graphs, memory=memory, on_graph=tested)
-    return (*with_default, *_compared(tests, graphs, threads, tested))
+    tested = _tested(model, untrained, last, second, third, threads, partial(on_step, "test"))
+    described = _described(used, len(first) if history else 0)
+    return TrainedModel(model, fit, history, described, tuple(tested))
 
 
 def _split(
@@ -160,76 +133,67 @@ def _split(
     return (), graphs, ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Test:
-    """A row of the card on graphs alone: two models, their detection method, and the measure."""
-
-    name: str
-    measure: Measure
-    trained: Model
-    control: Model
-    control_name: str
-    method: Method = "bp"
-    given_k: bool = False
-
-
-def _tests(model: Model, untrained: Model, last: Model | None, *, known: bool) -> list[_Test]:
-    quality: Measure = "NMI, %" if known else "modularity, %"
-    name = "bp, K given" if known else "bp, each graph alone"
-    default = open_model(DEFAULT).model
-    tests = [_Test(name, quality, model, default, DEFAULT, given_k=known)]
-    if last is not None:
-        tests += [
-            _Test("icd", quality, model, untrained, UNTRAINED, "icd", known),
-            _Test("icd, last epoch", quality, last, untrained, UNTRAINED, "icd", known),
-        ]
-    return tests
-
-
-def _compared(
-    tests: Sequence[_Test],
+def _tested(
+    model: Model,
+    untrained: Model,
+    last: Model | None,
+    learned: Sequence[LabelledGraph],
     graphs: Sequence[LabelledGraph],
     threads: int,
-    tested: Callable[[], None],
+    on_step: Callable[[int, int], None],
 ) -> Iterator[Comparison]:
-    for test in tests if graphs else ():
+    """Compare with the shipped `default` as a detector works, then on each graph alone."""
+    known = all(one.labels is not None for one in graphs)
+    by_bp = "bp, K given" if known else "bp, each graph alone"
+    tests: list[tuple[str, Method, Model, Model, str]] = [
+        (by_bp, "bp", model, open_model(DEFAULT).model, DEFAULT)
+    ]
+    if last is not None:
+        tests.append(("icd", "icd", model, untrained, UNTRAINED))
+        tests.append(("icd, last epoch", "icd", last, untrained, UNTRAINED))
+    total, done = (1 + len(tests)) * len(graphs), count(1)
+
+    def tested() -> None:
+        on_step(next(done), total)
+
+    memory = any(graph.moment is not None for graph in graphs)
+    yield from compared_with_default(model.bp, learned, graphs, memory=memory, on_graph=tested)
+    measure: Measure = "NMI, %" if known else "modularity, %"
+    for name, method, trained, control, control_name in tests if graphs else ():
         scores = []
         for graph in graphs:
-            scores.append(
-                [_score(graph, one, test, threads) for one in (test.trained, test.control)]
-            )
+            find = partial(detect, graph.adjacency, method=method, threads=threads)
+            k = graph.n_communities if known else None
+            found = (find(one, n_communities=k).communities for one in (trained, control))
+            scores.append([100 * nmi_or_modularity(graph, one) for one in found])
             tested()
-        yield comparison(test.name, test.measure, test.control_name, *zip(*scores, strict=True))
+        yield comparison(name, measure, control_name, *zip(*scores, strict=True))
 
 
-def _score(graph: LabelledGraph, model: Model, test: _Test, threads: int) -> float:
-    k = graph.n_communities if test.given_k else None
-    adjacency = graph.adjacency
-    found = detect(adjacency, model, k, method=test.method, threads=threads).communities
-    if graph.labels is None:
-        return 100 * modularity(adjacency, found)
-    return 100 * nmi(graph.labels, found)
-
-
-def _described(
-    graphs: Sequence[LabelledGraph], n_encoder: int, n_learned: int, n_tested: int
-) -> Graphs:
+def _described(graphs: Sequence[LabelledGraph], n_encoder: int) -> Graphs:
     ks = [graph.n_communities for graph in graphs if graph.n_communities is not None]
     return Graphs(
         n_encoder,
-        n_learned,
-        n_tested,
         int(median(graph.adjacency.shape[0] for graph in graphs)),
         int(median(graph.adjacency.nnz // 2 for graph in graphs)),
         int(median(ks)) if ks else None,
     )
 
 
+def pseudo_labelled(graph: LabelledGraph, seed: int) -> LabelledGraph:
+    """The graph with its own labels or, without any, labels that maximise modularity."""
+    if graph.labels is not None:
+        return graph
+    found = find_communities(graph.adjacency, BpParameters(), seed=seed)
+    return LabelledGraph(graph.adjacency, found, graph.moment)
+
+
 Graph = TypeVar("Graph")
-Three = tuple[Sequence[Graph], Sequence[Graph], Sequence[Graph]]
 
 
-def split_in_order(graphs: Sequence[Graph], shares: tuple[float, float, float]) -> Three[Graph]:
+def split_in_order(
+    graphs: Sequence[Graph], shares: tuple[float, float, float]
+) -> tuple[Sequence[Graph], Sequence[Graph], Sequence[Graph]]:
     """The first graphs train, the next validate, the last test, as in the paper (section 5.1).
 
     In order, so that what is later in time never trains what is judged on earlier graphs.

@@ -1,7 +1,6 @@
 """How good bp's parameters are on graphs of the past, found as a detector finds them: with memory.
 
-Only this module decides it. Learning by labels, the model card, `stream-icd evaluate` and the gate
-of the retrainer ask here.
+Learning by labels, the model card, `stream-icd evaluate` and the gate of the retrainer ask here.
 """
 
 from __future__ import annotations
@@ -11,7 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import log
+from typing import Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stream_icd.arrays import Floats
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.multilevel.level_graph import Labels
 from stream_icd.bp.parameters import BpParameters
@@ -20,10 +24,10 @@ from stream_icd.graphs.weights import comparable
 from stream_icd.memory.detect import detect_window
 from stream_icd.memory.memory import Memory
 from stream_icd.quality.agreement import ami, nmi
+from stream_icd.quality.cuts import modularity
 from stream_icd.quality.description_length import description_length
 from stream_icd.registry.shipped import open_model
-from stream_icd.training.bp.unseen_edges import Prepared, nats_saved_by, prepare
-from stream_icd.training.comparison import Comparison, Measure, comparison
+from stream_icd.training.bp.consecutive import Prepared, nats_saved_by, prepare
 
 DEFAULT = "default"
 """The shipped model that detectors use if no other is given."""
@@ -40,9 +44,9 @@ class Judged:
         bits: bits per edge that communities save. In a stream, those of the window before, on the
             edges that it lacks (`prequential`); None in the first window. For a graph of no
             stream, its own communities in describing it (`quality.description_length`).
-        communities: the communities found, `(n_nodes,)`.
+        communities: `(n_nodes,)`.
         seconds: how long detection took.
-        ami, nmi: agreement with the labels; None without labels.
+        ami, nmi: agreement with the labels, if there are any.
     """
 
     bits: float | None
@@ -60,11 +64,8 @@ def judge(
 ) -> Iterator[tuple[Judged, ...]]:
     """Yield how good each candidate is on each graph.
 
-    Windows of a stream are found with the candidate's memory of the windows before; graphs of no
-    stream (without a moment) are found alone.
-
-    Args:
-        graphs: the windows of each stream in time order.
+    Windows of a stream are found with the candidate's memory of the windows before, so those of a
+    stream come in time order; graphs of no stream (without a moment) are found alone.
     """
     before: dict[str, Prepared] = {}
     memories: dict[tuple[str, int], Memory] = {}
@@ -79,11 +80,68 @@ def judge(
             memory = memories.get((moment.graph, number))
             nodes, at = moment.nodes, moment.window
             found = detect_window(graph.adjacency, nodes, at, one, memory, seed=seed, clock=clock)
-            bits = None if memory is None else _bits(memory, window)
-            seconds = found.milliseconds / 1000
+            nats, weight = (0.0, 0.0) if memory is None else nats_saved_by(memory, window)
+            bits, seconds = nats / weight / log(2) if weight else None, found.milliseconds / 1000
             judged.append(_judged(graph, found.communities, seconds, bits))
             memories[moment.graph, number] = found.memory
         yield tuple(judged)
+
+
+def nmi_or_modularity(graph: LabelledGraph, found: Labels) -> float:
+    """NMI with the labels, 0..1; modularity without labels."""
+    if graph.labels is None:
+        return modularity(graph.adjacency, found)
+    return nmi(graph.labels, found)
+
+
+Measure = Literal["AMI, %", "NMI, %", "modularity, %", "bits saved per edge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Mean score over graphs, and the standard error of that mean, in the measure's unit."""
+
+    mean: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ± {self.error:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Scores of a model and its control on the same graphs, found by the method `name`.
+
+    The control is the shipped model `default`, or the same encoder untrained. Higher is better;
+    the gain is the difference, graph by graph.
+    """
+
+    name: str
+    measure: Measure
+    control_name: str
+    n_graphs: int
+    trained: Score
+    control: Score
+    gain: Score
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the model is better than its control, by more than the standard error."""
+        return self.gain.mean > self.gain.error
+
+
+def comparison(
+    name: str, measure: Measure, control_name: str, trained: ArrayLike, control: ArrayLike
+) -> Comparison:
+    """Compare scores, graph by graph; `trained` and `control` are (n,), n at least 1."""
+    of_model, of_control = np.asarray(trained, np.float64), np.asarray(control, np.float64)
+    parts = map(_score, (of_model, of_control, of_model - of_control))
+    return Comparison(name, measure, control_name, len(of_model), *parts)
+
+
+def _score(values: Floats) -> Score:
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return Score(float(np.mean(values)), float(error))
 
 
 def compared_with_default(
@@ -97,9 +155,7 @@ def compared_with_default(
 ) -> list[Comparison]:
     """Judge parameters and those of the shipped `default` on graphs; see `against_default`.
 
-    Args:
-        learned: its last graphs come first if they are windows, so that both start with memory.
-        on_graph: called after each graph.
+    The last windows of `learned` come first, so that both start with memory.
     """
     before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
     both = parameters, open_model(DEFAULT).model.bp
@@ -115,7 +171,7 @@ def against_default(judged: Sequence[tuple[Judged, Judged]], *, memory: bool) ->
     """Compare a model with the shipped `default`; the first comparison decides.
 
     Args:
-        judged: of each graph, the model and `default`; of graphs that the model did not learn from.
+        judged: both on each graph, which the model did not learn from.
         memory: whether they were found with memory.
     """
     name = "bp with memory" if memory else "bp"
@@ -153,11 +209,6 @@ def _alone(
     found = find_communities(graph.adjacency, parameters, seed=seed)
     seconds = clock() - started
     return _judged(graph, found, seconds, -description_length(comparable(graph.adjacency), found))
-
-
-def _bits(memory: Memory, window: Prepared) -> float | None:
-    nats, weight = nats_saved_by(memory, window)
-    return nats / weight / log(2) if weight else None
 
 
 def _judged(graph: LabelledGraph, found: Labels, seconds: float, bits: float | None) -> Judged:

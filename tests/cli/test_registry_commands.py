@@ -79,7 +79,9 @@ def test_a_version_is_shown_with_its_origin(registry: Store) -> None:
     gate = Gate(AS, "mine@1", NOW, NOW, 12, True, "better on hidden edges", figures)
     data = DataRange(("as733",), NOW, NOW + timedelta(days=2), windows=200, labelled=3)
     lineage = Lineage("retrain", NOW, "0.9", parent=AS, data=data, gate=gate)
-    version = publish(registry, pack(initial_model(recipe)), lineage).version
+    packed = pack(initial_model(recipe))
+    publish(registry, packed, lineage)
+    version = packed.version
     models("promote", "mine", "--reason", "it passed")
     shown = models("show", "champion")
     assert shown == models("show", version)
@@ -105,7 +107,9 @@ def test_a_name_that_promote_takes_is_found_by_the_other_commands_too(
 ) -> None:
     recipe = Recipe(name="mine", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
     model = initial_model(recipe)
-    version = publish(registry, pack(model), Lineage("retrain", NOW, "0")).version
+    packed = pack(model)
+    publish(registry, packed, Lineage("retrain", NOW, "0"))
+    version = packed.version
     assert f"version  {version}\n" in models("show", "mine")
     assert models("diff", "mine", version) == ""
     models("export", "mine", str(tmp_path / "copy"))

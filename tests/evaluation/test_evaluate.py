@@ -13,12 +13,11 @@ import pyarrow.csv
 import pytest
 
 from stream_icd.errors import BadSettings
-from stream_icd.evaluation.evaluate import Result, evaluate, summarised, write_rows
-from stream_icd.evaluation.learned import learn, worth
+from stream_icd.evaluation.evaluate import Result, evaluate, write_rows
 from stream_icd.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.evaluation.method import OWN
-from stream_icd.evaluation.page import COLUMNS, write_page
-from stream_icd.evaluation.windows import open_windows
+from stream_icd.evaluation.page import COLUMNS, summarised, write_page
+from stream_icd.evaluation.windows import learn, open_windows, worth
 from stream_icd.execution.budget import Allowance
 from stream_icd.history.archive import Archive
 from stream_icd.quality.agreement import nmi

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.errors import BadSettings
 from stream_icd.evaluation.limits import MethodProcess
+from stream_icd.evaluation.method import Task
 from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from tests.evaluation.unruly.methods import COMPILATION_S
@@ -26,7 +27,7 @@ def process() -> Iterator[MethodProcess]:
 
 
 def test_a_result_has_its_labels_numbered_and_its_time_measured(process: MethodProcess) -> None:
-    outcome = process.find("halves", GRAPH)
+    outcome = process.find("halves", Task(GRAPH))
     assert outcome.status == "ok"
     assert outcome.labels is not None
     assert outcome.labels.tolist() == [0, 0, 0, 1, 1, 1]
@@ -36,7 +37,7 @@ def test_a_result_has_its_labels_numbered_and_its_time_measured(process: MethodP
 def test_no_result_pays_for_compilation(process: MethodProcess) -> None:
     for n_nodes in (6, 9):  # 9 nodes compile what 6 did not
         graph = csr_array(np.ones((n_nodes, n_nodes)) - np.eye(n_nodes))
-        assert process.find("compiles", graph).seconds < COMPILATION_S
+        assert process.find("compiles", Task(graph)).seconds < COMPILATION_S
 
 
 def test_what_was_learned_comes_back(process: MethodProcess) -> None:
@@ -60,7 +61,7 @@ def test_what_was_learned_comes_back(process: MethodProcess) -> None:
 def test_a_run_without_a_result_says_why(
     process: MethodProcess, name: str, status: str, detail: str
 ) -> None:
-    outcome = process.find(name, GRAPH)
+    outcome = process.find(name, Task(GRAPH))
     assert (outcome.status, outcome.detail) == (status, detail)
     assert outcome.labels is None
 

@@ -22,7 +22,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.metrics.metrics import Health, Metrics
 from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
 from stream_icd.metrics.server import serving
-from stream_icd.retraining.decision import OUTCOMES
+from stream_icd.retraining.retrain import OUTCOMES
 from stream_icd.workers.archive import Archiver
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.track import Tracker

@@ -12,7 +12,7 @@ import yaml
 
 from stream_icd.metrics.metrics import Health, Metrics
 from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
-from stream_icd.retraining.decision import OUTCOMES
+from stream_icd.retraining.retrain import OUTCOMES
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "monitoring" / "prometheus" / "alerts.yml"

@@ -301,7 +301,7 @@ def test_a_full_disk_leaves_the_old_champion(
     assert aliases.champion(registry).champion == A
     assert len(versions(registry)) == len(MODELS)
     assert crown(registry, B).champion == B
-    assert publish(registry, _another(), LINEAGE).new
+    assert publish(registry, _another(), LINEAGE)
 
 
 def test_a_registry_that_does_not_answer_is_said_to_be_one(s3: str) -> None:

@@ -21,8 +21,8 @@ LINEAGE = Lineage("test", datetime(2026, 1, 31, tzinfo=UTC), "0")
 @pytest.fixture
 def folder(disk: Store) -> Store:
     """A version in a registry."""
-    model, described = pack_folder(folder_of("lfr"))
-    publish(disk, model, LINEAGE, described)
+    model = pack_folder(folder_of("lfr"))
+    publish(disk, model, LINEAGE)
     return version_folder(disk, model.version)
 
 

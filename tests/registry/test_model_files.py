@@ -27,8 +27,9 @@ from stream_icd.errors import (
 )
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.icd.recipe import UNTRAINED, Recipe
-from stream_icd.model import initial_model
-from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, load_model, save_model
+from stream_icd.model import Model, initial_model
+from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, read_model, save_model
+from stream_icd.store.store import open_store
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 BP = BpParameters(resolution=2.5, mixing=0.3)
@@ -39,6 +40,10 @@ def saved(recipe: Recipe, tmp_path: Path) -> Path:
     folder = tmp_path / "toy"
     save_model(initial_model(recipe, BP), folder)
     return folder
+
+
+def load_model(folder: Path) -> Model:
+    return read_model(open_store(str(folder)))[0]
 
 
 def test_a_model_comes_back_as_it_was(saved: Path, recipe: Recipe) -> None:
@@ -234,11 +239,13 @@ import tomllib
 import numpy as np
 from stream_icd.detection.detect import detect
 from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.registry.model import load_model
+from stream_icd.registry.model import read_model
+from stream_icd.store.store import open_store
 ring = np.arange(12)
 adjacency = as_adjacency((np.stack([ring, (ring + 1) % 12]), 12))
 for method in ("bp", "icd"):
-    found = detect(adjacency, load_model({str(saved)!r}), 3, method=method).communities
+    model, _ = read_model(open_store({str(saved)!r}))
+    found = detect(adjacency, model, 3, method=method).communities
     assert found.shape == (12,)
 loaded = {{"torch", "sklearn", "matplotlib"}} & sys.modules.keys()
 assert not loaded, loaded

@@ -13,7 +13,7 @@ import pytest
 from stream_icd.detection.detect import detect
 from stream_icd.errors import BadSettings, ModelNotFound
 from stream_icd.quality.agreement import nmi
-from stream_icd.registry.model import load_model, models_in, save_model
+from stream_icd.registry.model import models_in, read_model, save_model
 from stream_icd.registry.shipped import models_folder, open_model, shipped_models
 from stream_icd.store.store import Store
 from stream_icd.synthetic.gn import generate_gn
@@ -65,7 +65,7 @@ def test_a_model_comes_back_from_any_store(store: Store) -> None:
     assert all(np.array_equal(opened.model.weights[n], w) for n, w in model.weights.items())
     assert list(models_in(store)) == ["mine"]
     with pytest.raises(ModelNotFound, match="beside it: mine"):
-        load_model(store.below("yours").uri)
+        read_model(store.below("yours"))
     with pytest.raises(BadSettings, match="new folder"):
         save_model(model, place)
 

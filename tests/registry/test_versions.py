@@ -13,8 +13,8 @@ from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound, Registry
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.model import initial_model
-from stream_icd.registry.about import read_about, read_card
-from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack
+from stream_icd.registry.about import LINEAGE_FILE, read_about, read_card
+from stream_icd.registry.model import PackedModel, pack
 from stream_icd.registry.shipped import folder_of, open_model
 from stream_icd.registry.versions import (
     existing_folder,
@@ -57,7 +57,7 @@ def packed() -> PackedModel:
 
 def test_a_version_comes_back_with_its_lineage(store: Store, packed: PackedModel) -> None:
     assert versions(store) == []
-    assert publish(store, packed, LINEAGE).new
+    assert publish(store, packed, LINEAGE)
     assert versions(store) == [packed.version]
     opened = open_version(store, packed.version)
     assert opened.version == packed.version
@@ -89,17 +89,17 @@ def test_the_same_model_twice_is_one_version_with_its_first_lineage(
     disk: Store, packed: PackedModel
 ) -> None:
     publish(disk, packed, LINEAGE)
-    again = publish(disk, packed, Lineage("other", NOW, "9"))
-    assert (again.version, again.new) == (packed.version, False)
+    assert not publish(disk, packed, Lineage("other", NOW, "9"))
+    assert versions(disk) == [packed.version]
     assert read_lineage(disk, packed.version) == LINEAGE
 
 
 def test_a_shipped_model_keeps_its_version_and_card(disk: Store) -> None:
-    model, described = pack_folder(folder_of("lfr"))
-    publish(disk, model, LINEAGE, described)
+    model = pack_folder(folder_of("lfr"))
+    publish(disk, model, LINEAGE)
     assert model.version == open_model("lfr").version
     folder = version_folder(disk, model.version)
-    assert folder.read("card.md", folder.size("card.md")) == described["card.md"]
+    assert folder.read("card.md", folder.size("card.md")) == model.files["card.md"]
     assert open_model(folder.uri).version == model.version
 
 
@@ -113,7 +113,7 @@ def test_what_was_altered_is_not_opened_and_is_healed_by_publishing_again(
         folder.put(name, pa.py_buffer(spoilt))
         with pytest.raises(ModelDamaged):
             open_version(disk, packed.version)
-        assert publish(disk, packed, LINEAGE).new
+        assert publish(disk, packed, LINEAGE)
         open_version(disk, packed.version)
 
 

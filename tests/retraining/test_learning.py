@@ -17,8 +17,8 @@ from stream_icd.model import Model, initial_model
 from stream_icd.quality.agreement import nmi
 from stream_icd.registry.model import pack
 from stream_icd.retraining.compare_models import compare_models
-from stream_icd.retraining.learn import EncoderTraining, learn, trained_encoder
-from stream_icd.retraining.lesson import UNKNOWN, Lesson, lesson
+from stream_icd.retraining.learn import learn, trained_encoder
+from stream_icd.retraining.windows import UNKNOWN, Lesson, lesson
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.store.store import open_store
 from stream_icd.synthetic.gn import generate_gn
@@ -33,6 +33,7 @@ def _model(**parameters: float) -> Model:
     return Model(recipe, {}, BpParameters(**parameters))  # type: ignore[arg-type]
 
 
+SMALL = Recipe(name="small", seed=1, data="here")
 GOOD, JOINS_ALL = _model(mixing=0.5), _model(resolution=0.01)
 
 
@@ -63,7 +64,7 @@ def test_some_labels_are_kept_apart_from_all() -> None:
     assert paired.champion.nmi is not None  # but enough to compare
 
 
-def test_labels_of_unknown_nodes_are_counted_and_not_used() -> None:
+def test_labels_of_unknown_nodes_are_not_used() -> None:
     snapshot, labels = WINDOWS[0]
     ghosts = pa.array(range(10_000, 10_003), snapshot.nodes.type)
     more = _changed(
@@ -71,9 +72,11 @@ def test_labels_of_unknown_nodes_are_counted_and_not_used() -> None:
         nodes=pa.concat_arrays([labels.nodes, ghosts]),
         labels=np.append(labels.labels, [0, 1, 2]).astype(np.int32),
     )
-    assert (more.known, more.unknown_nodes) == ("all nodes", 3)
+    assert more.known == "all nodes"
+    assert more.labels is not None
+    assert len(more.labels) == snapshot.n_nodes
     text = _changed(0, nodes=labels.nodes.cast(pa.string()))
-    assert (text.known, text.unknown_nodes) == ("none", snapshot.n_nodes)
+    assert text.known == "none"
 
 
 @pytest.mark.parametrize("poison", ["one community", "by chance"])
@@ -96,7 +99,7 @@ def test_some_wrong_labels_are_still_labels() -> None:
 
 def test_the_same_windows_and_seed_teach_the_same_model() -> None:
     bare = [Lesson(one.snapshot) for one in LESSONS[:2]]
-    first, again = (learn(bare, "small", "here", seed=1, threads=t) for t in (1, 2))
+    first, again = (learn(bare, SMALL, threads=t) for t in (1, 2))
     assert pack(first.model).version == pack(again.model).version
     assert {one.by for one in first.windows} == {"edges"}
     assert [one.window for one in first.windows] == [one.snapshot.id for one in bare]
@@ -107,7 +110,7 @@ def test_learning_from_labels_suits_detectors_that_are_not_given_k() -> None:
     rng = np.random.default_rng(3)
     graphs = (generate_gn(rng, 600, 60, 0.8) for _ in range(3))
     lessons = [lesson(*window) for window in planted_snapshots(graphs, "many", "test")]
-    learned = learn(lessons, "many", "here", seed=1)
+    learned = learn(lessons, SMALL)
     assert {one.by for one in learned.windows} == {"labels"}
     one = lessons[0]
     assert one.labels is not None
@@ -117,9 +120,9 @@ def test_learning_from_labels_suits_detectors_that_are_not_given_k() -> None:
 
 def test_labels_teach_if_most_windows_have_them() -> None:
     bare = Lesson(LESSONS[0].snapshot)
-    most = learn([bare, *LESSONS[1:3]], "small", "here", seed=1)
+    most = learn([bare, *LESSONS[1:3]], SMALL)
     assert [one.by for one in most.windows] == ["labels"] * 2
-    few = learn([LESSONS[0], bare], "small", "here", seed=1)
+    few = learn([LESSONS[0], bare], SMALL)
     assert [one.by for one in few.windows] == ["edges"] * 2
     assert few.windows[0].known == "all nodes"
 
@@ -145,7 +148,9 @@ def test_a_model_is_equal_to_itself() -> None:
 
 
 ENCODER = Recipe(
-    name="replaced",
+    name="mine",
+    seed=1,
+    data="here",
     encoder={"widths": (64, 32, 16)},
     discriminator_widths=(16, 1),
     schedule={"epochs": 2, "samples": 2},
@@ -161,12 +166,11 @@ def _torch() -> None:
 @pytest.mark.usefixtures("_torch")
 def test_an_encoder_is_trained_where_it_is_asked_for(tmp_path: Path) -> None:
     bare = [Lesson(one.snapshot) for one in LESSONS[:3]]
-    encoder = EncoderTraining(ENCODER, open_store(str(tmp_path)))
-    trained = learn(bare, "mine", "here", seed=1, encoder=encoder).model
+    checkpoints = open_store(str(tmp_path))
+    trained = learn(bare, ENCODER, checkpoints=checkpoints).model
     assert pack(trained).version.startswith("mine@")
-    assert (trained.recipe.data, trained.recipe.seed) == ("here", 1)
-    assert trained.recipe.encoder == ENCODER.encoder
-    assert len(encoder.checkpoints.files()) == 1
+    assert trained.recipe == ENCODER
+    assert len(checkpoints.files()) == 1
 
 
 @pytest.mark.usefixtures("_torch")

@@ -21,8 +21,8 @@ from stream_icd.metrics.server import serving
 from stream_icd.registry.aliases import current
 from stream_icd.retraining import run
 from stream_icd.retraining.announce import announce_in_topic
-from stream_icd.retraining.decision import OUTCOMES
-from stream_icd.retraining.observed import Observed, rounds_metrics
+from stream_icd.retraining.retrain import OUTCOMES
+from stream_icd.retraining.run import Observed, rounds_metrics
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.store.store import open_store
 from stream_icd.tracing import Tracing, context_of

@@ -32,12 +32,10 @@ from stream_icd.registry.versions import (
 )
 from stream_icd.retraining import retrain as rounds
 from stream_icd.retraining.choose_windows import Sizes
-from stream_icd.retraining.decision import Decision
-from stream_icd.retraining.jobs import LearnJob, Made
+from stream_icd.retraining.jobs import Job, LearnJob, run_job
 from stream_icd.retraining.learn import LearnedFrom
-from stream_icd.retraining.own_process import BUDGET, Job, run_job
-from stream_icd.retraining.retrain import retrain
-from stream_icd.retraining.settings import Retraining, Triggers
+from stream_icd.retraining.retrain import Decision, retrain
+from stream_icd.retraining.settings import BUDGET, Retraining, Triggers
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
 from stream_icd.snapshot import Window
 from stream_icd.store.store import Store, open_store
@@ -81,7 +79,7 @@ def _quick(job: Job, _budget: Allowance) -> object:
         LearnedFrom(window.identity.snapshot_id, "edges" if labels is None else "labels", "none")
         for window, labels in job.lessons
     )
-    return Made(LEARNED, learned_from, ())
+    return LEARNED, learned_from
 
 
 quick_round = partial(retrain, run=_quick)

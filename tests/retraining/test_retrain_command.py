@@ -24,7 +24,7 @@ from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import pack_folder, publish
 from stream_icd.retraining import run
 from stream_icd.retraining.announce import announce_in_topic, log_decision
-from stream_icd.retraining.decision import Decision
+from stream_icd.retraining.retrain import Decision
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.store.store import open_store
 from stream_icd.wire.snapshots import encode_snapshot
@@ -131,7 +131,7 @@ def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
     settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
     announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
     run.run_once(registry, settings, announce, clock=lambda: AT)
-    publish(registry, pack_folder(folder_of("lfr"))[0], Lineage("retrain", AT, "0"))
+    publish(registry, pack_folder(folder_of("lfr")), Lineage("retrain", AT, "0"))
     by_hand = find_version(registry, "lfr")
     promote(registry, by_hand, "better", AT, by="retrain", seen=current(registry))
     run.run_once(registry, settings, [], clock=lambda: AT)  # its state has seen the promotion

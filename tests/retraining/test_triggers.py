@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from stream_icd.retraining.triggers import (
     Due,
     any_due,
-    by_command,
     drift,
     every_period,
     every_windows,
@@ -48,8 +47,6 @@ def test_one_trigger_is_enough_and_says_why(answers: list[bool]) -> None:
 
 def test_without_triggers_nothing_is_due() -> None:
     assert any_due([]) == Due(False, "no trigger is set")
-    assert not by_command(asked=False).due
-    assert by_command(asked=True).due
 
 
 def test_the_latest_change_counts() -> None:

@@ -8,7 +8,6 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.programs.training_data import training_graphs
-from stream_icd.registry.model import load_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.training.card import write_model
 from stream_icd.training.train_model import train_model
@@ -37,6 +36,10 @@ def test_the_model_of_a_mixture_can_be_read_and_its_card_says_so(tmp_path: Path)
     recipe = Recipe(name="any", split=(0.0, 0.8, 0.2)).changed(data=MIXTURE, every_kind=True)
     trained = train_model(training_graphs(MIXTURE), recipe)
     write_model(trained, tmp_path / "any")
-    assert load_model(tmp_path / "any").bp == trained.fit.parameters == BpParameters(search=True)
+    assert (
+        open_model(str(tmp_path / "any")).model.bp
+        == trained.fit.parameters
+        == BpParameters(search=True)
+    )
     card = (tmp_path / "any" / "card.md").read_text()
     assert "description length chooses the resolution and the method for each graph" in card

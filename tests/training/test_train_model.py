@@ -121,7 +121,7 @@ def test_a_model_that_adds_nothing_is_said_to() -> None:
 
 def test_two_graphs_are_both_learned_from_and_none_tests() -> None:
     trained = train_model(training_graphs(SMALL.data)[:2], DEFAULT)
-    assert (trained.graphs.n_learned, trained.graphs.n_tested) == (2, 0)
+    assert (trained.fit.n_graphs, trained.test) == (2, ())
     assert "not tested" in card(trained)
     with pytest.raises(BadSettings, match="no graphs to learn from"):
         train_model([], DEFAULT)

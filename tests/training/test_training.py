@@ -18,7 +18,7 @@ from stream_icd.model import Model, initial_model
 from stream_icd.store.store import Store, open_store
 from stream_icd.training.icd.adversaries import Adversaries
 from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE
-from stream_icd.training.icd.epochs import Epoch, best_epoch, history_from_json, history_to_json
+from stream_icd.training.icd.epochs import Epoch, best_epoch
 from stream_icd.training.icd.train_encoder import Training, train, validate
 from stream_icd.training.icd.training_graph import prepare
 from testbed.object_store import new_folder
@@ -224,11 +224,6 @@ def test_a_device_that_is_not_there_is_refused(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(BadSettings, match="device='cpu'"):
         run(history, recipe, device="cuda")
-
-
-def test_history_survives_json() -> None:
-    history = (Epoch(0, 0.5, {}, 1.0), Epoch(1, 0.75, {"adversarial": 0.25}, 2.0))
-    assert history_from_json(history_to_json(history)) == history
 
 
 def test_the_earliest_of_equal_epochs_is_best() -> None:

@@ -20,9 +20,8 @@ from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.training.bp import fit_stream
 from stream_icd.training.card import card
-from stream_icd.training.comparison import comparison
 from stream_icd.training.train_model import train_model
-from stream_icd.training.yardstick import against_default, judge, verdict
+from stream_icd.training.yardstick import against_default, comparison, judge, verdict
 
 HOUR = timedelta(hours=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -45,7 +45,9 @@ def refuse(refusal: object) -> None:
 def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: str, s3: str) -> None:
     registry = open_store(new_folder(s3))
     create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
-    first, second = (publish(registry, pack(one.model), Lineage("x", NOW, "0")) for one in MODELS)
+    first, second = (pack(one.model) for one in MODELS)
+    for one in (first, second):
+        publish(registry, one, Lineage("x", NOW, "0"))
     promote(registry, first.version, "first", NOW, by="test", seen=None)
     settings = DetectSettings(memory="auto", memory_topic=topic_name, group="detect", threads=1)
 

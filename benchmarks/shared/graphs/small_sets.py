@@ -20,8 +20,7 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.training.pseudo_labels import pseudo_labelled
-from stream_icd.training.train_model import split_in_order
+from stream_icd.training.train_model import pseudo_labelled, split_in_order
 
 VALIDATION_SEED = 5000
 SETS = ("GN.3", "L(f,.6)", "AS", "AS, shuffled")

@@ -19,11 +19,9 @@ from stream_icd.registry.aliases import champion, promote
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import open_version, publish
 from stream_icd.retraining.compare_models import hidden_edges
-from stream_icd.retraining.decision import Decision
-from stream_icd.retraining.lesson import Lesson, lesson
-from stream_icd.retraining.own_process import run_job_here
-from stream_icd.retraining.retrain import retrain
+from stream_icd.retraining.retrain import Decision, retrain
 from stream_icd.retraining.settings import Retraining
+from stream_icd.retraining.windows import Lesson, lesson
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import open_store
 from stream_icd.training.bp.fit import fit_parameters
@@ -124,7 +122,8 @@ def play(
             if at % every:
                 yield Step(before, before, None)
                 continue
-            decision = retrain(registry, here, START + timedelta(hours=at), run=run_job_here)
+            now = START + timedelta(hours=at)
+            decision = retrain(registry, here, now, run=lambda job, _budget: job())
             after = before
             if decision.outcome in ("promoted", "rolled back"):
                 after = open_version(registry, champion(registry).champion).model

@@ -189,10 +189,9 @@ class Import(Changing):
 
         registry, now, by = _required(self.registry), datetime.now(UTC), "models import"
         lineage = Lineage(by, now, __version__, source=self.source)
-        model, described = pack_folder(folder_of(self.source))
-        published = publish(registry, model, lineage, described)
-        version = published.version
-        known = lineage if published.new else read_lineage(registry, version)
+        model = pack_folder(folder_of(self.source))
+        version = model.version
+        known = lineage if publish(registry, model, lineage) else read_lineage(registry, version)
         say(version)
         changes = [publication(registry, version, known)]
         if self.first_champion and current(registry) is None:

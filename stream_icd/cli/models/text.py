@@ -10,8 +10,7 @@ from stream_icd.lineage import Figure, Gate, Lineage
 from stream_icd.printable import printable
 from stream_icd.registry.about import read_about, read_card
 from stream_icd.registry.aliases import current
-from stream_icd.registry.differences import differences
-from stream_icd.registry.model import version_of
+from stream_icd.registry.model import differences, version_of
 from stream_icd.registry.versions import read_lineage, version_folder, versions
 from stream_icd.store.store import Store
 from stream_icd.wire.announcements import Announcement
@@ -92,9 +91,9 @@ def card_text(folder: Store) -> str:
 
 def difference_lines(before: Store, after: Store) -> Iterator[str]:
     """A line for each setting that differs."""
-    for one in differences(before, after):
-        was, now = ("-" if value is None else value for value in (one.before, one.after))
-        yield printable(f"{one.name}: {was} -> {now}")
+    for name, *values in differences(before, after):
+        was, now = ("-" if value is None else value for value in values)
+        yield printable(f"{name}: {was} -> {now}")
 
 
 def announcement_line(one: Announcement) -> str:

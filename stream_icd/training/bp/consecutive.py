@@ -1,16 +1,23 @@
-"""Consecutive windows of one graph, among the graphs to learn from."""
+"""Consecutive windows of one graph: who stays in a community, and which edges are new."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
 
+from stream_icd.arrays import Labels
+from stream_icd.bp.dynamic.posterior import NOBODY
+from stream_icd.bp.multilevel.level_graph import LevelGraph, finest_level
+from stream_icd.bp.planted_partition.prequential import nats_saved
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.graphs.weights import comparable
+from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import common_type, places
 from stream_icd.tracking.gaps import missed_windows
 
@@ -35,19 +42,6 @@ def newest_run(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
     return max(runs, key=len, default=[])
 
 
-def stay_of_labels(windows: Sequence[LabelledGraph]) -> float:
-    """Mean share of the nodes that stay in their known community, beyond chance; 0 if unrelated.
-
-    Communities may be numbered anew in each window: they are matched so that most nodes stay.
-    Chance is the share that stays if the nodes exchange labels.
-
-    windows: consecutive, with moments and labels; at least two.
-    """
-    stays = [_stay(one, other) for one, other in pairwise(windows)]
-    stay = float(np.mean(stays))
-    return stay if stay >= UNRELATED else 0.0
-
-
 def _run(graphs: list[LabelledGraph]) -> list[LabelledGraph]:
     ordered = sorted(graphs, key=lambda one: _moment(one).window.end)
     run = ordered[-1:]
@@ -64,6 +58,18 @@ def _run(graphs: list[LabelledGraph]) -> list[LabelledGraph]:
     return run
 
 
+def stay_of_labels(windows: Sequence[LabelledGraph]) -> float:
+    """Mean share of the nodes that stay in their known community, beyond chance; 0 if unrelated.
+
+    Communities may be numbered anew in each window: they are matched so that most nodes stay.
+    Chance is the share that stays if the nodes exchange labels.
+
+    windows: consecutive, with moments and labels; at least two.
+    """
+    stay = float(np.mean([_stay(one, other) for one, other in pairwise(windows)]))
+    return stay if stay >= UNRELATED else 0.0
+
+
 def _stay(one: LabelledGraph, other: LabelledGraph) -> float:
     assert one.labels is not None
     assert other.labels is not None
@@ -76,10 +82,61 @@ def _stay(one: LabelledGraph, other: LabelledGraph) -> float:
     return max((stayed - by_chance) / max(1 - by_chance, 1e-9), 0.0)
 
 
-def _most_staying(before: NDArray[np.int32], after: NDArray[np.int32]) -> float:
+def _most_staying(before: Labels, after: Labels) -> float:
     together = np.zeros((before.max() + 1, after.max() + 1))
     np.add.at(together, (before, after), 1)
     return float(together[linear_sum_assignment(-together)].sum() / len(before))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A window, prepared once for all parameters that are tried on it.
+
+    Attributes:
+        comparable: the adjacency with comparable weights, as in `graph`.
+        unseen: the graph with the edges that the window before lacks, which judge the communities
+            found before; with all edges, if it lacks none.
+    """
+
+    adjacency: csr_array
+    comparable: csr_array
+    graph: LevelGraph
+    unseen: LevelGraph
+    moment: Moment
+
+
+def prepare(window: LabelledGraph, before: Prepared | None) -> Prepared:
+    """Prepare a window that has a moment; `before` is the same graph's window before it, if any."""
+    rescaled, moment = comparable(window.adjacency), _moment(window)
+    graph = finest_level(rescaled)
+    unseen = graph
+    if before is not None:
+        unseen = finest_level(_without(rescaled, moment, before))
+        unseen = unseen if unseen.total else graph
+    return Prepared(window.adjacency, rescaled, graph, unseen, moment)
+
+
+def _without(adjacency: csr_array, moment: Moment, before: Prepared) -> csr_array:
+    """The adjacency without the edges of the window before."""
+    place = places(moment.nodes, before.moment.nodes)
+    both = np.flatnonzero(place >= 0)
+    old = before.comparable[place[both]][:, place[both]].tocoo()
+    n_nodes = adjacency.shape[0]
+    known = both[old.row] * n_nodes + both[old.col]
+    entries = adjacency.tocoo()
+    new = ~np.isin(entries.row.astype(np.int64) * n_nodes + entries.col, known)
+    unseen = csr_array(
+        (entries.data[new], (entries.row[new], entries.col[new])), shape=adjacency.shape
+    )
+    unseen.sort_indices()
+    return unseen
+
+
+def nats_saved_by(memory: Memory, window: Prepared) -> tuple[float, float]:
+    """Nats that the communities remembered save on a window's unseen edges, and their weight."""
+    place = places(window.moment.nodes, memory.nodes)
+    before = np.append(memory.present.known.likeliest, NOBODY)[place]  # [-1] for new nodes
+    return nats_saved(window.graph, before.astype(np.int32), window.unseen)
 
 
 def _moment(graph: LabelledGraph) -> Moment:

@@ -45,15 +45,11 @@ def fit_parameters(
     memory, from at least `fit_stream.FEWEST` windows. If the windows are unrelated, the stay
     probability is 0, which turns memory off. Without consecutive windows, it is not learned.
 
-    Of many graphs, the search uses `MOST_TO_LEARN_FROM`, and the comparison by labels the newest
-    `MOST_TO_COMPARE`, with memory in the windows of a stream.
-
     Graphs without edges are ignored. If some graphs have labels, those without are ignored too.
     The same seed gives the same parameters, on any number of threads. Ctrl-C ends it.
 
     Args:
         threads: number of graphs or choices to process at once.
-        progress: called with the completed and the total steps.
 
     Raises:
         BadSettings: no graph has an edge.
@@ -82,10 +78,7 @@ def _by_labels(
     threads: int,
     progress: Progress,
 ) -> Fit:
-    """The first of these that agrees with the labels as well as the best one.
-
-    As well: its mean loss over the graphs is at most the standard error of that mean.
-    """
+    """The first fit whose mean AMI is as high as the best one's, within the standard error."""
     of_labels = ON_LABELS if len(windows) >= FEWEST else PERCENT
     labelled = fit_labelled(_spread(graphs), seed, threads, part_of(progress, 0, of_labels))
     if windows:
@@ -117,28 +110,27 @@ def _by_edges(
     threads: int,
     progress: Progress,
 ) -> Fit:
-    enough = len(windows) >= FEWEST
+    enough, learned = len(windows) >= FEWEST, None
     if enough:
         learned = fit_stream(windows, seed, threads, part_of(progress, 0, ON_STREAM))
-        if learned is not None:
-            return learned
+    if learned is not None:
+        return learned
     rest = part_of(progress, ON_STREAM * enough, PERCENT)
     alone = fit_unlabelled([graph.adjacency for graph in _spread(graphs)], seed, threads, rest)
     return _with_stay(alone, 0.0, len(windows)) if enough else alone
 
 
 def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
-    """At most MOST_TO_LEARN_FROM of the graphs, evenly spread."""
+    """Graphs to learn from."""
     n = min(len(graphs), MOST_TO_LEARN_FROM)
     return [graphs[index * len(graphs) // n] for index in range(n)]
 
 
 def _in_time_order(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
     """The graphs, by the end of their windows if all are windows."""
-    moments = [graph.moment for graph in graphs if graph.moment is not None]
-    if len(moments) < len(graphs):
+    ends = [graph.moment.window.end for graph in graphs if graph.moment is not None]
+    if len(ends) < len(graphs):
         return list(graphs)
-    ends = [moment.window.end for moment in moments]
     return [graphs[at] for at in sorted(range(len(graphs)), key=ends.__getitem__)]
 
 

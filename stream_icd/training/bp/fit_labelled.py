@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,16 @@ from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import EXPONENT, comparable
 from stream_icd.quality.agreement import ami
-from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
-from stream_icd.training.bp.in_threads import in_threads
+from stream_icd.training.bp.fitted import (
+    SIZE_SPREADS,
+    Fit,
+    Progress,
+    Steps,
+    Tried,
+    candidate,
+    in_threads,
+    no_progress,
+)
 
 Labelled = Sequence[tuple[NDArray[np.int32], LabelledGraph]]
 
@@ -34,7 +42,7 @@ def fit_labelled(
     threads: int = 2,
     progress: Progress = no_progress,
 ) -> Fit:
-    """Return the parameters with the best mean AMI of `find_communities` on these graphs.
+    """The parameters with the best mean AMI of `find_communities` on these graphs.
 
     K is not given, as in detection: the best parameters with K join many communities without it.
     AMI is adjusted for chance, so splitting communities does not raise it, as it does NMI.
@@ -49,16 +57,24 @@ def fit_labelled(
     """
     labelled = [(g.labels, g) for g in graphs if g.labels is not None]
     weighted = any(np.ptp(graph.adjacency.data) for _, graph in labelled)
-    families = _families(_mean_mixing(labelled, EXPONENT))
-    n_runs = sum(map(len, families)) + (1 + len(OTHER_EXPONENTS)) * weighted
-    trials = _Trials(labelled, seed, threads, progress, n_runs * len(labelled))
+    mixing = _mean_mixing(labelled, EXPONENT)
+    families = [[candidate(r, spread, mixing) for r in RESOLUTIONS] for spread in SIZE_SPREADS]
     choices = [choice for family in families for choice in family]
-    scores = _smoothed(trials.scores(choices).reshape(len(families), -1, len(labelled)))
+    n_runs = len(choices) + (1 + len(OTHER_EXPONENTS)) * weighted
+    steps = Steps(n_runs * len(labelled), progress)
+
+    def scores_of(choices: Sequence[BpParameters]) -> Floats:
+        """AMI of each choice on each graph, (choices, graphs)."""
+        runs = [(*one, choice) for choice in choices for one in labelled]
+        found = in_threads(lambda run: _ami(*run, seed), runs, threads, lambda _: steps.done())
+        return np.reshape(found, (len(choices), len(labelled)))
+
+    scores = _smoothed(scores_of(choices).reshape(len(families), -1, len(labelled)))
     best_family, best = np.unravel_index(np.argmax(_mean(scores)), scores.shape[:2])
     family, of_family = families[int(best_family)], scores[int(best_family)]
     found = int(np.argmax(_as_good(of_family, int(best))))
     return Fit(
-        _with_best_exponent(trials, family[found]) if weighted else family[found],
+        _with_best_exponent(family[found], scores_of, labelled) if weighted else family[found],
         "labels",
         len(labelled),
         tuple(
@@ -67,51 +83,15 @@ def fit_labelled(
     )
 
 
-@dataclass(slots=True)
-class _Trials:
-    """Runs of `find_communities` on the labelled graphs, counted."""
-
-    labelled: Labelled
-    seed: int
-    threads: int
-    progress: Progress
-    n_steps: int
-    n_done: int = 0
-
-    def scores(self, choices: Sequence[BpParameters]) -> Floats:
-        """AMI of each choice on each graph, (choices, graphs)."""
-        runs = list(self._runs(choices))
-        scores = in_threads(lambda run: _ami(*run, self.seed), runs, self.threads, self._count)
-        return np.reshape(scores, (len(choices), len(self.labelled)))
-
-    def _runs(
-        self, choices: Sequence[BpParameters]
-    ) -> Iterator[tuple[NDArray[np.int32], LabelledGraph, BpParameters]]:
-        for choice in choices:
-            for labels, graph in self.labelled:
-                yield labels, graph, choice
-
-    def _count(self, _run: object) -> None:
-        self.n_done += 1
-        self.progress(self.n_done, self.n_steps)
-
-
-def _families(mixing: float) -> list[list[BpParameters]]:
-    """Simplest first: modularity alone, then belief propagation with equal to unequal sizes."""
-    families = [BpParameters(iterations=3)] + [
-        BpParameters(mixing=mixing, size_spread=size_spread, iterations=1)
-        for size_spread in (0.0, 0.5, 1.0)
-    ]
-    return [[replace(family, resolution=r) for r in RESOLUTIONS] for family in families]
-
-
-def _with_best_exponent(trials: _Trials, found: BpParameters) -> BpParameters:
+def _with_best_exponent(
+    found: BpParameters, scores_of: Callable[[Sequence[BpParameters]], Floats], labelled: Labelled
+) -> BpParameters:
     """Change the exponent of the weights if that is better by more than the standard error."""
     candidates = [found]
     for exponent in OTHER_EXPONENTS:
-        mixing = None if found.mixing is None else _mean_mixing(trials.labelled, exponent)
+        mixing = None if found.mixing is None else _mean_mixing(labelled, exponent)
         candidates.append(replace(found, weight_exponent=exponent, mixing=mixing))
-    scores = trials.scores(candidates)
+    scores = scores_of(candidates)
     best = int(np.argmax(_mean(scores)))
     return candidates[0 if _as_good(scores, best)[0] else best]
 

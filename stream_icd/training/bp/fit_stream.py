@@ -1,10 +1,10 @@
 """Learn bp's parameters from consecutive windows of one graph, with memory between them.
 
-A window's communities are judged by the edges of the next window that are new, so that they have
-not seen them: by the bits that they save (`prequential`). No edge has to be hidden. With memory,
-the communities of later windows also show what a single window does not. Of the choices that save
-as many bits as the best one, within one standard error of the difference, the one with the shortest
-description of the last window is selected, as in `fit_unlabelled`.
+A window's communities are judged by the bits that they save (`prequential`) on the edges of the
+next window that are new. No edge has to be hidden, and with memory, later windows show what a
+single one does not. Of the choices that save as many bits as the best one, within one standard
+error of the difference, the one with the shortest description of the last window is selected, as in
+`fit_unlabelled`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,18 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.memory.detect import detect_window
 from stream_icd.memory.memory import Memory
 from stream_icd.quality.description_length import description_length
-from stream_icd.training.bp.consecutive import UNRELATED
-from stream_icd.training.bp.fit_unlabelled import RESOLUTIONS, SIZE_SPREADS
-from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
-from stream_icd.training.bp.in_threads import in_threads
-from stream_icd.training.bp.unseen_edges import Prepared, nats_saved_by, prepare
+from stream_icd.training.bp.consecutive import UNRELATED, Prepared, nats_saved_by, prepare
+from stream_icd.training.bp.fit_unlabelled import RESOLUTIONS
+from stream_icd.training.bp.fitted import (
+    SIZE_SPREADS,
+    Fit,
+    Progress,
+    Steps,
+    Tried,
+    candidate,
+    in_threads,
+    no_progress,
+)
 
 FEWEST = 3
 """Minimum number of windows to learn from."""
@@ -37,7 +44,6 @@ N_HALVINGS = 2
 
 MOST_STAY = 0.98
 """Upper limit of the learned stay probability."""
-
 
 LEAST_SAVED = 10.0
 """Nats that communities must save on the edges of all next windows; where windows are unrelated,
@@ -49,7 +55,6 @@ class _Trial:
     """A choice of the parameters after some windows.
 
     Attributes:
-        memory: the memory after the last window.
         bits: bits saved per edge of each window but the first, by the communities before it.
         nats: saved on all these edges together.
         stays: η of each window but the first; 0 for one that was unrelated to the past.
@@ -62,6 +67,11 @@ class _Trial:
     nats: float = 0.0
     stays: tuple[float, ...] = ()
     length: float = 0.0
+
+    @property
+    def kind(self) -> tuple[bool, float]:
+        """What trials that differ only in resolution have in common."""
+        return self.parameters.mixing is None, self.parameters.size_spread
 
     @property
     def score(self) -> float:
@@ -91,47 +101,29 @@ def fit_stream(
 ) -> Fit | None:
     """The parameters whose communities, with memory, save most bits on each next window's edges.
 
-    None if the windows are unrelated: memory has nothing to learn from them.
-
-    Args:
-        windows: at least `FEWEST` consecutive windows of one graph, with their moments; labels are
-            not used.
+    None if the windows are unrelated. They are at least `FEWEST` consecutive ones of one graph,
+    with their moments; labels are not used.
     """
-    prepared = list(_prepared(windows))
+    prepared = list[Prepared]()
+    for window in windows:
+        prepared.append(prepare(window, prepared[-1] if prepared else None))
     trials = [_Trial(one) for one in _choices(prepared[0], seed)]
-    n_trials = _n_trials(len(trials), len(windows))
-    done, total = 0, sum(n_trials)
-
-    def count(_: _Trial) -> None:
-        nonlocal done
-        done += 1
-        progress(done, total)
-
-    for window, n_kept in zip(prepared, n_trials, strict=True):
-        trials = sorted(trials, key=lambda one: -one.score)[:n_kept]
-        trials = in_threads(partial(_after, window, seed), trials, threads, count)
+    halvings = [min(max(at - 1, 0), N_HALVINGS) for at in range(len(windows))]
+    n_trials = [-(-len(trials) // 2**one) for one in halvings]
+    steps = Steps(sum(n_trials), progress)
+    for one, n_kept in zip(prepared, n_trials, strict=True):
+        trials = sorted(trials, key=lambda trial: -trial.score)[:n_kept]
+        trials = in_threads(partial(_after, one, seed), trials, threads, lambda _: steps.done())
     best = max(trials, key=lambda one: one.score)
     if not best.stay or best.nats < LEAST_SAVED:
         return None
     best = min((one for one in trials if _is_as_good(one, best)), key=lambda one: one.length)
-    curve = (one for one in trials if _kind(one) == _kind(best))
-    return Fit(
-        best.learned(),
-        "the next window",
-        len(windows),
-        tuple(
-            Tried(one.learned(), next_window=one.score)
-            for one in sorted(curve, key=lambda one: one.parameters.resolution)
-        ),
-        len(windows),
+    curve = sorted(
+        (one for one in trials if one.kind == best.kind),
+        key=lambda one: one.parameters.resolution,
     )
-
-
-def _prepared(windows: Sequence[LabelledGraph]) -> Iterator[Prepared]:
-    before: Prepared | None = None
-    for window in windows:
-        before = prepare(window, before)
-        yield before
+    tried = tuple(Tried(one.learned(), next_window=one.score) for one in curve)
+    return Fit(best.learned(), "the next window", len(windows), tried, len(windows))
 
 
 def _choices(first: Prepared, seed: int) -> Iterator[BpParameters]:
@@ -140,45 +132,24 @@ def _choices(first: Prepared, seed: int) -> Iterator[BpParameters]:
         start = maximise_modularity(first.graph, resolution, np.random.default_rng(seed))
         mixing = bounded_mixing(mixing_of(first.comparable, start))
         for size_spread in SIZE_SPREADS:
-            if size_spread is None:
-                yield BpParameters(resolution, iterations=3)
-            else:
-                yield BpParameters(resolution, mixing, size_spread, iterations=1)
-
-
-def _n_trials(n_choices: int, n_windows: int) -> list[int]:
-    """How many choices each window is found with: the first two all, then fewer."""
-    halvings = [0, 0, *range(1, N_HALVINGS + 1)] + [N_HALVINGS] * n_windows
-    return [-(-n_choices // 2**one) for one in halvings[:n_windows]]
+            yield candidate(resolution, size_spread, mixing)
 
 
 def _after(window: Prepared, seed: int, trial: _Trial) -> _Trial:
     """The trial after one more window."""
-    moment, memory, bits, stays = window.moment, trial.memory, trial.bits, trial.stays
-    nats = trial.nats
-    found = detect_window(
-        window.adjacency,
-        moment.nodes,
-        moment.window,
-        trial.parameters,
-        memory,
-        horizon="off",
-        seed=seed,
-    )
+    moment, memory, parameters = window.moment, trial.memory, trial.parameters
+    bits, nats, stays = trial.bits, trial.nats, trial.stays
+    nodes, at = moment.nodes, moment.window
+    found = detect_window(window.adjacency, nodes, at, parameters, memory, horizon="off", seed=seed)
     if memory is not None:
         saved, weight = nats_saved_by(memory, window)
         bits, nats = (*bits, saved / max(weight, 1e-300) / log(2)), nats + saved
         stays = (*stays, found.memory.present.known.stay if found.n_continued else 0.0)
-    memory = found.memory
     length = round(description_length(window.comparable, found.communities), 4)
-    return replace(trial, memory=memory, bits=bits, nats=nats, stays=stays, length=length)
+    return replace(trial, memory=found.memory, bits=bits, nats=nats, stays=stays, length=length)
 
 
 def _is_as_good(trial: _Trial, best: _Trial) -> bool:
     """Whether it saves as much as the best, within one standard error of the difference."""
     losses = np.subtract(best.bits, trial.bits)
     return best.score - trial.score <= float(losses.std(ddof=1) / np.sqrt(len(losses)))
-
-
-def _kind(trial: _Trial) -> tuple[bool, float]:
-    return trial.parameters.mixing is None, trial.parameters.size_spread

@@ -1,26 +1,26 @@
 """Learn bp's parameters from graphs with unknown communities.
 
-Two criteria judge the choices, and each compensates for the other's weakness. *Hidden edges*
-(`quality.hidden_edges`) detect small communities too, but are noisy on a small graph. *Description
-length* (`quality.description_length`) has little noise, but joins very small communities. So of
-the choices that predict hidden edges as well as the best one, within one standard error of the
-difference, the one with the least description length is selected. The selected one is compared in
-the same way with the search of each graph for its own resolution, which needs no learning.
+*Hidden edges* (`quality.hidden_edges`) detect small communities too, but are noisy on a small
+graph. *Description length* (`quality.description_length`) has little noise, but joins very small
+communities. So of the choices that predict hidden edges as well as the best one, within one
+standard error of the difference, the one with the least description length is selected. It is
+compared in the same way with the search of each graph for its own resolution, which needs no
+learning.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import Floats
 from stream_icd.bp.find import found_exactly
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
+from stream_icd.bp.multilevel.level_graph import Labels, finest_level
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
@@ -28,15 +28,20 @@ from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
-from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
-from stream_icd.training.bp.in_threads import in_threads
+from stream_icd.training.bp.fitted import (
+    SIZE_SPREADS,
+    Fit,
+    Progress,
+    Steps,
+    Tried,
+    candidate,
+    in_threads,
+    no_progress,
+)
 
 RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 21))
 """Candidate resolutions: 0.5 to 1,024 in steps of √2. The best one grows with the number of
 communities: 450 for 50,000 nodes in 5,815 communities."""
-
-SIZE_SPREADS = (None, 0.0, 0.5, 1.0)
-"""Candidates: modularity alone (None), then belief propagation with equal to unequal sizes."""
 
 SPLITS = 5
 """Number of tenths of each graph's edges to hide, one after the other."""
@@ -45,14 +50,13 @@ EVIDENCE = 2000
 """Number of hidden edges after which the worse half of the choices is dropped; it doubles for each
 further round. On small graphs, where the criterion is noisy, no choice is dropped early."""
 
-SWEEPS = BpParameters().sweeps
-SEARCHING = BpParameters(search=True)
-
 Choice = tuple[int, int]
-"""One choice: positions in RESOLUTIONS and in SIZE_SPREADS."""
+"""Positions in RESOLUTIONS and in SIZE_SPREADS."""
 
 SEARCH: Choice = (-1, -1)
 """The search of each graph for its own resolution, as the model `default` does."""
+
+SEARCHING = BpParameters(search=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,34 +72,30 @@ _Results = dict[Choice, list[_Result]]
 
 
 def fit_unlabelled(
-    graphs: Sequence[csr_array],
-    seed: int = 0,
-    threads: int = 2,
-    progress: Progress = no_progress,
+    graphs: Sequence[csr_array], seed: int = 0, threads: int = 2, progress: Progress = no_progress
 ) -> Fit:
     """The best parameters for these graphs by the criteria above.
 
-    The mixing of each choice is self-consistent: it is that of the communities found, averaged
-    over the graphs. `graphs` are canonical adjacencies, at least one, with edges; their weights
-    are rescaled by `comparable`.
+    The mixing of each choice is that of the communities found, averaged over the graphs. `graphs`
+    are canonical adjacencies, at least one, with edges; `comparable` rescales their weights.
     """
     rounds = _rounds(list(_splits([comparable(graph) for graph in graphs], seed)))
     kept = [(r, s) for r in range(len(RESOLUTIONS)) for s in range(len(SIZE_SPREADS))]
-    steps = _Steps(len(kept), [len(splits) for splits in rounds], progress)
+    n_kept = [max(len(kept) >> number, 4) for number in range(len(rounds))]
+    steps = Steps(sum(n * len(splits) for n, splits in zip(n_kept, rounds, strict=True)), progress)
     results: _Results = defaultdict(list)
     for number, splits in enumerate(rounds):
-        kept = _best(results, steps.n_kept[number]) if number else kept
-        _try(kept, splits, seed, threads, results, steps.done)
+        kept = _best(results, n_kept[number]) if number else kept
+        _try(kept, splits, seed, threads, results, steps)
     learned = _choose({choice: results[choice] for choice in kept})
     splits = [split for of_round in rounds for split in of_round]
     results[SEARCH] = in_threads(lambda split: _searched(split, seed), splits, threads)
     chosen = _choose({choice: results[choice] for choice in (learned, SEARCH)})
-    curve = [(r, learned[1]) for r in range(len(RESOLUTIONS))]
     return Fit(
         _parameters(chosen, results),
         "default" if chosen == SEARCH else "hidden edges",
         len(graphs),
-        tuple(_tried(choice, results) for choice in curve),
+        tuple(_tried((r, learned[1]), results) for r in range(len(RESOLUTIONS))),
     )
 
 
@@ -118,28 +118,13 @@ def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
     return rounds
 
 
-class _Steps:
-    """Counts steps: one choice on one split. The total is known in advance."""
-
-    def __init__(self, n_choices: int, n_splits: Sequence[int], progress: Progress) -> None:
-        self.n_kept = [max(n_choices >> number, 4) for number in range(len(n_splits))]
-        self._total = sum(kept * n for kept, n in zip(self.n_kept, n_splits, strict=True))
-        self._done = 0
-        self._progress = progress
-
-    def done(self, n_steps: int) -> None:
-        """Add completed steps, and report progress."""
-        self._done += n_steps
-        self._progress(self._done, self._total)
-
-
 def _try(
     choices: Sequence[Choice],
     splits: Sequence[HiddenEdges],
     seed: int,
     threads: int,
     results: _Results,
-    done: Callable[[int], None],
+    steps: Steps,
 ) -> None:
     """Add the result of each choice on each split to `results`; the choices share local moves."""
     spreads = defaultdict(list)
@@ -147,7 +132,10 @@ def _try(
         spreads[resolution].append(spread)
     runs = [(split, r, tuple(spreads[r])) for split in splits for r in sorted(spreads)]
     found = in_threads(
-        lambda run: list(_results_of(*run, seed)), runs, threads, lambda run: done(len(run[2]))
+        lambda run: list(_results_of(*run, seed)),
+        runs,
+        threads,
+        lambda run: steps.done(len(run[2])),
     )
     for (_, resolution, of_spreads), each in zip(runs, found, strict=True):
         for spread, result in zip(of_spreads, each, strict=True):
@@ -160,11 +148,11 @@ def _results_of(
     graph, rng = finest_level(split.visible), np.random.default_rng(seed)
     start = maximise_modularity(graph, RESOLUTIONS[resolution], rng)
     for spread in spreads:
-        size_spread = SIZE_SPREADS[spread]
-        if size_spread is None:
-            found = start
-        else:
-            found = _believed(split.visible, graph, start, size_spread)
+        size_spread, found = SIZE_SPREADS[spread], start
+        if size_spread is not None:  # belief propagation corrects the start's mixing itself
+            k = int(start.max()) + 1
+            model = Model(_mixing(split.visible, start), size_spread, k)
+            found = likeliest_communities(graph, start, k, model, BpParameters().sweeps)
         yield _result(split, found)
 
 
@@ -181,22 +169,16 @@ def _result(split: HiddenEdges, found: Labels) -> _Result:
     )
 
 
-def _believed(adjacency: csr_array, graph: LevelGraph, start: Labels, size_spread: float) -> Labels:
-    """Run belief propagation from a start partition; it corrects the start's mixing itself."""
-    model = Model(_mixing(adjacency, start), size_spread, int(start.max()) + 1)
-    return likeliest_communities(graph, start, model.n_communities, model, SWEEPS)
-
-
 def _mixing(adjacency: csr_array, labels: Labels) -> float:
     return bounded_mixing(mixing_of(adjacency, labels))
 
 
-def _mean(values: Sequence[float] | NDArray[np.float64]) -> float:
+def _mean(values: Sequence[float] | Floats) -> float:
     """Rounded, so that equal scores stay equal whatever the order of a sum."""
     return float(np.round(np.mean(values), 9))
 
 
-def _hidden(results: Sequence[_Result]) -> NDArray[np.float64]:
+def _hidden(results: Sequence[_Result]) -> Floats:
     return np.array([result.hidden_edges for result in results])
 
 
@@ -208,37 +190,30 @@ def _best(results: _Results, n_kept: int) -> list[Choice]:
 
 
 def _choose(results: dict[Choice, list[_Result]]) -> Choice:
-    """Of the choices as good as the best on hidden edges, the one with the shortest description.
-
-    As good: its mean loss over the splits is at most the standard error of that mean.
-    """
+    """Of the choices as good as the best on hidden edges, the one with the shortest description."""
     best = max(sorted(results), key=lambda choice: _mean(_hidden(results[choice])))
 
     def is_as_good(choice: Choice) -> bool:
+        """Whether its mean loss over the splits is at most the standard error of that mean."""
         losses = _hidden(results[best]) - _hidden(results[choice])
         error = float(losses.std(ddof=1) / np.sqrt(len(losses)))
         return _mean(losses) <= error
 
-    return min(filter(is_as_good, sorted(results)), key=lambda choice: _length(results[choice]))
+    def length(choice: Choice) -> float:
+        return round(_mean([result.description_length for result in results[choice]]), 4)
 
-
-def _length(results: Sequence[_Result]) -> float:
-    return round(_mean([result.description_length for result in results]), 4)
+    return min(filter(is_as_good, sorted(results)), key=length)
 
 
 def _parameters(choice: Choice, results: _Results) -> BpParameters:
     if choice == SEARCH:
         return SEARCHING
-    resolution, size_spread = RESOLUTIONS[choice[0]], SIZE_SPREADS[choice[1]]
-    if size_spread is None:
-        return BpParameters(resolution, iterations=3)
     mixing = _mean([result.mixing for result in results[choice]])
-    return BpParameters(resolution, mixing, size_spread, iterations=1)
+    return candidate(RESOLUTIONS[choice[0]], SIZE_SPREADS[choice[1]], mixing)
 
 
 def _tried(choice: Choice, results: _Results) -> Tried:
-    return Tried(
-        _parameters(choice, results),
-        hidden_edges=_mean(_hidden(results[choice])),
-        description_length=_mean([result.description_length for result in results[choice]]),
-    )
+    length = _mean([result.description_length for result in results[choice]])
+    hidden_edges = _mean(_hidden(results[choice]))
+    parameters = _parameters(choice, results)
+    return Tried(parameters, hidden_edges=hidden_edges, description_length=length)

@@ -1,31 +1,28 @@
-"""The result of learning bp's parameters, and the score of each choice."""
+"""What all ways of learning bp's parameters share: candidates, progress, threads, the result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from stream_icd.bp.parameters import BpParameters
 
-Progress = Callable[[int, int], None]
-"""Called with the completed and the total steps; the total never changes."""
+SIZE_SPREADS = (None, 0.0, 0.5, 1.0)
+"""Candidates: modularity alone (None), then belief propagation with equal to unequal sizes."""
 
-PERCENT = 100
-"""Total steps of work in several parts; see `part_of`."""
+
+def candidate(resolution: float, size_spread: float | None, mixing: float) -> BpParameters:
+    """The parameters of a choice; `size_spread` is one of `SIZE_SPREADS`."""
+    if size_spread is None:
+        return BpParameters(resolution, iterations=3)
+    return BpParameters(resolution, mixing, size_spread, iterations=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One choice of the parameters, and its scores.
-
-    Attributes:
-        ami: mean AMI with the labels, at most 1; None without labels.
-        hidden_edges: mean of `quality.hidden_edge_score`, bits per edge; None with labels.
-        description_length: mean of `quality.description_length`, bits per edge; None with labels.
-        next_window: mean bits per edge saved on each next window's edges; None if the graphs are
-            no consecutive windows.
-    """
+    """One choice of the parameters, and its mean scores: AMI with the labels, or bits per edge."""
 
     parameters: BpParameters
     ami: float | None = None
@@ -39,16 +36,14 @@ class Fit:
     """The learned parameters, and what they were learned from.
 
     Attributes:
-        parameters: the parameters for detection.
         learned_from: "labels"; "the next window" for consecutive windows without labels; "hidden
             edges" for other graphs without labels; "each graph" if each one searches; "default" if
             nothing that was learned is better than the shipped model.
         n_graphs: number of graphs used.
-        n_windows: number of consecutive windows that the stay probability was learned from; 0 if
-            it was not learned.
         curve: the choices that differ from the selected one only in resolution.
-        by_labels: with labels, what was compared by them, and its mean AMI; the first one that is
-            as good as the best was taken.
+        n_windows: number of consecutive windows that the stay probability was learned from.
+        by_labels: what was compared by the labels, and its mean AMI; the first one that is as good
+            as the best was taken.
     """
 
     parameters: BpParameters
@@ -59,8 +54,15 @@ class Fit:
     by_labels: tuple[tuple[str, float], ...] = ()
 
 
+Progress = Callable[[int, int], None]
+"""Called with the completed and the total steps; the total never changes."""
+
+PERCENT = 100
+"""Total steps of work in several parts; see `part_of`."""
+
+
 def no_progress(_done: int, _total: int) -> None:
-    """Do nothing; for callers that do not show progress."""
+    """Show no progress."""
 
 
 def part_of(progress: Progress, start: int, end: int) -> Progress:
@@ -79,3 +81,45 @@ def part_of(progress: Progress, start: int, end: int) -> Progress:
             progress(percent, PERCENT)
 
     return report
+
+
+class Steps:
+    """Counts completed steps of a total that is known in advance, and reports them."""
+
+    def __init__(self, total: int, progress: Progress) -> None:
+        self._total, self._progress = total, progress
+        self._done = 0
+
+    def done(self, n_steps: int = 1) -> None:
+        """Add completed steps."""
+        self._done += n_steps
+        self._progress(self._done, self._total)
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_threads(
+    work: Callable[[Item], Result],
+    items: Sequence[Item],
+    threads: int,
+    on_done: Callable[[Item], None] = lambda _: None,
+) -> list[Result]:
+    """The results of `work` for all items, in their order, for any number of threads.
+
+    The kernels release the global interpreter lock. After an exception, including Ctrl-C, it ends
+    as soon as the current items are done.
+
+    Args:
+        on_done: called in the caller's thread with each item when it is done, in their order.
+    """
+    pool = ThreadPoolExecutor(threads)
+    try:
+        results = []
+        for item, future in [(item, pool.submit(work, item)) for item in items]:
+            results.append(future.result())
+            on_done(item)
+        return results
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -22,12 +23,7 @@ from stream_icd.training.icd.training_graph import TrainingGraph
 
 
 def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
-    """Return the weights of a multi-layer perceptron.
-
-    Args:
-        widths: widths of the layers. Matrices, `(width, next width)`, are drawn as Xavier; biases
-            are zero.
-    """
+    """The weights of a multi-layer perceptron: matrices drawn as Xavier, and biases of zero."""
     weights: Weights = {}
     for k, step in enumerate(pairwise(widths)):
         weights[f"layer.{k}"] = initial_matrix(rng, step, "xavier")
@@ -36,11 +32,7 @@ def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> 
 
 
 def discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
-    """Return D(U), `(n,)`: the probability that each row is label-induced (paper, eq. 8).
-
-    Args:
-        embedding: U, `(n, d)`.
-    """
+    """D(U), `(n,)`: the probability that each row of U, `(n, d)`, is label-induced (eq. 8)."""
     hidden = embedding
     n_layers = len(weights) // 2
     for k in range(n_layers):
@@ -57,9 +49,6 @@ class Adversaries:
 
     Raises:
         BadSettings: the recipe has no discriminator.
-
-    Attributes:
-        generator, discriminator: parameters of G and of D by name, on the device.
     """
 
     def __init__(self, recipe: Recipe, device: str = "cpu") -> None:
@@ -87,18 +76,23 @@ class Adversaries:
             rows: rows of X used for the losses FR and CR; None: all rows.
             update: whether to update; False: only compute the losses.
         """
-        embedded = self._embed(graph)  # D's update does not change it
-        losses = {"discriminator": self._step_discriminator(graph, embedded.detach(), update)}
+        encode = partial(
+            self._encoder.forward, self._recipe.encoder, self.generator, graph.features
+        )
+        embedded = encode(graph.neighbourhood)  # D's update does not change it
+        with torch.no_grad():  # no gradients for G: this step updates D only
+            induced = encode(graph.label_induced)
+        losses = {"discriminator": self._step_discriminator(induced, embedded.detach(), update)}
         return losses | self._step_generator(graph, embedded, rows, update)
 
     def generator_weights(self) -> Weights:
-        """Return the parameters of G as arrays, in the form of `Model.weights`."""
+        """The parameters of G, in the form of `Model.weights`."""
         return {
             name: weight.detach().cpu().numpy().copy() for name, weight in self.generator.items()
         }
 
     def state(self) -> Parameters:
-        """Return parameters and optimiser states by name: all that is needed to resume."""
+        """Parameters and optimiser states by name: all that is needed to resume."""
         flat = {f"G.{name}": weight.detach() for name, weight in self.generator.items()}
         flat |= {f"D.{name}": weight.detach() for name, weight in self.discriminator.items()}
         for player, optimiser in self._optimisers():
@@ -124,16 +118,7 @@ class Adversaries:
     def _optimisers(self) -> tuple[tuple[str, torch.optim.Optimizer], ...]:
         return ("G", self._generator_optimiser), ("D", self._discriminator_optimiser)
 
-    def _embed(self, graph: TrainingGraph) -> Tensor:
-        return self._encoder.forward(
-            self._recipe.encoder, self.generator, graph.features, graph.neighbourhood
-        )
-
-    def _step_discriminator(self, graph: TrainingGraph, embedded: Tensor, update: bool) -> float:
-        with torch.no_grad():  # no gradients for G: this step updates D only
-            induced = self._encoder.forward(
-                self._recipe.encoder, self.generator, graph.features, graph.label_induced
-            )
+    def _step_discriminator(self, induced: Tensor, embedded: Tensor, update: bool) -> float:
         loss = discriminator_loss(
             discriminate(self.discriminator, induced),
             discriminate(self.discriminator, embedded),
@@ -144,11 +129,7 @@ class Adversaries:
         return loss.item()
 
     def _step_generator(
-        self,
-        graph: TrainingGraph,
-        embedded: Tensor,
-        rows: NDArray[np.int64] | None,
-        update: bool,
+        self, graph: TrainingGraph, embedded: Tensor, rows: NDArray[np.int64] | None, update: bool
     ) -> dict[str, float]:
         settings = self._recipe.losses
         adversarial = adversarial_loss(discriminate(self.discriminator, embedded))

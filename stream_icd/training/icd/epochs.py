@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from stream_icd.extras import needs_extra
@@ -15,11 +14,10 @@ class Epoch:
     """One epoch of training; epoch 0 is the untrained model and has no losses.
 
     Attributes:
-        number: 0, 1, 2, ...
         validation: mean score on the validation graphs after the epoch, 0 to 1.
         losses: mean of each loss over the epoch's steps, before weighting: "discriminator",
             "adversarial", "reconstruction" and "regularisation".
-        seconds: duration of the epoch, with its validation.
+        seconds: with the validation.
     """
 
     number: int
@@ -32,18 +30,8 @@ History = tuple[Epoch, ...]
 
 
 def best_epoch(history: History) -> Epoch:
-    """Return the epoch with the highest validation score; of equal ones, the first."""
+    """The epoch with the highest validation score; of equal ones, the first."""
     return max(history, key=lambda epoch: (epoch.validation, -epoch.number))
-
-
-def history_to_json(history: History) -> str:
-    """Return the history as a JSON array."""
-    return json.dumps([asdict(epoch) for epoch in history])
-
-
-def history_from_json(text: str) -> History:
-    """Read what `history_to_json` wrote."""
-    return tuple(Epoch(**epoch) for epoch in json.loads(text))
 
 
 _TITLES = {
@@ -59,12 +47,7 @@ def draw_training(
 ) -> None:
     """Draw loss and validation curves to a file, as PNG unless its name says another format.
 
-    The dotted line is the untrained model: below it, training has not helped.
-
-    Args:
-        history: epochs, the untrained model first; see `Training`.
-        file: a path, such as "training.png", or a binary file to write to.
-        title: title of the plot.
+    The dotted line is the untrained model, the first epoch: below it, training has not helped.
     """
     with needs_extra("plot", "matplotlib"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -76,7 +59,10 @@ def draw_training(
     grid = figure.add_gridspec(2, 4)
     _draw_validation(figure.add_subplot(grid[0, :]), history)
     for column, name in enumerate(_TITLES):
-        _draw_loss(figure.add_subplot(grid[1, column]), history, name)
+        axes, trained = figure.add_subplot(grid[1, column]), history[1:]
+        losses = [epoch.losses[name] for epoch in trained]
+        axes.plot([epoch.number for epoch in trained], losses, marker=".")
+        axes.set(xlabel="epoch", title=_TITLES[name])
     figure.savefig(file, dpi=120)
 
 
@@ -88,10 +74,3 @@ def _draw_validation(axes: Any, history: History) -> None:
     axes.plot(best.number, best.validation, "o", label=f"kept: {best.validation:.4f}")
     axes.set(xlabel="epoch", ylabel="mean validation score")
     axes.legend()
-
-
-def _draw_loss(axes: Any, history: History, name: str) -> None:
-    trained = [epoch for epoch in history if name in epoch.losses]
-    numbers = [epoch.number for epoch in trained]
-    axes.plot(numbers, [epoch.losses[name] for epoch in trained], marker=".")
-    axes.set(xlabel="epoch", title=_TITLES[name])

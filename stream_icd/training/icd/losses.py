@@ -24,7 +24,7 @@ BLOCK_ROWS = 1024
 def discriminator_loss(
     label_induced: Tensor, embedded: Tensor, form: Literal["paper", "scripts"]
 ) -> Tensor:
-    """Return the loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `LossSettings.discriminator`."""
+    """The loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `LossSettings.discriminator`."""
     truth = (label_induced + EPSILON).log().mean()
     if form == "paper":
         return -truth - (1 - embedded + EPSILON).log().mean()
@@ -88,7 +88,7 @@ class Reconstruction:
         return difference.square().sum(), -(rebuilt * weighed).sum()
 
     def _rows(self, rows: NDArray[np.int64]) -> Tensor:
-        """Return rows of X, `(n_rows, n)`, scaled if wanted; only their sparse part is copied."""
+        """Rows of X, `(n_rows, n)`, scaled if wanted; only their sparse part is copied."""
         part = self._sparse[rows]
         n = part.shape[1]
         filled = np.repeat(np.arange(len(rows)), np.diff(part.indptr)) * n + part.indices
@@ -110,7 +110,7 @@ class Reconstruction:
 def membership_strength(
     adjacency: csr_array, labels: NDArray[np.int32], variant: Variant
 ) -> NDArray[np.float64]:
-    """Return the only non-zero entry of each row of H, `(n,)`."""
+    """The only non-zero entry of each row of H, `(n,)`."""
     if variant == "ICD-M":
         return np.ones(len(labels))
     degrees = weighted_degrees(adjacency)
@@ -119,15 +119,11 @@ def membership_strength(
 
 
 def _range(structure: SparsePlusRankOne) -> tuple[float, float]:
-    """Return the smallest and the largest entry of X, `(n, n)`, without computing X.
-
-    Where Q has no edge, also on the diagonal, its entries are −d_i d_j / 2e: the smallest at the
-    largest degrees, the largest at the smallest. Those of M are zero there.
-    """
+    """The smallest and the largest entry of X, `(n, n)`, without computing X."""
     row = np.repeat(np.arange(structure.shape[0]), np.diff(structure.sparse.indptr))
     edges = structure.sparse.data
-    elsewhere = np.zeros(1)
-    if structure.outer is not None:
+    elsewhere = np.zeros(1)  # entries of M without an edge
+    if structure.outer is not None:  # Q, which has −d_i d_j / 2e there, extreme on the diagonal
         u, v = structure.outer
         edges = edges + u[row] * v[structure.sparse.indices]
         elsewhere = u * v

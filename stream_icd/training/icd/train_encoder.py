@@ -5,38 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from stream_icd.detection.detect import detect
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
 from stream_icd.store.store import Store
 from stream_icd.training.icd.adversaries import Adversaries
 from stream_icd.training.icd.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from stream_icd.training.icd.epochs import Epoch, History, best_epoch
 from stream_icd.training.icd.training_graph import TrainingGraph, prepare
+from stream_icd.training.yardstick import nmi_or_modularity
 
-Clock = Callable[[], float]
+PREPARED = 64
+"""How many graphs are kept as tensors; each takes about 100 bytes per edge."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """A finished training.
-
-    Attributes:
-        model: the model after the best epoch.
-        last: the model after the last epoch, for reports.
-        history: all epochs; the first is the untrained model. If `best_epoch(history).number` is 0,
-            training did not improve the validation score, and `model` is the untrained one.
-    """
+    """A finished training: the model after the best epoch, and after the last one, for reports."""
 
     model: Model
     last: Model
@@ -51,10 +43,9 @@ def train(
     checkpoints: Store | None = None,
     device: str = "cpu",
     threads: int = 2,
-    prepared: int = 64,
-    progress: Callable[[Epoch], None] | None = None,
+    progress: Callable[[Epoch], None] = lambda _: None,
     on_step: Callable[[int, int], None] = lambda _done, _total: None,
-    clock: Clock = time.perf_counter,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Training:
     """Train an encoder, and keep the epoch with the best score on the validation graphs.
 
@@ -62,15 +53,14 @@ def train(
 
     Args:
         graphs: labelled graphs to learn from; each step draws one, with replacement.
-        validation: graphs for the score after each epoch: NMI, or modularity without labels.
+        validation: graphs for the score after each epoch; see `validate`.
         checkpoints: folder for a checkpoint after each epoch. If it holds one of this recipe, the
-            run continues from there; if a run is killed, at most one epoch is lost.
+            run continues from there.
         device: "cpu" or "cuda".
-        prepared: how many graphs to keep as tensors; each takes about 100 bytes per edge.
         progress: called after each epoch, also after epoch 0, the untrained model.
         on_step: called after each step with the number of steps done, including those before a
             restart, and the total.
-        clock: monotonic clock in seconds, for the durations.
+        clock: monotonic, in seconds.
 
     Raises:
         BadInput: a training graph has no labels.
@@ -86,18 +76,20 @@ def train(
         raise BadSettings(f"torch has no {device!r} on this machine; give device='cpu'")
     players = Adversaries(recipe, device)
     run = _resume(players, recipe, checkpoints)
-    prepared_graph = lru_cache(prepared)(lambda index: prepare(graphs[index], recipe, device))
+    prepared_graph = lru_cache(PREPARED)(lambda index: prepare(graphs[index], recipe, device))
 
     for number in range(len(run.history), recipe.schedule.epochs + 1):
         started = clock()
         losses = _run_epoch(number, players, recipe, len(graphs), prepared_graph, on_step)
         score = validate(Model(recipe, players.generator_weights()), validation, threads)
         epoch = Epoch(number, score, losses, clock() - started)
-        run = _advance(run, epoch, players)
+        history = (*run.history, epoch)
+        better = best_epoch(history) is epoch
+        best = players.generator_weights() if better else run.best
+        run = Checkpoint(history, best, players.state())
         if checkpoints is not None:
             save_checkpoint(run, recipe, checkpoints)
-        if progress is not None:
-            progress(epoch)
+        progress(epoch)
     last = Model(recipe, players.generator_weights())
     return Training(Model(recipe, run.best), last, run.history)
 
@@ -119,11 +111,8 @@ def _run_epoch(
     prepared_graph: Callable[[int], TrainingGraph],
     on_step: Callable[[int, int], None],
 ) -> dict[str, float]:
-    """Draw p graphs with replacement, update m times on each, and return the mean of each loss.
-
-    Epoch 0 is the untrained model: it has no steps.
-    """
-    if number == 0:
+    """Draw p graphs with replacement, update m times on each, and return the mean of each loss."""
+    if number == 0:  # the untrained model
         return {}
     rng = np.random.default_rng([recipe.seed, 2, number])
     update = not (recipe.schedule.idle_first_epoch and number == 1)
@@ -132,43 +121,19 @@ def _run_epoch(
     for index in rng.integers(n_graphs, size=recipe.schedule.samples):
         graph = prepared_graph(int(index))
         for _ in range(recipe.schedule.repeats):
-            rows = _sample_rows(rng, graph.n_nodes, recipe.losses.rows)
+            n, n_rows = graph.n_nodes, recipe.losses.rows
+            all_rows = n_rows is None or n_rows >= n
+            rows = None if all_rows else rng.choice(n, n_rows, replace=False)
             steps.append(players.step(graph, rows, update))
             on_step((number - 1) * in_epoch + len(steps), recipe.schedule.epochs * in_epoch)
     return {name: float(np.mean([step[name] for step in steps])) for name in steps[0]}
 
 
-def _sample_rows(rng: np.random.Generator, n: int, rows: int | None) -> NDArray[np.int64] | None:
-    if rows is None or rows >= n:
-        return None
-    return rng.choice(n, rows, replace=False)
-
-
-def _advance(run: Checkpoint, epoch: Epoch, players: Adversaries) -> Checkpoint:
-    history = (*run.history, epoch)
-    better = best_epoch(history).number == epoch.number
-    best = players.generator_weights() if better else run.best
-    return Checkpoint(history, best, players.state())
-
-
 def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -> float:
-    """Return the mean score of a model: NMI with the known communities, else modularity.
+    """The mean score of a model: NMI with the known communities, else modularity (section 5.1).
 
-    The paper keeps the epoch with the highest score (section 5.1). K is that of the labels; without
-    labels, it is estimated.
+    K is that of the labels; without labels, it is estimated.
     """
-    return float(np.mean([_score(model, graph, threads) for graph in graphs]))
-
-
-def _score(model: Model, graph: LabelledGraph, threads: int) -> float:
-    found = detect(
-        graph.adjacency,
-        model,
-        graph.n_communities,
-        method="icd",
-        seed=model.recipe.seed,
-        threads=threads,
-    ).communities
-    if graph.labels is None:
-        return modularity(graph.adjacency, found)
-    return nmi(graph.labels, found)
+    find = partial(detect, model=model, method="icd", seed=model.recipe.seed, threads=threads)
+    found = (find(one.adjacency, n_communities=one.n_communities).communities for one in graphs)
+    return float(np.mean(list(map(nmi_or_modularity, graphs, found))))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from stream_icd.errors import BadInput
@@ -22,15 +21,7 @@ from stream_icd.training.icd.losses import Reconstruction
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingGraph:
-    """The tensors of a graph for one training step.
-
-    Attributes:
-        n_nodes: number of nodes, n.
-        features: Z, `(n, L)`.
-        neighbourhood: the neighbourhoods in the graph.
-        label_induced: the neighbourhoods in the label-induced graph A⁽ᵍ⁾.
-        reconstruction: computes the losses FR and CR.
-    """
+    """A graph for training: Z, `(n, L)`, its neighbourhoods, those in A⁽ᵍ⁾, and FR and CR."""
 
     n_nodes: int
     features: FeatureTensors
@@ -40,12 +31,16 @@ class TrainingGraph:
 
 
 def prepare(graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> TrainingGraph:
-    """Return the tensors of a labelled graph, without isolated nodes, as in detection.
+    """The tensors of a labelled graph, without isolated nodes, as in detection.
 
     Raises:
         BadInput: the graph has no labels.
     """
-    adjacency, labels = _labelled(graph)
+    if graph.labels is None:
+        raise BadInput("a training graph needs labels: known communities, or pseudo-labels")
+    linked = linked_nodes(graph.adjacency)
+    adjacency = among(comparable(graph.adjacency), linked)
+    labels = np.unique(graph.labels[linked], return_inverse=True)[1].astype(np.int32, copy=False)
     return TrainingGraph(
         adjacency.shape[0],
         FeatureTensors(model_features(adjacency, recipe), device),
@@ -55,21 +50,11 @@ def prepare(graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> Traini
     )
 
 
-def _labelled(graph: LabelledGraph) -> tuple[csr_array, NDArray[np.int32]]:
-    if graph.labels is None:
-        raise BadInput("a training graph needs labels: known communities, or pseudo-labels")
-    linked = linked_nodes(graph.adjacency)
-    adjacency = among(comparable(graph.adjacency), linked)
-    labels = np.unique(graph.labels[linked], return_inverse=True)[1]
-    return adjacency, labels.astype(np.int32, copy=False)
-
-
 class LabelInducedNeighbourhood:
     """The neighbourhoods in A⁽ᵍ⁾ = R Rᵀ, computed without the `(n, n)` matrix.
 
     R, `(n, K)`, has a 1 for each node's community. So A⁽ᵍ⁾ links each node to its whole community,
-    itself included. A convolution adds one more self loop: its result for a node is (sum over the
-    community + the node itself) / (size + 1).
+    itself included. A convolution adds one more self loop.
     """
 
     def __init__(self, labels: NDArray[np.int32], device: str = "cpu") -> None:

@@ -1,0 +1,218 @@
+"""Archived windows to learn from: the newest ones, and what is known of their communities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby, zip_longest
+from operator import attrgetter
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.communities import Labels
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.history.archive import (
+    Selection,
+    newest,
+    partitions,
+    read_message,
+    read_partition,
+    read_snapshot,
+)
+from stream_icd.history.layout import Partition
+from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.lineage import DataRange
+from stream_icd.node_ids import places
+from stream_icd.quality.description_length import description_length
+from stream_icd.snapshot import Snapshot
+from stream_icd.store.store import Store
+from stream_icd.tracking.settings import too_far_ahead
+from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.limits import Limits
+
+MOST_WINDOWS = 1000
+"""Default number of windows to look at: it bounds time and memory, however long the archive is."""
+
+
+Marks = dict[str, datetime]
+"""How far each graph has come: the end of a window. Graphs may be of different times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulated:
+    """Archived windows and labels, by their descriptions; no rows are read.
+
+    Attributes:
+        windows: the newest ones; those of a graph in time order, and graphs in turn, so that a
+            graph of the past has its place beside one of today.
+        labels: by graph and snapshot id, for those windows that have some.
+        strayed: labels in the same days for windows that the archive does not have; not used.
+        ahead: windows so far in the future that their time cannot be right; not used.
+    """
+
+    windows: tuple[ArchivedWindow, ...]
+    labels: dict[tuple[str, str], ArchivedWindow]
+    strayed: int
+    ahead: tuple[tuple[str, str], ...] = ()
+
+    def marks(self) -> Marks:
+        """How far each graph has come."""
+        return _newest_ends(self.windows)
+
+    def until(self, marks: Marks) -> Accumulated:
+        """What there was when the graphs had come so far; labels may be newer."""
+        before = tuple(one for one in self.windows if not _is_after(one, marks))
+        return replace(self, windows=before)
+
+    def after(self, marks: Marks | None) -> list[int]:
+        """Positions of the windows that begin after the marks of their graph; None: of all."""
+        return [at for at, one in enumerate(self.windows) if not marks or _is_after(one, marks)]
+
+    def labels_of(self, window: ArchivedWindow) -> ArchivedWindow | None:
+        """The labels of a window, if there are any."""
+        return self.labels.get(name_of(window))
+
+
+def accumulated(
+    store: Store, now: datetime, graph: str | None = None, most: int = MOST_WINDOWS
+) -> Accumulated:
+    """Look up the newest windows of the archive, and their labels, however late these came.
+
+    Args:
+        now: the time, UTC; windows far ahead of it are not used.
+        graph: only this graph; None for all.
+
+    Raises:
+        HistoryDamaged: a file is not an archive file.
+    """
+    found, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
+    for one in _graphs_in_turn(store, Selection("snapshots", graph)):
+        if too_far_ahead(one.window, now):
+            ahead.append(name_of(one))
+            continue
+        found.append(one)
+        if len(found) == most:
+            break
+    if not found:
+        return Accumulated((), {}, 0, tuple(ahead))
+    earliest = replace(Selection("labels", graph), start=min(one.window.start for one in found))
+    of_labels = _newest_first(store, earliest, partitions(store, earliest))
+    labels, known = {name_of(one): one for one in of_labels}, set(map(name_of, found))
+    used = {name: one for name, one in labels.items() if name in known}
+    return Accumulated(tuple(found[::-1]), used, len(labels) - len(used), tuple(ahead))
+
+
+def data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
+    """These windows as a lineage names them; at least one."""
+    return DataRange(
+        graphs=tuple(sorted({one.partition.graph for one in windows})),
+        start=min(one.window.start for one in windows),
+        end=max(one.window.end for one in windows),
+        windows=len(windows),
+        ends=_newest_ends(windows),
+    )
+
+
+def _newest_ends(windows: Iterable[ArchivedWindow]) -> Marks:
+    ends: Marks = {}
+    for one in windows:
+        name, end = one.partition.graph, one.window.end
+        ends[name] = max(end, ends.get(name, end))
+    return ends
+
+
+def _is_after(window: ArchivedWindow, marks: Marks) -> bool:
+    mark = marks.get(window.partition.graph)
+    return mark is None or window.window.start >= mark
+
+
+def _graphs_in_turn(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
+    """Yield the newest window of each graph, then the second newest of each, and so on."""
+    graph_of = attrgetter("graph")
+    by_graph = groupby(sorted(partitions(store, selection), key=graph_of), key=graph_of)
+    graphs = [_newest_first(store, selection, list(of_graph)) for _, of_graph in by_graph]
+    for turn in zip_longest(*graphs):
+        yield from sorted(filter(None, turn), key=attrgetter("order"), reverse=True)
+
+
+def _newest_first(
+    store: Store, selection: Selection, found: Iterable[Partition]
+) -> Iterator[ArchivedWindow]:
+    """Yield windows from the newest to the oldest, and read only the days that are asked for."""
+    for _, of_day in groupby(sorted(found, reverse=True), key=attrgetter("day")):
+        read = (noted for partition in of_day for noted in read_partition(store, partition))
+        chosen = sorted(filter(selection.holds, read), key=attrgetter("order"))
+        yield from reversed(newest(chosen))
+
+
+def name_of(noted: ArchivedWindow) -> tuple[str, str]:
+    """Graph and snapshot id, which identify a window."""
+    return noted.partition.graph, noted.identity.snapshot_id
+
+
+Known = Literal["none", "some nodes", "all nodes", "contradicted"]
+"""`contradicted` labels save no bits in describing a graph that has communities, such as one
+community for all nodes."""
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """A window to learn from, or to compare models on.
+
+    Attributes:
+        labels: community of each node, `(n_nodes,)`, or `UNKNOWN`; None without usable labels.
+    """
+
+    snapshot: Snapshot
+    labels: NDArray[np.int32] | None = None
+    known: Known = "none"
+
+    def graph(self, *, by_labels: bool) -> LabelledGraph:
+        """The graph for training, with labels if they are wanted and complete."""
+        one, complete = self.snapshot, by_labels and self.known == "all nodes"
+        moment = Moment(one.graph, one.nodes, one.window)
+        return LabelledGraph(one.adjacency(), self.labels if complete else None, moment)
+
+
+def read_lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
+    """Read a window, and its labels if there are any.
+
+    Raises:
+        HistoryDamaged, BadInput: it cannot be read.
+    """
+    limits = Limits()
+    snapshot = read_snapshot(store, window, limits)
+    if labels is None:
+        return Lesson(snapshot)
+    message = read_message(store, labels)
+    return lesson(snapshot, decode_labels(message.key, message.value, message.headers, limits))
+
+
+def lesson(snapshot: Snapshot, labels: Labels) -> Lesson:
+    """Join a snapshot with its labels; labels of nodes that it does not have are not used."""
+    at = places(snapshot.nodes, labels.nodes)
+    found = at >= 0
+    if not found.any():
+        return Lesson(snapshot)
+    known = np.full(snapshot.n_nodes, UNKNOWN, np.int32)
+    of_found = labels.labels[at[found]]
+    known[found] = np.unique(of_found, return_inverse=True)[1]
+    if not found.all():
+        return Lesson(snapshot, known, "some nodes")
+    if _contradicted(snapshot, known):
+        return Lesson(snapshot, None, "contradicted")
+    return Lesson(snapshot, known, "all nodes")
+
+
+def _contradicted(snapshot: Snapshot, labels: NDArray[np.int32]) -> bool:
+    adjacency = snapshot.adjacency()
+    if description_length(adjacency, labels) < 0:
+        return False
+    return description_length(adjacency, find_communities(adjacency, BpParameters())) < 0
