@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.arrays import n_distinct
-from stream_icd.errors import BadCommunities
+from stream_icd.errors import BadCommunities, BadSettings
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
 
@@ -192,6 +192,23 @@ def kind_of_memory(use: MemoryUse | None) -> MemoryKind:
     if use is None:
         return "none"
     return "smoothed" if use == "smoothed" else "memory"
+
+
+def check_n_communities(n_communities: int | None, n_nodes: int) -> None:
+    """Check that a graph of `n_nodes` can form K communities; None is allowed: K is determined.
+
+    Raises:
+        BadSettings: K is not from 1 to n.
+
+    >>> check_n_communities(4, n_nodes=3)
+    Traceback (most recent call last):
+    ...
+    stream_icd.errors.BadSettings: 3 nodes cannot form 4 communities; give K from 1 to 3
+    """
+    if n_communities is not None and not 1 <= n_communities <= n_nodes:
+        raise BadSettings(
+            f"{n_nodes} nodes cannot form {n_communities} communities; give K from 1 to {n_nodes}"
+        )
 
 
 def _check_assignment(snapshot_id: str, nodes: pa.Array, labels: NDArray[np.int32]) -> None:

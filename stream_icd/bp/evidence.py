@@ -24,7 +24,7 @@ from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.null_model import rewired
 from stream_icd.bp.planted_partition.likelihood import STRONG_BITS, modularity_of
 from stream_icd.communities import EvidenceStrength
-from stream_icd.graphs.linked import among, linked_nodes
+from stream_icd.graphs.adjacency import among, linked_nodes
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.labels import Communities, compact
 

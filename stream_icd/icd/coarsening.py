@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from stream_icd.arrays import Ids
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.compiled import compiled
-from stream_icd.icd.sparse_plus_rank_one import Floats, SparsePlusRankOne
+from stream_icd.icd.structure import Floats, SparsePlusRankOne
 
 MAX_PASSES, FEWEST_PASSES, WORK = 64, 16, 10**7
 """Limits of the matching passes; afterwards the rest is merged by degree. At most MAX_PASSES, and

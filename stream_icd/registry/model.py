@@ -172,7 +172,7 @@ def _head(store: Store, content: bytes) -> dict[str, Any]:
 def _read_settings(store: Store, head: dict[str, Any]) -> tuple[Recipe, BpParameters]:
     try:
         recipe = Recipe.model_validate(head["recipe"])
-        encoder(recipe.encoder.kind)
+        encoder(recipe.encoder)
         return recipe, BpParameters(**head["bp"])
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{store.place}/{RECIPE_FILE}: {error}") from error
@@ -192,7 +192,7 @@ def _read(store: Store, name: str, most_bytes: int) -> bytes:
 
 
 def _read_weights(store: Store, head: dict[str, Any], recipe: Recipe) -> Weights:
-    shapes = encoder(recipe.encoder.kind).weight_shapes(recipe.encoder)
+    shapes = encoder(recipe.encoder).weight_shapes()
     n_weights = sum(map(prod, shapes.values()))
     if n_weights > MOST_WEIGHTS:
         raise ModelDamaged(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.arrays import Ids
@@ -36,31 +37,30 @@ def still_hold(
         before: the window before the event; None if it is not known: then mergers hold while the
             community exists.
     """
-    there = _ids_of(at, later)
-    origin = np.full(len(there), ABSENT) if before is None else _ids_of(at, before)
-    window = _Changed(at.communities, origin, there, _sizes(later))
+    there = ids_in(later, at.nodes)
+    origin = np.full(len(there), ABSENT) if before is None else ids_in(before, at.nodes)
+    window = _Changed(at.communities, origin, there, Counter(later.communities.tolist()))
     return [window.holds(event) for event in events]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Changed:
-    """A window, and where its nodes were before and are later, `(n,)` each; `ABSENT` if nowhere."""
+    """A window, and where its nodes were before and are later, `(n,)` each; or `ABSENT`."""
 
     here: Ids
     before: Ids
     later: Ids
-    sizes_later: dict[int, int]
+    sizes_later: Counter[int]
 
     def holds(self, event: CommunityEvent) -> bool:
-        size = self.sizes_later.get(event.community, 0)
+        size = self.sizes_later[event.community]
         match event.kind:
             case "merged":
-                parts = [
-                    (self.before == one) & (self.here == event.community) for one in event.parents
-                ]
-                return len(set(self._places(parts))) <= 1
+                here = self.here == event.community
+                found = self._places((self.before == one) & here for one in event.parents)
+                return len(set(found)) <= 1
             case "split":
-                found = self._places([self.here == one for one in event.children])
+                found = self._places(self.here == one for one in event.children)
                 return len(set(found)) == len(found)
             case "born":
                 return size > 0
@@ -112,12 +112,7 @@ def lasting_events(windows: Sequence[CommunityEvents], lasting: int) -> Communit
     return replace(window, events=events)
 
 
-def _ids_of(at: CommunityEvents, other: CommunityEvents) -> Ids:
-    """Return the id that each node of a window has in another one; `ABSENT` if it is not there."""
-    ids: Ids = np.append(other.communities, ABSENT)[places(at.nodes, other.nodes)]
+def ids_in(window: CommunityEvents, nodes: pa.Array) -> Ids:
+    """Return the community of each node in a window, `(n,)`; `ABSENT` if it is not there."""
+    ids: Ids = np.append(window.communities, ABSENT)[places(nodes, window.nodes)]
     return ids
-
-
-def _sizes(window: CommunityEvents) -> dict[int, int]:
-    ids, counts = np.unique(window.communities, return_counts=True)
-    return dict(zip(ids.tolist(), counts.tolist(), strict=True))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.encoder.initialisation import initial_matrix
+from stream_icd.icd.encoder.initialisation import initial_weight
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.presets import PRESETS
 from stream_icd.icd.recipe import OptimiserSettings, Recipe
@@ -30,7 +30,7 @@ def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> 
     """
     weights: Weights = {}
     for k, step in enumerate(pairwise(widths)):
-        weights[f"layer.{k}"] = initial_matrix(rng, step, "xavier")
+        weights[f"layer.{k}"] = initial_weight(rng, step, "xavier")
         weights[f"bias.{k}"] = np.zeros(step[1], np.float32)
     return weights
 
@@ -70,7 +70,7 @@ class Adversaries:
             )
         rng = np.random.default_rng([recipe.seed, 1])  # G's own is drawn by initial_model
         self._recipe = recipe
-        self._encoder = encoder(recipe.encoder.kind)
+        self._encoder = encoder(recipe.encoder)
         self.generator = _parameters(initial_model(recipe).weights, device)
         self.discriminator = _parameters(
             initial_discriminator(recipe.discriminator_widths, rng), device
@@ -125,15 +125,11 @@ class Adversaries:
         return ("G", self._generator_optimiser), ("D", self._discriminator_optimiser)
 
     def _embed(self, graph: TrainingGraph) -> Tensor:
-        return self._encoder.forward(
-            self._recipe.encoder, self.generator, graph.features, graph.neighbourhood
-        )
+        return self._encoder.forward(self.generator, graph.features, graph.neighbourhood)
 
     def _step_discriminator(self, graph: TrainingGraph, embedded: Tensor, update: bool) -> float:
         with torch.no_grad():  # no gradients for G: this step updates D only
-            induced = self._encoder.forward(
-                self._recipe.encoder, self.generator, graph.features, graph.label_induced
-            )
+            induced = self._encoder.forward(self.generator, graph.features, graph.label_induced)
         loss = discriminator_loss(
             discriminate(self.discriminator, induced),
             discriminate(self.discriminator, embedded),
