@@ -109,37 +109,37 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             MissingExtra: icd, and torch is not installed.
         """
         check_method(self.method)
-        recipe = self._recipe()
+        recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
+        recipe = recipe.changed(seed=self.seed)
         known = _with_labels(graphs, labels)
         self.history_, self.learned_ = (), None
         if self.method == "icd":
             self.model_, self.history_ = self._train(known, recipe)
-            return self
-        self.learned_ = fit_parameters(known, self.seed, self.threads)
-        self.model_ = initial_model(recipe, self.learned_.parameters)
+        else:
+            self.learned_ = fit_parameters(known, self.seed, self.threads)
+            self.model_ = initial_model(recipe, self.learned_.parameters)
         return self
 
     def predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
         """Return the community of each node, `(n,)` int32 in 0..K-1, in the order of `nodes_`.
 
-        Args:
-            n_communities: K, if it is known; None to determine it.
+        `n_communities` is K, if it is known; None to determine it.
 
         Raises:
             BadInput: the graph cannot be used.
             BadSettings: not fitted yet, or K is not from 1 to n.
         """
-        model, named = self._fitted(), as_named(graph)
+        model = self._fitted()
+        adjacency, self.nodes_ = as_named(graph)
         found = detect(
-            named.adjacency,
+            adjacency,
             model,
             n_communities,
             method=self.method,
             seed=self.seed,
             threads=self.threads,
         ).communities
-        self.nodes_ = named.nodes
-        self.bits_, self.evidence_ = evidence_for(named.adjacency, found, self.seed)
+        self.bits_, self.evidence_ = evidence_for(adjacency, found, self.seed)
         return found
 
     def predict_next(
@@ -237,10 +237,6 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         loaded.model_, loaded.history_, loaded.learned_ = model, (), None
         return loaded
 
-    def _recipe(self) -> Recipe:
-        recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
-        return recipe.changed(seed=self.seed)
-
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
             raise BadSettings("this ICD is not fitted: call fit, or use ICD.load")
@@ -251,14 +247,11 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         with needs_extra("train", "torch"):
             from stream_icd.training.icd.train_encoder import train
 
-        n_validation = max(1, round(len(graphs) / 10))
-        known = [pseudo_labelled(graph, self.seed) for graph in graphs[:-n_validation]]
+        first = len(graphs) - max(1, round(len(graphs) / 10))  # of the validation
+        known = [pseudo_labelled(graph, self.seed) for graph in graphs[:first]]
+        validation = graphs[first:]
         training = train(
-            known,
-            recipe,
-            validation=graphs[-n_validation:],
-            device=self.device,
-            threads=self.threads,
+            known, recipe, validation=validation, device=self.device, threads=self.threads
         )
         return training.model, training.history
 
@@ -272,18 +265,11 @@ def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> l
     adjacencies = [as_adjacency(graph) for graph in graphs]
     if not adjacencies:
         raise BadSettings("there are no graphs to learn from: give at least one")
-    moments = [_moment(graph) for graph in graphs]
-    if labels is None:
-        return [
-            LabelledGraph(adjacency, moment=moment)
-            for adjacency, moment in zip(adjacencies, moments, strict=True)
-        ]
-    if len(labels) != len(adjacencies):
+    if labels is not None and len(labels) != len(adjacencies):
         raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
-    return [
-        LabelledGraph(adjacency, _numbered(known), moment)
-        for adjacency, known, moment in zip(adjacencies, labels, moments, strict=True)
-    ]
+    known = [None] * len(graphs) if labels is None else [_numbered(one) for one in labels]
+    moments = [_moment(graph) for graph in graphs]
+    return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
 
 
 def _moment(graph: Any) -> Moment | None:

@@ -10,7 +10,7 @@ from stream_icd.dead_letters.box import BadRecord, DeadLetter, DeadLetterBox
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.port.topic import dead_letter_topic, is_dead_letter_topic
 from stream_icd.messages.topic_range import TopicRange
-from stream_icd.suggest import did_you_mean
+from stream_icd.printable import did_you_mean
 
 _WHOLE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)\[\d+\]@\d+")
 _SHORT = re.compile(r"(?P<partition>\d+):(?P<offset>\d+)")

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from stream_icd.errors import BadSettings, SourceNotFound, StreamIcdError
 from stream_icd.history.archive import Selection, partitions, windows
+from stream_icd.printable import did_you_mean, listed
 from stream_icd.store.store import Store
-from stream_icd.suggest import did_you_mean, listed
 
 
 def refuse_nothing(store: Store, selections: Iterable[Selection]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import Floats, symmetric
 from stream_icd.errors import BadSettings
 from stream_icd.quality.cuts import community_weights
 from stream_icd.quality.labels import Communities, compact
@@ -33,7 +34,7 @@ class HiddenEdges:
 
     visible: csr_array
     ends: NDArray[np.int32]
-    weights: NDArray[np.float64]
+    weights: Floats
 
 
 def hide_edges(
@@ -58,7 +59,7 @@ def hide_edges(
     part = np.random.default_rng(seed).permutation(len(upper)) % parts
     for number in range(parts):
         hidden = part == number
-        visible = _adjacency(ends[:, ~hidden], weights[~hidden], adjacency.shape[0])
+        visible = symmetric(*ends[:, ~hidden], weights[~hidden], adjacency.shape[0])
         yield HiddenEdges(visible, ends[:, hidden], weights[hidden])
 
 
@@ -73,10 +74,6 @@ def hidden_edge_score(hidden: HiddenEdges, communities: Communities) -> float:
 
     The idea is cross-validation of a block model by link prediction (such as Kawamoto and
     Kabashima, "Cross-validation estimate of the number of clusters in a network", 2017).
-
-    communities: integer labels (n,), any values.
-
-    Raises `BadSettings` where labels and graph do not fit each other.
 
     >>> clique = np.ones((9, 9)) - np.eye(9)
     >>> graph = csr_array(np.kron(np.eye(4), clique))
@@ -108,7 +105,7 @@ def mean_hidden_edge_score(
     return float(np.mean(scores))
 
 
-def _best_mixing(lift: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+def _best_mixing(lift: Floats, weights: Floats) -> float:
     """The μ in 0..1 that maximises Σ w log(μ + (1 − μ) lift), which is concave: by bisection."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
@@ -116,10 +113,3 @@ def _best_mixing(lift: NDArray[np.float64], weights: NDArray[np.float64]) -> flo
         slope = (weights * (1 - lift) / (middle + (1 - middle) * lift)).sum()
         low, high = (middle, high) if slope > 0 else (low, middle)
     return high
-
-
-def _adjacency(ends: NDArray[np.int32], weights: NDArray[np.float64], n_nodes: int) -> csr_array:
-    both = np.concatenate([ends, ends[::-1]], axis=1)
-    matrix = csr_array((np.tile(weights, 2), both), shape=(n_nodes, n_nodes))
-    matrix.sort_indices()
-    return matrix

@@ -13,8 +13,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.reader import MessageReader
-from stream_icd.printable import printable
-from stream_icd.suggest import did_you_mean
+from stream_icd.printable import did_you_mean, printable
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.limits import Limits
 
