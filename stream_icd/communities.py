@@ -206,59 +206,53 @@ def check_n_communities(n_communities: int | None, n_nodes: int) -> None:
         )
 
 
+def _refused(found: Labels | Communities, why: str) -> BadCommunities:
+    return BadCommunities(f"{found.snapshot_id!r}: {why}")
+
+
 def _check_assignment(found: Labels | Communities) -> None:
     labels, n_nodes = found.labels, len(found.nodes)
     if labels.shape != (n_nodes,):
-        raise BadCommunities(
-            f"{found.snapshot_id!r}: labels have shape {labels.shape}; {n_nodes} nodes need one "
-            "each"
-        )
+        raise _refused(found, f"labels have shape {labels.shape}; {n_nodes} nodes need one each")
     if labels.size and not 0 <= labels.min() <= labels.max() < n_nodes:
-        raise BadCommunities(
-            f"{found.snapshot_id!r}: community labels run from {labels.min()} to {labels.max()}; "
-            f"they must lie in 0..{n_nodes - 1}"
+        raise _refused(
+            found,
+            f"community labels run from {labels.min()} to {labels.max()}; "
+            f"they must lie in 0..{n_nodes - 1}",
         )
 
 
 def _check_ids(found: Communities) -> None:
     ids, replaced, k = found.community_ids, found.replaced, found.n_communities
     if (ids is None) != (replaced is None):
-        raise BadCommunities(
-            f"{found.snapshot_id!r}: give community_ids and replaced both, or neither"
-        )
+        raise _refused(found, "give community_ids and replaced both, or neither")
     if ids is None or replaced is None:
         return
     if ids.shape != (k,) or ids.min(initial=0) < 0 or n_distinct(ids) < len(ids):
-        raise BadCommunities(
-            f"{found.snapshot_id!r}: {k} communities need one stable id each, all different "
-            f"and at least 0; there are {n_distinct(ids)} different ones from "
-            f"{ids.min(initial=0)}, in an array of shape {ids.shape}"
+        raise _refused(
+            found,
+            f"{k} communities need one stable id each, all different and at least 0; there are "
+            f"{n_distinct(ids)} different ones from {ids.min(initial=0)}, in an array of shape "
+            f"{ids.shape}",
         )
     if replaced.ndim != 2 or replaced.shape[1] != 2:
-        raise BadCommunities(
-            f"{found.snapshot_id!r}: replaced has shape {replaced.shape}; need (m, 2)"
-        )
+        raise _refused(found, f"replaced has shape {replaced.shape}; need (m, 2)")
     ended, now = replaced.T
     if ended.min(initial=0) < 0 or (np.diff(ended) <= 0).any() or now.min(initial=0) < -1:
-        raise BadCommunities(
-            f"{found.snapshot_id!r}: replaced needs ascending ids from 0, each with an id from 0, "
-            "or -1"
-        )
+        raise _refused(found, "replaced needs ascending ids from 0, each with an id from 0, or -1")
 
 
 def _check_moved(found: Communities) -> None:
     moved, bits = found.moved, found.moved_bits
     if (moved is None) != (bits is None):
-        raise BadCommunities(f"{found.snapshot_id!r}: give moved and moved_bits both, or neither")
+        raise _refused(found, "give moved and moved_bits both, or neither")
     if moved is None or bits is None:
         return
     if moved.ndim != 2 or moved.shape[1] != 2 or bits.shape != (len(moved),):
-        raise BadCommunities(
-            f"{found.snapshot_id!r}: moved has shape {moved.shape} and moved_bits {bits.shape}; "
-            "need (m, 2) and (m,)"
+        raise _refused(
+            found,
+            f"moved has shape {moved.shape} and moved_bits {bits.shape}; need (m, 2) and (m,)",
         )
     before, now = moved.T
     if before.min(initial=0) < -1 or now.min(initial=0) < 0 or not (np.abs(bits) < MOST_BITS).all():
-        raise BadCommunities(
-            f"{found.snapshot_id!r}: moved needs ids from 0, and bits between ±{MOST_BITS}"
-        )
+        raise _refused(found, f"moved needs ids from 0, and bits between ±{MOST_BITS}")

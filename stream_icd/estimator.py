@@ -36,8 +36,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
     A graph can be a scipy sparse or dense matrix, an `edge_index`, a NetworkX or igraph graph, a
     table of pairs (pandas, Polars, Arrow, or a list of tuples), a PyG `Data` or a `Snapshot` (see
-    `as_adjacency`). The same seed gives the same result on any number of
-    threads. Without ties, the order of the nodes does not matter.
+    `as_adjacency`). The same seed gives the same result on any number of threads. Without ties,
+    the order of the nodes does not matter.
 
     Args:
         method: "bp" learns a few numbers and finds communities by local moves and belief
@@ -54,10 +54,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         model_: the fitted `Model`.
         learned_: with bp, the `Fit`: what was learned, and the score of each candidate. None with
             icd and for a loaded model.
-        history_: with icd, the epochs of the training. Empty with bp.
-        nodes_: after `predict`, the name of each node, `(n,)`, in the order of the result: the
-            ids of a `Snapshot` or a table of pairs (ascending), the names in a NetworkX or an
-            igraph graph, and positions otherwise.
+        history_: with icd, the epochs of the training.
+        nodes_: after `predict`, the name of each node, `(n,)`, in the order of the result: ids
+            (ascending), the names in a NetworkX or an igraph graph, or else positions.
         evidence_, bits_: after `predict`, how strong the evidence is that the graph has
             communities at all, "strong", "weak" or "none", and the bits per edge that these
             communities save in describing it (docs/evidence.md).
@@ -96,10 +95,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         K is not given; if that is not better than the shipped model `default`, it takes `default`.
 
         Args:
-            graphs: a list of at least one graph; for icd, of at least two. The last tenth, at
-                least one graph, validates the training of the encoder.
-                If they are `Snapshot`s, consecutive windows of one graph also tell how long nodes
-                stay in their communities, for `predict_next`.
+            graphs: at least one graph; for icd, at least two: the last tenth validates the training
+                of the encoder. Consecutive `Snapshot`s of one graph also tell how long nodes stay
+                in their communities, for `predict_next`.
             labels: for each graph, one array `(n,)` with the community of each node: integers,
                 strings, or anything else that can be sorted.
 
@@ -160,7 +158,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         Args:
             graph: the window. A `Snapshot` has times, so that gaps and late windows are noticed;
                 any other graph counts as the window right after the last one.
-            memory: `memory` of the result for the window before; None for the first window.
+            memory: that of the result for the window before; None for the first window.
             n_communities: K, if it is known; None to determine it.
             nodes: id of each node, `(n,)`, all integers or all strings: a node has the same id in
                 all windows. None: those of the graph, as in `nodes_`.
@@ -201,8 +199,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
     def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
         """Learn from one graph, without labels, and return its communities, `(n,)` int32.
 
-        Raises:
-            As `fit` and `predict`. icd needs two graphs: call `fit` and `predict` instead.
+        icd needs two graphs: call `fit` and `predict` instead.
         """
         return self.fit([graph]).predict(graph, n_communities)
 
@@ -224,10 +221,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         """Return a fitted estimator with a saved model.
 
         Args:
-            name: name of a shipped model, such as "as" (`stream-icd models list` shows all), or
-                the folder of a model: a path or a URI.
-            parameters: arguments of the estimator, such as `method`. Recipe and seed are those of
-                the model.
+            name: a shipped model, such as "as" (`stream-icd models list` shows all), or the folder
+                of a model: a path or a URI.
+            parameters: of the estimator, such as `method`. Recipe and seed are the model's.
 
         Raises:
             ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew: see `open_model`.

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from stream_icd.arrays import symmetric
-from stream_icd.coordinates import Coordinates, coordinates_of_rows
+from stream_icd.coordinates import Coordinates, coordinates_of_rows, numbers
 from stream_icd.errors import BadSnapshot
 from stream_icd.graph_name import check_graph_name
 from stream_icd.node_ids import is_id_type, widened
@@ -222,7 +222,7 @@ def snapshot_from_pairs(
         coordinates = coordinates_of_rows(row, len(nodes), x, y, crs)
     paired = np.asarray(dst_ids.is_valid()) if dst_ids.null_count else slice(None)
     row = row[paired]
-    kept = None if weights is None else _weights(weights, len(src_ids))[paired]
+    kept = None if weights is None else numbers("weight", weights, len(src_ids))[paired]
     loops = row == column
     n_self_loops = int(loops.sum())
     if n_self_loops == len(row):
@@ -325,16 +325,6 @@ def _ranked(ends: tuple[pa.Array, pa.Array]) -> tuple[pa.Array, list[NDArray[np.
 
 def _index_type(n: int) -> type[np.integer]:
     return np.int32 if n < 1 << 31 else np.int64
-
-
-def _weights(values: Any, n_pairs: int) -> NDArray[np.float64]:
-    try:
-        weights = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise BadSnapshot(f"weight is not a column of numbers: {error}") from error
-    if weights.shape != (n_pairs,):
-        raise BadSnapshot(f"weight has shape {weights.shape}; {n_pairs} pairs need one each")
-    return weights
 
 
 def _numbered(row: NDArray[np.integer], column: NDArray[np.integer], n: int) -> NDArray[np.int64]:

@@ -1,8 +1,15 @@
-"""A recipe for each of the paper's data sets: the paper's values, and our choices by validation."""
+"""A recipe for each of the paper's data sets, and how a recipe differs from the paper.
+
+Paper: Qin, Zhang, Bai, Zhang, Yeung. Their scripts: github.com/KuroginQin/ICD. Three differences
+need no option, since the values are the same. X and Z are dense there, and sparse plus rank one
+here. A⁽ᵍ⁾ = R Rᵀ is dense there, and implicit here. Heavy-edge matching there loops forever when no
+edges are left. Their NCut is in `lab/ncut_within.py`.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.recipe import (
@@ -57,7 +64,7 @@ def preset(data_set: str, variant: Variant = "ICD-M") -> Recipe:
 
     Widths, loss weights, learning rate and schedule are the paper's. Three settings were chosen by
     validation: orthogonal initial weights, whether rows are normalised, and smoothing (see
-    `scripts.OPTIONS`).
+    `OPTIONS`).
 
     Raises:
         BadSettings: no such data set.
@@ -83,3 +90,60 @@ def preset(data_set: str, variant: Variant = "ICD-M") -> Recipe:
         optimiser=OptimiserSettings(learning_rate=learning_rate),
         schedule=ScheduleSettings(samples=samples, repeats=repeats),
     )
+
+
+class Option(NamedTuple):
+    """One setting of a recipe that may differ from the paper."""
+
+    place: str  # in the recipe, such as encoder.smoothing
+    paper: Any
+    scripts: Any
+    source: str  # the file of the scripts, and what it does
+
+    def value(self, recipe: Recipe) -> Any:
+        """The value in a recipe."""
+        return attrgetter(self.place)(recipe)
+
+
+OPTIONS = {
+    "coarsening": Option(
+        "encoder.coarsening_exponent", -0.5, 0.5, "modules/feat_ext.py: multiplies by √|v*|"
+    ),
+    "row-normalisation": Option(
+        "encoder.normalise_rows", False, True, "modules/layers.py: F.normalize, every layer"
+    ),
+    "initialisation": Option("encoder.initialisation", "xavier", "xavier", "modules/layers.py"),
+    "smoothing": Option("encoder.smoothing", 0, 0, "modules/models.py"),
+    "optimiser": Option(
+        "optimiser.kind", "adam", "rmsprop", "ICD_M_*_demo.py: RMSprop; Adam commented out"
+    ),
+    "weight-decay": Option(
+        "optimiser.weight_decay", 0.0, 1e-5, "ICD_M_*_demo.py: weight_decay=1e-5"
+    ),
+    "idle-epoch": Option(
+        "schedule.idle_first_epoch", False, True, "ICD_M_*_demo.py: epoch 0 updates nothing"
+    ),
+    "scaled-structure": Option(
+        "losses.scaled_structure", False, True, "utils.py: m_norm, X to [-1, 1] for FR"
+    ),
+    "discriminator-loss": Option(
+        "losses.discriminator", "paper", "scripts", "modules/loss.py: no log(1 − D)"
+    ),
+    "rows": Option("losses.rows", None, None, "modules/loss.py"),
+    "k-means": Option(
+        "clustering", "scikit-learn", "scikit-learn", "ICD_M_*_demo.py: KMeans(n_init=10)"
+    ),
+}
+"""Every option whose value differs between the paper, the scripts and this library, by name."""
+
+
+def deviations(recipe: Recipe) -> dict[str, str]:
+    """Each option of a recipe that differs from the paper, with its value and whose that is."""
+    found: dict[str, str] = {}
+    for option in OPTIONS.values():
+        value = option.value(recipe)
+        if value != option.paper:
+            theirs = value == option.scripts
+            whose = f"authors' scripts, {option.source}" if theirs else "ours"
+            found[option.place] = f"{value} (paper: {option.paper}); {whose}"
+    return found

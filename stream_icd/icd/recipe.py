@@ -49,7 +49,7 @@ class EncoderSettings(_Settings):
     """Settings of the encoder G, which embeds a graph.
 
     Attributes:
-        kind: name of the encoder, one of `stream_icd.icd.encoder.registry.ENCODERS`.
+        kind: one of `stream_icd.icd.encoder.registry.ENCODERS`.
         widths: L, the hidden widths, and the width d of the embedding.
         initialisation: initial weights. "orthogonal": orthonormal columns, up to 8 points of NMI
             better on validation graphs before training. "hadamard": equally good columns of

@@ -20,15 +20,10 @@ ROWS = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparsePlusRankOne:
-    """`S + u vᵀ`, `(n, m)`: the modularity matrix, and the features computed from it.
+    """`S + u vᵀ`, `(n, m)`: the modularity matrix, and the features computed from it."""
 
-    Attributes:
-        sparse: S, `(n, m)`.
-        outer: `(u, v)`, of shapes `(n,)` and `(m,)`; None if the matrix is only sparse.
-    """
-
-    sparse: csr_array
-    outer: tuple[Floats, Floats] | None = None
+    sparse: csr_array  # S, (n, m)
+    outer: tuple[Floats, Floats] | None = None  # u (n,) and v (m,); None: only sparse
 
     def __len__(self) -> int:
         return self.shape[0]

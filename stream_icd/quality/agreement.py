@@ -8,11 +8,11 @@ from scipy.sparse import coo_array, csr_array, eye_array, hstack
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from scipy.special import gammaln
 
+from stream_icd.arrays import AnyLabels, compact
 from stream_icd.errors import BadSettings
-from stream_icd.quality.labels import Communities, compact
 
 
-def contingency(truth: Communities, found: Communities) -> csr_array:
+def contingency(truth: AnyLabels, found: AnyLabels) -> csr_array:
     """Counts (K_truth, K_found) int64 of nodes in community i of `truth` and j of `found`.
 
     Sparse, with at most n entries, none of them zero. No row and no column is empty.
@@ -30,7 +30,7 @@ def contingency(truth: Communities, found: Communities) -> csr_array:
     return coo_array((ones, (rows, columns)), shape=shape).tocsr()
 
 
-def nmi(truth: Communities, found: Communities) -> float:
+def nmi(truth: AnyLabels, found: AnyLabels) -> float:
     """2 I(truth; found) / (H(truth) + H(found)), in 0..1: 1 if the partitions are the same.
 
     The normaliser is the arithmetic mean of the entropies, as in the ICD paper and its authors'
@@ -55,7 +55,7 @@ def _entropy(counts: NDArray[np.int64]) -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
-def accuracy(truth: Communities, found: Communities) -> float:
+def accuracy(truth: AnyLabels, found: AnyLabels) -> float:
     """AC of the ICD paper, in 0..1: 1 if the partitions are the same.
 
     Found and true communities are matched one to one so that as many nodes as possible agree (the
@@ -87,7 +87,7 @@ def _most_in_agreement(counts: csr_array) -> int:
     return int(padded[rows, columns].sum()) - n_rows
 
 
-def ami(truth: Communities, found: Communities) -> float:
+def ami(truth: AnyLabels, found: AnyLabels) -> float:
     """(I − E[I]) / (mean of the entropies − E[I]), at most 1: 1 if the partitions are the same.
 
     E[I] is the mutual information of two random partitions with communities of these sizes (Vinh,

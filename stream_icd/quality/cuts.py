@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from stream_icd.arrays import Floats
+from stream_icd.arrays import AnyLabels, Floats, compact
 from stream_icd.errors import BadSettings
-from stream_icd.quality.labels import Communities, compact
 
 
 class CommunityWeights(NamedTuple):
@@ -23,7 +22,7 @@ class CommunityWeights(NamedTuple):
     within: Floats  # of the weights inside, each edge from both of its ends
 
 
-def community_weights(adjacency: csr_array, communities: Communities) -> CommunityWeights:
+def community_weights(adjacency: csr_array, communities: AnyLabels) -> CommunityWeights:
     """Volume and inside weight of each community, in time and memory O(E).
 
     If the sum of the weights would overflow, all are first divided by one power of two: the metrics
@@ -51,7 +50,7 @@ def community_weights(adjacency: csr_array, communities: Communities) -> Communi
     return CommunityWeights(volume, within.astype(np.float64))
 
 
-def modularity(adjacency: csr_array, communities: Communities, resolution: float = 1.0) -> float:
+def modularity(adjacency: csr_array, communities: AnyLabels, resolution: float = 1.0) -> float:
     """Q = Σ_c [w_c / 2m − γ (vol_c / 2m)²], Newman and Girvan (2004), weighted.
 
     w_c is the weight inside community c from both ends, vol_c the sum of its degrees, 2m the sum of
@@ -72,7 +71,7 @@ def modularity_by(weights: CommunityWeights, resolution: float = 1.0) -> float:
     return float(within.sum() / total - resolution * ((volume / total) ** 2).sum())
 
 
-def ncut(adjacency: csr_array, communities: Communities) -> float:
+def ncut(adjacency: csr_array, communities: AnyLabels) -> float:
     """½ Σ_c cut(c) / vol(c), in 0..K/2 (ICD paper, equation 1; Shi and Malik, 2000).
 
     cut(c) is the weight of the edges that leave community c, vol(c) the sum of its degrees. A

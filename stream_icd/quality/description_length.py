@@ -9,15 +9,14 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.special import gammaln, xlogy
 
-from stream_icd.arrays import Floats, Ids
+from stream_icd.arrays import AnyLabels, Floats, Ids, compact
 from stream_icd.quality.cuts import community_weights
-from stream_icd.quality.labels import Communities, compact
 
 NOBODY = -1
 """In place of a community: of none."""
 
 
-def description_length(adjacency: csr_array, communities: Communities) -> float:
+def description_length(adjacency: csr_array, communities: AnyLabels) -> float:
     """Bits per edge to describe the graph with these communities, minus those without any.
 
     A value below 0 is evidence for the communities: they save more bits than they cost. A single
@@ -89,14 +88,9 @@ def code_of_sizes(n_nodes: float, k: ArrayLike) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Described:
-    """The edges of a graph, described by its communities: what other communities would cost.
+    """The edges of a graph, described by its communities: what other communities would cost."""
 
-    Attributes:
-        sums: `(3, K)`: number of nodes with edges, volume and weight within (`CommunityWeights`).
-        n_edges: number of edges.
-    """
-
-    sums: Floats
+    sums: Floats  # (3, K): number of nodes with edges, volume, within (`CommunityWeights`)
     n_edges: float
 
     def lost_without_move(

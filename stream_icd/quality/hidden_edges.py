@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Floats, symmetric
+from stream_icd.arrays import AnyLabels, Floats, compact, symmetric
 from stream_icd.errors import BadSettings
 from stream_icd.quality.cuts import community_weights
-from stream_icd.quality.labels import Communities, compact
 
 SPLITS = 2
 """Number of tenths of the edges that `mean_hidden_edge_score` hides, one after the other."""
@@ -24,17 +23,11 @@ HALVINGS = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HiddenEdges:
-    """A graph with some of its edges hidden.
+    """A graph with some of its edges hidden."""
 
-    Attributes:
-        visible: the adjacency of the other edges, `(n, n)`, with the same nodes.
-        ends: end nodes of the hidden edges, `(2, n_hidden)`.
-        weights: weights of the hidden edges, `(n_hidden,)`.
-    """
-
-    visible: csr_array
-    ends: NDArray[np.int32]
-    weights: Floats
+    visible: csr_array  # the other edges, (n, n)
+    ends: NDArray[np.int32]  # (2, n_hidden)
+    weights: Floats  # (n_hidden,)
 
 
 def hide_edges(
@@ -63,7 +56,7 @@ def hide_edges(
         yield HiddenEdges(visible, ends[:, hidden], weights[hidden])
 
 
-def hidden_edge_score(hidden: HiddenEdges, communities: Communities) -> float:
+def hidden_edge_score(hidden: HiddenEdges, communities: AnyLabels) -> float:
     """How well communities found on the visible edges predict the hidden ones, in bits per edge.
 
     The mean, over the hidden edges, of log₂(μ + [same community] (1 − μ) 2E / vol_c): how much
@@ -93,7 +86,7 @@ def hidden_edge_score(hidden: HiddenEdges, communities: Communities) -> float:
 
 
 def mean_hidden_edge_score(
-    adjacency: csr_array, find: Callable[[csr_array], Communities | None], seed: int = 0
+    adjacency: csr_array, find: Callable[[csr_array], AnyLabels | None], seed: int = 0
 ) -> float | None:
     """The mean score of what `find` makes of the visible edges; None if it finds nothing once."""
     scores = []

@@ -27,8 +27,8 @@ from stream_icd.errors import (
 )
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.presets import deviations
 from stream_icd.icd.recipe import Recipe, recipe_values
-from stream_icd.icd.scripts import deviations
 from stream_icd.lineage import Lineage
 from stream_icd.model import Model, can_be_made_again, digest, initial_weights
 from stream_icd.registry.json_file import read_json, to_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -39,28 +39,24 @@ def still_hold(
     """
     there = ids_in(later, at.nodes)
     origin = np.full(len(there), ABSENT) if before is None else ids_in(before, at.nodes)
-    window = _Changed(at.communities, origin, there, Counter(later.communities.tolist()))
-    return [window.holds(event) for event in events]
+    sizes = Counter(later.communities.tolist())
 
+    def most_of(parts: Iterable[NDArray[np.bool_]]) -> list[int]:
+        """Return where most nodes of each part are later; parts that are gone are left out."""
+        found = []
+        for part in parts:
+            ids, counts = np.unique(there[part & (there != ABSENT)], return_counts=True)
+            found += [int(ids[counts.argmax()])] if len(ids) else []
+        return found
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Changed:
-    """A window, and where its nodes were before and are later, `(n,)` each; or `ABSENT`."""
-
-    here: Ids
-    before: Ids
-    later: Ids
-    sizes_later: Counter[int]
-
-    def holds(self, event: CommunityEvent) -> bool:
-        size = self.sizes_later[event.community]
+    def holds(event: CommunityEvent) -> bool:
+        size = sizes[event.community]
         match event.kind:
             case "merged":
-                here = self.here == event.community
-                found = self._places((self.before == one) & here for one in event.parents)
-                return len(set(found)) <= 1
+                here = at.communities == event.community
+                return len(set(most_of((origin == one) & here for one in event.parents))) <= 1
             case "split":
-                found = self._places(self.here == one for one in event.children)
+                found = most_of(at.communities == one for one in event.children)
                 return len(set(found)) == len(found)
             case "born":
                 return size > 0
@@ -73,13 +69,7 @@ class _Changed:
             case _:
                 return True
 
-    def _places(self, parts: Iterable[NDArray[np.bool_]]) -> list[int]:
-        """Return where most nodes of each part are later; parts that are gone are left out."""
-        found = []
-        for part in parts:
-            ids, counts = np.unique(self.later[part & (self.later != ABSENT)], return_counts=True)
-            found += [int(ids[counts.argmax()])] if len(ids) else []
-        return found
+    return [holds(event) for event in events]
 
 
 def confirmed(windows: Iterable[CommunityEvents], lasting: int) -> Iterator[CommunityEvents]:

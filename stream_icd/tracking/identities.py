@@ -32,17 +32,11 @@ from stream_icd.tracking.settings import TrackSettings
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Front:
-    """An earlier window, compared with a new one.
+    """An earlier window, compared with a new one."""
 
-    Attributes:
-        partition: its communities, by stable id.
-        between: their overlaps with the communities of the new window.
-        away: number of windows between the two.
-    """
-
-    partition: Partition
-    between: Overlaps
-    away: int
+    partition: Partition  # by stable id
+    between: Overlaps  # with the communities of the new window
+    away: int  # number of windows between the two
 
     @property
     def ids(self) -> Ids:
@@ -69,8 +63,7 @@ class History:
 
     Args:
         recent: tracked windows of the graph, oldest first.
-        window: the new window.
-        partition: its communities.
+        window, partition: the new window and its communities.
         absence: windows further away share nothing with the new one; None: no limit.
     """
 

@@ -19,19 +19,12 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
-    """Nodes in ascending order, and the community of each.
-
-    Attributes:
-        nodes: `(n_nodes,)`.
-        labels: `(n_nodes,)` in 0..K-1.
-        names: the original number of each community, `(K,)`.
-        sizes: members of each, `(K,)`.
-    """
+    """Nodes in ascending order, and the community of each."""
 
     nodes: pa.Array
-    labels: Ids
-    names: Ids
-    sizes: Ids
+    labels: Ids  # (n_nodes,) in 0..K-1
+    names: Ids  # (K,) the original number of each community
+    sizes: Ids  # (K,) members of each
 
     @property
     def n_communities(self) -> int:
@@ -85,18 +78,12 @@ def shared_nodes(old: Partition, new: Partition) -> tuple[Ids, Ids]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overlaps:
-    """The pairs of communities that share nodes, counted on the nodes present in both windows.
+    """The pairs of communities that share nodes, counted on the nodes present in both windows."""
 
-    Attributes:
-        old, new: numbers of the two communities of each pair, `(n_pairs,)`.
-        shared: number of nodes they share, `(n_pairs,)`, at least 1.
-        old_sizes, new_sizes: number of each community's nodes that are in both windows, `(K,)`.
-    """
-
-    old: Ids
-    new: Ids
-    shared: Ids
-    old_sizes: Ids
+    old: Ids  # (n_pairs,) the first community of each
+    new: Ids  # (n_pairs,) the second
+    shared: Ids  # (n_pairs,) number of nodes they share, at least 1
+    old_sizes: Ids  # (K,) number of each community's nodes that are in both windows
     new_sizes: Ids
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from stream_icd.errors import BadSettings
+from stream_icd.icd.presets import OPTIONS, Option
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.scripts import OPTIONS, Option
 
 
 def as_paper(recipe: Recipe) -> Recipe:
