@@ -204,12 +204,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         return self.fit([graph]).predict(graph, n_communities)
 
     def embed(self, graph: Any) -> NDArray[np.float32]:
-        """Return the embedding U of a graph, `(n, d)`.
-
-        Raises:
-            BadInput: the graph cannot be used.
-            BadSettings: not fitted yet.
-        """
+        """Return the embedding U of a graph, `(n, d)`."""
         return embed(as_adjacency(graph), self._fitted(), self.threads)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -226,7 +221,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             parameters: of the estimator, such as `method`. Recipe and seed are the model's.
 
         Raises:
-            ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew: see `open_model`.
+            ModelError: see `open_model`.
         """
         model = open_model(os.fspath(name)).model
         loaded = cls(**{"recipe": model.recipe, "seed": model.recipe.seed, **parameters})

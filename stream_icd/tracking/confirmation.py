@@ -33,9 +33,8 @@ def still_hold(
     - *grown*, *shrunk*: its size is nearer to that after the event than to that before, or beyond;
     - *continued*: always.
 
-    Args:
-        before: the window before the event; None if it is not known: then mergers hold while the
-            community exists.
+    `before`: the window before the event; None if it is not known: then mergers hold while the
+    community exists.
     """
     there = ids_in(later, at.nodes)
     origin = np.full(len(there), ABSENT) if before is None else ids_in(before, at.nodes)

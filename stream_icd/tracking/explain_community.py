@@ -191,9 +191,7 @@ def explain_community(
 
     Args:
         community: stable id.
-        windows: tracked windows, oldest first; the last one is explained.
-        snapshots: the graphs of the newest windows, newest first, as many as `window_weights` has.
-        horizon: how many windows the memory was worth.
+        windows, snapshots, horizon: as for `explain`.
         after: the window after the last one.
 
     Raises:

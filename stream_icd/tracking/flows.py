@@ -1,7 +1,8 @@
 """Where the nodes of communities came from and went, over the last few windows.
 
 A community may take more than one window to merge into another, and a new one may be found late,
-when its nodes have already been counted to another. So more than the last window is asked.
+when its nodes have already been counted to another. So more than the last window is asked: those of
+`recent`, oldest first, or the last one only if that is empty.
 """
 
 from __future__ import annotations
@@ -32,9 +33,6 @@ def parents_of(
     A community went into another if more than `part` of the members that it had in one of the last
     windows are there now, or their Jaccard index is at least `match`. Each of the two existed then,
     and the first until the last window. What was reported before is not reported again.
-
-    Args:
-        recent: the windows to look back on, oldest first. Empty: only the last one counts.
     """
     last = history[0]
     absorbed = merged_lately(recent).keys()
@@ -64,11 +62,7 @@ def children_of(
     A community came out of another if more than `part` of its members were there in the last
     window, or their Jaccard index is at least `match`. For a new one, this must hold in all of the
     last windows in which the other existed: else its members have met there only lately. An old one
-    into which the other merges did not come out of it.
-
-    Args:
-        recent: the windows to look back on, oldest first. Empty: only the last one counts, and the
-            last two rules do not apply.
+    into which the other merges did not come out of it. These two rules need `recent`.
     """
     pairs = _came_out(history[0], known.ids, settings)
     fresh = set(known.ids[known.size_before == 0].tolist())

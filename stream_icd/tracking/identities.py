@@ -105,9 +105,7 @@ def claims(
     does not claim an unused id, those that had this id in the last window, compared with those that
     had the most frequent id.
 
-    Args:
-        recent: tracked windows, oldest first, at least one.
-        last: the last one of them.
+    `recent`: tracked windows, oldest first; `last`: the last one of them.
     """
     claimed, between = _detector_ids(found, partition), last.between
     if claimed is None:
@@ -154,8 +152,7 @@ def identify(
     for in an earlier one. New ids start at `next_id`, in the order of the communities' smallest
     nodes; those that a detector gives are kept.
 
-    Args:
-        claimed: the id that each community claims, `(K,)`; None: no claims.
+    `claimed`: the id that each community claims, `(K,)`; None: no claims.
     """
     k = partition.n_communities
     known = Identities(

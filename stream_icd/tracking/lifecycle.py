@@ -39,9 +39,7 @@ def events_between(
     - *split*: one community became several, by the same thresholds;
     - *died*: it is absent, and neither merged nor was split.
 
-    Args:
-        history: the windows before, compared with the new one.
-        recent: the same windows, to look back on; empty: only the last one counts.
+    `history`: the windows before, compared with the new one; `recent`: as in `flows`.
     """
     origins = parents_of(history, known.ids, recent, settings)
     heirs = children_of(history, known, recent, origins, settings)
