@@ -52,7 +52,8 @@ def hide_edges(
     part = np.random.default_rng(seed).permutation(len(upper)) % parts
     for number in range(parts):
         hidden = part == number
-        visible = symmetric(*ends[:, ~hidden], weights[~hidden], adjacency.shape[0])
+        row, column = ends[:, ~hidden]
+        visible = symmetric(row, column, weights[~hidden], adjacency.shape[0])
         yield HiddenEdges(visible, ends[:, hidden], weights[hidden])
 
 
