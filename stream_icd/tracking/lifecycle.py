@@ -68,9 +68,10 @@ def _of_living(
             yield _living(at, known, partition, "split", children=split[community])
         if not (appeared or came or community in split):
             grown_by = partition.sizes[at] - known.size_before[at]
-            enough = change * known.size_before[at]
-            smaller: Kind = "shrunk" if -grown_by >= enough else "continued"
-            yield _living(at, known, partition, "grown" if grown_by >= enough else smaller)
+            kind: Kind = "continued"
+            if abs(grown_by) >= change * known.size_before[at]:
+                kind = "grown" if grown_by > 0 else "shrunk"
+            yield _living(at, known, partition, kind)
 
 
 def _living(
