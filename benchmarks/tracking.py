@@ -32,8 +32,7 @@ from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.tracking.matching import overlaps
-from stream_icd.tracking.partition import by_name, shared_nodes
+from stream_icd.tracking.partition import by_name, overlaps, shared_nodes
 from stream_icd.tracking.track import remember, track
 from testbed.planted_events import PLANTED, Score, found_events, overlaid, planted_events
 

@@ -299,8 +299,7 @@ def _bp(adjacency: csr_array, parameters: BpParameters, k: int | None) -> Labels
 def _encoder(adjacency: csr_array, k: int) -> Labels:
     model = _shipped()
     features = model_features(adjacency, model.recipe)
-    settings = model.recipe.encoder
-    embedding = encoder(settings.kind).embed(settings, model.weights, features, adjacency, 2)
+    embedding = encoder(model.recipe.encoder).embed(model.weights, features, adjacency, 2)
     return cluster(embedding, k, threads=2)
 
 

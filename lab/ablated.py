@@ -16,7 +16,7 @@ from stream_icd.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourh
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.structure import SparsePlusRankOne
 from stream_icd.model import Model
 from stream_icd.training.icd.training_graph import LabelInducedNeighbourhood, TrainingGraph
 
@@ -60,10 +60,9 @@ class Ablation(NamedTuple):
 
     def embed(self, model: Model, adjacency: csr_array) -> NDArray[np.float32]:
         """U, `(n, d)`."""
-        settings = model.recipe.encoder
         features = self.features(adjacency, model.recipe)
         seen = adjacency if self.has_gnn else csr_array(adjacency.shape)
-        return encoder(settings.kind).embed(settings, model.weights, features, seen)
+        return encoder(model.recipe.encoder).embed(model.weights, features, seen)
 
     def find(self, model: Model, graph: LabelledGraph) -> NDArray[np.int32]:
         """As many communities as labels."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import AnyLabels
 from stream_icd.quality.cuts import community_weights
-from stream_icd.quality.labels import Communities
 
 # The scripts' minimum inside weight, a tenth of an edge, keeps communities without edges finite. In
 # a weighted graph it is a tenth of the mean weight, so that the unit does not matter.
 WITHIN_FLOOR = 0.1
 
 
-def ncut_within(adjacency: csr_array, communities: Communities) -> float:
+def ncut_within(adjacency: csr_array, communities: AnyLabels) -> float:
     """½ Σ_c cut(c) / max(w(c), 0.1 w̄), as in the ICD authors' scripts and the paper's tables.
 
     w(c) is the weight inside community c, with each edge counted from both ends, and w̄ the mean

@@ -1,4 +1,4 @@
-"""The kinds of arrays that signatures name; how many values differ; symmetric matrices."""
+"""The kinds of arrays that signatures name; labels without gaps; symmetric matrices."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stream_icd.errors import BadSettings
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -19,6 +21,9 @@ Ids = NDArray[np.int64]
 Labels = NDArray[np.int32]
 """The community of each node, `(n,)`, 0 or higher."""
 
+AnyLabels = NDArray[np.integer]
+"""The community of each node, `(n,)`, by any integers."""
+
 
 def n_distinct(values: NDArray[np.integer]) -> int:
     """Return the number of different values, by sorting.
@@ -31,6 +36,24 @@ def n_distinct(values: NDArray[np.integer]) -> int:
     """
     ordered = np.sort(values, axis=None)
     return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + (len(ordered) > 0)
+
+
+def compact(communities: AnyLabels) -> Ids:
+    """Return the same communities with labels 0..K-1, none empty.
+
+    Raises:
+        BadSettings: they are not one-dimensional, or not of an integer type.
+    """
+    if communities.ndim != 1 or communities.dtype.kind not in "iu":
+        raise BadSettings(
+            f"communities must be integers of shape (n,), not {communities.dtype} of shape "
+            f"{communities.shape}"
+        )
+    labels: Ids = communities.astype(np.int64)
+    within = communities.min(initial=0) >= 0 and communities.max(initial=-1) < len(communities)
+    if within and np.bincount(labels).all():  # as from a detector: no need to sort them
+        return labels
+    return np.unique(communities, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
 def symmetric(

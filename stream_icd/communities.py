@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.arrays import n_distinct
-from stream_icd.errors import BadCommunities
+from stream_icd.errors import BadCommunities, BadSettings
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
 
@@ -44,7 +44,6 @@ class Labels:
     """The known communities of a snapshot: ground truth, or pseudo-labels.
 
     Attributes:
-        graph, snapshot_id, window: the snapshot these belong to.
         nodes: the source's own ids, `(n_nodes,)` (`node_ids.widened`).
         labels: community of each node, `(n_nodes,)` int32, in 0..K-1.
         source: source of the labels, a URI reference.
@@ -59,7 +58,7 @@ class Labels:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", widened(self.nodes))
-        _check_assignment(self.snapshot_id, self.nodes, self.labels)
+        _check_assignment(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,10 +69,8 @@ class Communities:
     revisions, the later one replaces the other.
 
     Attributes:
-        graph, snapshot_id, window: the snapshot these belong to.
         nodes: the source's own ids, `(n_nodes,)`, ascending (`node_ids.widened`).
         labels: community of each node, `(n_nodes,)` int32, in 0..K-1.
-        n_edges: number of edges of the snapshot.
         model: name and version of the model that found them.
         modularity: Newman's Q of the partition, from -0.5 to 1.
         ncut: the paper's NCut (eq. 1), from 0 to K/2; lower is better.
@@ -136,9 +133,9 @@ class Communities:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", widened(self.nodes))
-        _check_assignment(self.snapshot_id, self.nodes, self.labels)
-        _check_ids(self.snapshot_id, self.n_communities, self.community_ids, self.replaced)
-        _check_moved(self.snapshot_id, self.moved, self.moved_bits)
+        _check_assignment(self)
+        _check_ids(self)
+        _check_moved(self)
 
     @property
     def n_nodes(self) -> int:
@@ -177,9 +174,7 @@ def revision_of(
     Args:
         content: hash of the snapshot's content.
         k_given: number of communities that the snapshot, or else the settings, ask for.
-        seed: random seed of the clustering.
-        memory: how the detector uses other windows.
-        horizon: how far back it looks with memory.
+        horizon: how far back the detector looks with memory.
     """
     given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
     if memory != "none":
@@ -194,57 +189,70 @@ def kind_of_memory(use: MemoryUse | None) -> MemoryKind:
     return "smoothed" if use == "smoothed" else "memory"
 
 
-def _check_assignment(snapshot_id: str, nodes: pa.Array, labels: NDArray[np.int32]) -> None:
-    if labels.shape != (len(nodes),):
-        raise BadCommunities(
-            f"{snapshot_id!r}: labels have shape {labels.shape}; {len(nodes)} nodes need one each"
-        )
-    if labels.size and not 0 <= labels.min() <= labels.max() < len(nodes):
-        raise BadCommunities(
-            f"{snapshot_id!r}: community labels run from {labels.min()} to {labels.max()}; "
-            f"they must lie in 0..{len(nodes) - 1}"
+def check_n_communities(n_communities: int | None, n_nodes: int) -> None:
+    """Check that a graph of `n_nodes` can form K communities; None is allowed: K is determined.
+
+    Raises:
+        BadSettings: K is not from 1 to n.
+
+    >>> check_n_communities(4, n_nodes=3)
+    Traceback (most recent call last):
+    ...
+    stream_icd.errors.BadSettings: 3 nodes cannot form 4 communities; give K from 1 to 3
+    """
+    if n_communities is not None and not 1 <= n_communities <= n_nodes:
+        raise BadSettings(
+            f"{n_nodes} nodes cannot form {n_communities} communities; give K from 1 to {n_nodes}"
         )
 
 
-def _check_ids(
-    snapshot_id: str,
-    n_communities: int,
-    ids: NDArray[np.int64] | None,
-    replaced: NDArray[np.int64] | None,
-) -> None:
+def _refused(found: Labels | Communities, why: str) -> BadCommunities:
+    return BadCommunities(f"{found.snapshot_id!r}: {why}")
+
+
+def _check_assignment(found: Labels | Communities) -> None:
+    labels, n_nodes = found.labels, len(found.nodes)
+    if labels.shape != (n_nodes,):
+        raise _refused(found, f"labels have shape {labels.shape}; {n_nodes} nodes need one each")
+    if labels.size and not 0 <= labels.min() <= labels.max() < n_nodes:
+        raise _refused(
+            found,
+            f"community labels run from {labels.min()} to {labels.max()}; "
+            f"they must lie in 0..{n_nodes - 1}",
+        )
+
+
+def _check_ids(found: Communities) -> None:
+    ids, replaced, k = found.community_ids, found.replaced, found.n_communities
     if (ids is None) != (replaced is None):
-        raise BadCommunities(f"{snapshot_id!r}: give community_ids and replaced both, or neither")
+        raise _refused(found, "give community_ids and replaced both, or neither")
     if ids is None or replaced is None:
         return
-    if ids.shape != (n_communities,) or ids.min(initial=0) < 0 or n_distinct(ids) < len(ids):
-        raise BadCommunities(
-            f"{snapshot_id!r}: {n_communities} communities need one stable id each, all different "
-            f"and at least 0; there are {n_distinct(ids)} different ones from "
-            f"{ids.min(initial=0)}, in an array of shape {ids.shape}"
+    if ids.shape != (k,) or ids.min(initial=0) < 0 or n_distinct(ids) < len(ids):
+        raise _refused(
+            found,
+            f"{k} communities need one stable id each, all different and at least 0; there are "
+            f"{n_distinct(ids)} different ones from {ids.min(initial=0)}, in an array of shape "
+            f"{ids.shape}",
         )
     if replaced.ndim != 2 or replaced.shape[1] != 2:
-        raise BadCommunities(f"{snapshot_id!r}: replaced has shape {replaced.shape}; need (m, 2)")
+        raise _refused(found, f"replaced has shape {replaced.shape}; need (m, 2)")
     ended, now = replaced.T
     if ended.min(initial=0) < 0 or (np.diff(ended) <= 0).any() or now.min(initial=0) < -1:
-        raise BadCommunities(
-            f"{snapshot_id!r}: replaced needs ascending ids from 0, each with an id from 0, or -1"
-        )
+        raise _refused(found, "replaced needs ascending ids from 0, each with an id from 0, or -1")
 
 
-def _check_moved(
-    snapshot_id: str, moved: NDArray[np.int64] | None, bits: NDArray[np.float64] | None
-) -> None:
+def _check_moved(found: Communities) -> None:
+    moved, bits = found.moved, found.moved_bits
     if (moved is None) != (bits is None):
-        raise BadCommunities(f"{snapshot_id!r}: give moved and moved_bits both, or neither")
+        raise _refused(found, "give moved and moved_bits both, or neither")
     if moved is None or bits is None:
         return
     if moved.ndim != 2 or moved.shape[1] != 2 or bits.shape != (len(moved),):
-        raise BadCommunities(
-            f"{snapshot_id!r}: moved has shape {moved.shape} and moved_bits {bits.shape}; need "
-            "(m, 2) and (m,)"
+        raise _refused(
+            found,
+            f"moved has shape {moved.shape} and moved_bits {bits.shape}; need (m, 2) and (m,)",
         )
     before, now = moved.T
     if before.min(initial=0) < -1 or now.min(initial=0) < 0 or not (np.abs(bits) < MOST_BITS).all():
-        raise BadCommunities(
-            f"{snapshot_id!r}: moved needs ids from 0, and bits between ±{MOST_BITS}"
-        )
+        raise _refused(found, f"moved needs ids from 0, and bits between ±{MOST_BITS}")

@@ -57,7 +57,7 @@ def coordinates_of_rows(
             different places of one node.
     """
     # Adding 0 makes -0.0 and 0.0 the same bytes.
-    given = [_numbers(name, one, len(node)) + 0.0 for name, one in (("x", x), ("y", y))]
+    given = [numbers(name, one, len(node)) + 0.0 for name, one in (("x", x), ("y", y))]
     named = ~np.isnan(given[0])
     if not np.array_equal(named, ~np.isnan(given[1])):
         raise BadSnapshot("x and y are the place of a node: give both in a row, or none")
@@ -77,11 +77,16 @@ def coordinates_of_rows(
     return Coordinates(found[0], found[1], crs)
 
 
-def _numbers(name: str, values: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+def numbers(name: str, values: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    """Return a column of the pairs, `(n_rows,)`, as numbers.
+
+    Raises:
+        BadSnapshot: it is none, or has another length.
+    """
     try:
-        numbers = np.asarray(values, dtype=np.float64)
+        column = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise BadSnapshot(f"{name} is not a column of numbers: {error}") from error
-    if numbers.shape != (n_rows,):
-        raise BadSnapshot(f"{name} has shape {numbers.shape}; {n_rows} pairs need one each")
-    return numbers
+    if column.shape != (n_rows,):
+        raise BadSnapshot(f"{name} has shape {column.shape}; {n_rows} pairs need one each")
+    return column

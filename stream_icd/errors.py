@@ -1,53 +1,25 @@
 """Every error that stream_icd raises on purpose, and what the caller should do about it.
 
-StreamIcdError
-├── BadInput                 dead-letter   this record can never succeed; dead-letter it and go on
-│   ├── BadSnapshot                        an edge table or its headers break the wire contract
-│   ├── BadCommunities                     a communities message breaks the wire contract
-│   ├── BadEvents                          an events message breaks the wire contract
-│   ├── BadMemory                          a detector's memory cannot be read
-│   ├── BadAnnouncement                    an announcement of a model breaks the wire contract
-│   ├── BadAttributes                      the attributes of a node break the wire contract
-│   ├── BadClaim                           the headers of a claim break the wire contract
-│   │   ├── ClaimRefused                   the object is outside the reader's claim store
-│   │   ├── ClaimedObjectMissing           the object does not exist (any more)
-│   │   └── ClaimedObjectAltered           the object has another size or SHA-256
-│   ├── BadRow                             a row of a source file or stream cannot be read
-│   ├── NoGoodRows                         no row of a source can be read
-│   ├── LimitExceeded                      a count or size is above a configured limit
-│   ├── OverBudget                         a record took more time or memory than its budget
-│   └── CrashedWorker                      a record ends its worker, or a process of it
-├── ContentChanged           stop          snapshots were sent before with different content
-├── BadSettings              stop          an option, a setting or an argument is wrong
-├── MissingExtra             stop          an optional dependency is not installed
-├── ModelError               stop          a saved model cannot be used
-│   ├── ModelNotFound
-│   ├── ModelDamaged                       truncated, altered, or different from its recipe
-│   ├── ModelForeign                       not a model of this library
-│   ├── ModelTooNew                        written by a later version of this library
-│   ├── RegistryDamaged                    a file of a model registry cannot be read
-│   └── ChampionChanged                    another promotion or rollback came first
-├── SourceNotFound           stop          the file or folder to read from does not exist
+StreamIcdError                                            stop, where nothing else is said
+├── BadInput                                              dead-letter the record, and go on
+│   ├── BadSnapshot, BadCommunities, BadEvents, BadMemory, BadAnnouncement, BadAttributes
+│   ├── BadClaim
+│   │   └── ClaimRefused, ClaimedObjectMissing, ClaimedObjectAltered
+│   └── BadRow, NoGoodRows, LimitExceeded, OverBudget, CrashedWorker
+├── ContentChanged, BadSettings, MissingExtra, SourceNotFound, HistoryDamaged, TooManyDeadLetters
+├── ModelError
+│   └── ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew, RegistryDamaged, ChampionChanged
 ├── StoreError
-│   ├── StoreUnreachable     retry         a file system does not answer
-│   └── StoreUnwritable      retry         a disk is full, or write permission is missing
-├── HistoryDamaged           stop          a file of the archive cannot be read
+│   └── StoreUnreachable, StoreUnwritable                 retry
 ├── BrokerError
-│   ├── BrokerUnavailable    retry         no broker answers at the bootstrap address
-│   ├── DeliveryFailed       retry         the broker did not acknowledge a record
-│   │   └── NameTaken        stop          another program uses the same name
-│   ├── MessageTooLarge      stop          a record is above the limit of the topic or the reader
-│   │   └── RecordTooLarge                 a record of this program was not published
-│   ├── TopicMissing         stop          the topic does not exist
-│   ├── OffsetGone           stop          retention removed the requested offset
-│   ├── OffsetHeld           stop          an open transaction holds a group's offset
-│   ├── RecordUndecodable    stop          the client cannot decode a record
-│   ├── ClientStuck          retry         a call into the client does not return
-│   ├── NotAllowed           stop          the user lacks a right on the broker
-│   └── NotSupported         stop          the broker does not support the delivery guarantee
-├── TooManyDeadLetters       stop          a worker dead-lettered nearly every record
-├── Overloaded               slow down     there is more work than memory or limits allow
-└── WorkersLost              retry         worker processes end before they are ready
+│   ├── BrokerUnavailable, DeliveryFailed, ClientStuck    retry
+│   │   └── NameTaken (a DeliveryFailed)                  stop
+│   ├── MessageTooLarge
+│   │   └── RecordTooLarge
+│   ├── TopicMissing, OffsetGone, OffsetHeld, RecordUndecodable
+│   └── NotAllowed, NotSupported
+├── Overloaded                                            slow down
+└── WorkersLost                                           retry
 """
 
 from __future__ import annotations
@@ -238,9 +210,7 @@ class MessageTooLarge(BrokerError):
 class RecordTooLarge(MessageTooLarge):
     """A record was not published because it is too large for its topic.
 
-    Attributes:
-        topic: the topic of the record.
-        size: size of the record in the topic, bytes.
+    `size` is that of the record in the topic, bytes.
     """
 
     def __init__(self, message: str, topic: str, size: int) -> None:

@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from stream_icd.bp.evidence import evidence_for
+from stream_icd.communities import check_n_communities
 from stream_icd.detection.detect import Method, check_method, detect, embed, finding
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.extras import needs_extra
-from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.graphs.adjacency import as_adjacency, as_named
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.graphs.n_communities import check_n_communities
-from stream_icd.graphs.named import as_named
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
 from stream_icd.memory.detect import Remembered, detect_remembering
@@ -37,8 +36,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
     A graph can be a scipy sparse or dense matrix, an `edge_index`, a NetworkX or igraph graph, a
     table of pairs (pandas, Polars, Arrow, or a list of tuples), a PyG `Data` or a `Snapshot` (see
-    `as_adjacency`). The same seed gives the same result on any number of
-    threads. Without ties, the order of the nodes does not matter.
+    `as_adjacency`). The same seed gives the same result on any number of threads. Without ties,
+    the order of the nodes does not matter.
 
     Args:
         method: "bp" learns a few numbers and finds communities by local moves and belief
@@ -55,10 +54,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         model_: the fitted `Model`.
         learned_: with bp, the `Fit`: what was learned, and the score of each candidate. None with
             icd and for a loaded model.
-        history_: with icd, the epochs of the training. Empty with bp.
-        nodes_: after `predict`, the name of each node, `(n,)`, in the order of the result: the
-            ids of a `Snapshot` or a table of pairs (ascending), the names in a NetworkX or an
-            igraph graph, and positions otherwise.
+        history_: with icd, the epochs of the training.
+        nodes_: after `predict`, the name of each node, `(n,)`, in the order of the result: ids
+            (ascending), the names in a NetworkX or an igraph graph, or else positions.
         evidence_, bits_: after `predict`, how strong the evidence is that the graph has
             communities at all, "strong", "weak" or "none", and the bits per edge that these
             communities save in describing it (docs/evidence.md).
@@ -97,10 +95,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         K is not given; if that is not better than the shipped model `default`, it takes `default`.
 
         Args:
-            graphs: a list of at least one graph; for icd, of at least two. The last tenth, at
-                least one graph, validates the training of the encoder.
-                If they are `Snapshot`s, consecutive windows of one graph also tell how long nodes
-                stay in their communities, for `predict_next`.
+            graphs: at least one graph; for icd, at least two: the last tenth validates the training
+                of the encoder. Consecutive `Snapshot`s of one graph also tell how long nodes stay
+                in their communities, for `predict_next`.
             labels: for each graph, one array `(n,)` with the community of each node: integers,
                 strings, or anything else that can be sorted.
 
@@ -110,37 +107,37 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             MissingExtra: icd, and torch is not installed.
         """
         check_method(self.method)
-        recipe = self._recipe()
+        recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
+        recipe = recipe.changed(seed=self.seed)
         known = _with_labels(graphs, labels)
         self.history_, self.learned_ = (), None
         if self.method == "icd":
             self.model_, self.history_ = self._train(known, recipe)
-            return self
-        self.learned_ = fit_parameters(known, self.seed, self.threads)
-        self.model_ = initial_model(recipe, self.learned_.parameters)
+        else:
+            self.learned_ = fit_parameters(known, self.seed, self.threads)
+            self.model_ = initial_model(recipe, self.learned_.parameters)
         return self
 
     def predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
         """Return the community of each node, `(n,)` int32 in 0..K-1, in the order of `nodes_`.
 
-        Args:
-            n_communities: K, if it is known; None to determine it.
+        `n_communities` is K, if it is known; None to determine it.
 
         Raises:
             BadInput: the graph cannot be used.
             BadSettings: not fitted yet, or K is not from 1 to n.
         """
-        model, named = self._fitted(), as_named(graph)
+        model = self._fitted()
+        adjacency, self.nodes_ = as_named(graph)
         found = detect(
-            named.adjacency,
+            adjacency,
             model,
             n_communities,
             method=self.method,
             seed=self.seed,
             threads=self.threads,
         ).communities
-        self.nodes_ = named.nodes
-        self.bits_, self.evidence_ = evidence_for(named.adjacency, found, self.seed)
+        self.bits_, self.evidence_ = evidence_for(adjacency, found, self.seed)
         return found
 
     def predict_next(
@@ -161,7 +158,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         Args:
             graph: the window. A `Snapshot` has times, so that gaps and late windows are noticed;
                 any other graph counts as the window right after the last one.
-            memory: `memory` of the result for the window before; None for the first window.
+            memory: that of the result for the window before; None for the first window.
             n_communities: K, if it is known; None to determine it.
             nodes: id of each node, `(n,)`, all integers or all strings: a node has the same id in
                 all windows. None: those of the graph, as in `nodes_`.
@@ -202,18 +199,12 @@ class ICD(BaseEstimator):  # type: ignore[misc]
     def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
         """Learn from one graph, without labels, and return its communities, `(n,)` int32.
 
-        Raises:
-            As `fit` and `predict`. icd needs two graphs: call `fit` and `predict` instead.
+        icd needs two graphs: call `fit` and `predict` instead.
         """
         return self.fit([graph]).predict(graph, n_communities)
 
     def embed(self, graph: Any) -> NDArray[np.float32]:
-        """Return the embedding U of a graph, `(n, d)`.
-
-        Raises:
-            BadInput: the graph cannot be used.
-            BadSettings: not fitted yet.
-        """
+        """Return the embedding U of a graph, `(n, d)`."""
         return embed(as_adjacency(graph), self._fitted(), self.threads)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -225,22 +216,17 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         """Return a fitted estimator with a saved model.
 
         Args:
-            name: name of a shipped model, such as "as" (`stream-icd models list` shows all), or
-                the folder of a model: a path or a URI.
-            parameters: arguments of the estimator, such as `method`. Recipe and seed are those of
-                the model.
+            name: a shipped model, such as "as" (`stream-icd models list` shows all), or the folder
+                of a model: a path or a URI.
+            parameters: of the estimator, such as `method`. Recipe and seed are the model's.
 
         Raises:
-            ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew: see `open_model`.
+            ModelError: see `open_model`.
         """
         model = open_model(os.fspath(name)).model
         loaded = cls(**{"recipe": model.recipe, "seed": model.recipe.seed, **parameters})
         loaded.model_, loaded.history_, loaded.learned_ = model, (), None
         return loaded
-
-    def _recipe(self) -> Recipe:
-        recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
-        return recipe.changed(seed=self.seed)
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
@@ -252,14 +238,11 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         with needs_extra("train", "torch"):
             from stream_icd.training.icd.train_encoder import train
 
-        n_validation = max(1, round(len(graphs) / 10))
-        known = [pseudo_labelled(graph, self.seed) for graph in graphs[:-n_validation]]
+        first = len(graphs) - max(1, round(len(graphs) / 10))  # of the validation
+        known = [pseudo_labelled(graph, self.seed) for graph in graphs[:first]]
+        validation = graphs[first:]
         training = train(
-            known,
-            recipe,
-            validation=graphs[-n_validation:],
-            device=self.device,
-            threads=self.threads,
+            known, recipe, validation=validation, device=self.device, threads=self.threads
         )
         return training.model, training.history
 
@@ -273,18 +256,11 @@ def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> l
     adjacencies = [as_adjacency(graph) for graph in graphs]
     if not adjacencies:
         raise BadSettings("there are no graphs to learn from: give at least one")
-    moments = [_moment(graph) for graph in graphs]
-    if labels is None:
-        return [
-            LabelledGraph(adjacency, moment=moment)
-            for adjacency, moment in zip(adjacencies, moments, strict=True)
-        ]
-    if len(labels) != len(adjacencies):
+    if labels is not None and len(labels) != len(adjacencies):
         raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
-    return [
-        LabelledGraph(adjacency, _numbered(known), moment)
-        for adjacency, known, moment in zip(adjacencies, labels, moments, strict=True)
-    ]
+    known = [None] * len(graphs) if labels is None else [_numbered(one) for one in labels]
+    moments = [_moment(graph) for graph in graphs]
+    return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
 
 
 def _moment(graph: Any) -> Moment | None:

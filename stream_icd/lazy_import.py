@@ -9,9 +9,7 @@ from importlib import import_module
 def lazy_imports(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
     """Return the `__getattr__` of a package whose names are imported on first use (PEP 562).
 
-    Args:
-        package: `__name__` of the package.
-        modules: for each public name, the module that defines it.
+    `modules` holds the module that defines each public name.
     """
 
     def import_name(name: str) -> object:

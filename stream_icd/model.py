@@ -19,9 +19,8 @@ def initial_weights(recipe: Recipe) -> Weights:
     The bit generator is explicit: numpy guarantees the bits of PCG64, but not that it stays the
     default.
     """
-    settings = recipe.encoder
     rng = np.random.Generator(np.random.PCG64(recipe.seed))
-    return encoder(settings.kind).initial_weights(settings, rng)
+    return encoder(recipe.encoder).initial_weights(rng)
 
 
 def can_be_made_again(recipe: Recipe, weights: Weights) -> bool:

@@ -47,7 +47,12 @@ def wide_type(*columns: pa.Array | pa.ChunkedArray) -> pa.DataType:
         return pa.large_string() if most > MOST_TEXT else pa.string()
     if not pa.types.is_integer(kind):
         return kind
-    return kind if kind == pa.uint64() and any(map(_has_high, columns)) else pa.int64()
+    if kind == pa.uint64():
+        import pyarrow.compute as pc  # a tenth of a subscriber's start, for a type that is rare
+
+        if any((pc.max(ids).as_py() or 0) >= 1 << 63 for ids in columns):
+            return kind
+    return pa.int64()
 
 
 def _text_bytes(texts: pa.Array | pa.ChunkedArray) -> int:
@@ -76,13 +81,6 @@ def viewed_bytes(texts: pa.Array) -> int:
     return int(lengths[texts.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
 
 
-def _has_high(ids: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether an id is above the range of int64."""
-    import pyarrow.compute as pc  # a tenth of a subscriber's start, for a type that is rare
-
-    return (pc.max(ids).as_py() or 0) >= 1 << 63
-
-
 def common_type(ids: pa.Array, others: pa.Array) -> pa.DataType | None:
     """Return the type that holds both; None if there is none, such as for numbers and texts."""
     if ids.type == others.type:
@@ -109,11 +107,8 @@ def _alike(one: pa.Field, other: pa.Field) -> bool:
     kinds = one.type, other.type
     if all(map(pa.types.is_list, kinds)):
         return _alike(one.type.value_field, other.type.value_field)
-    return kinds[0] == kinds[1] or all(map(is_text, kinds)) or all(map(_is_wide, kinds))
-
-
-def _is_wide(kind: pa.DataType) -> bool:
-    return kind in (pa.int64(), pa.uint64())
+    wide = all(kind in (pa.int64(), pa.uint64()) for kind in kinds)
+    return wide or kinds[0] == kinds[1] or all(map(is_text, kinds))
 
 
 def places(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,10 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from stream_icd.arrays import symmetric
-from stream_icd.coordinates import Coordinates, coordinates_of_rows
+from stream_icd.coordinates import Coordinates, coordinates_of_rows, numbers
 from stream_icd.errors import BadSnapshot
 from stream_icd.graph_name import check_graph_name
 from stream_icd.node_ids import is_id_type, widened
-from stream_icd.snapshot_content import content_hash
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -45,18 +45,14 @@ class Window:
         for name, time in (("start", self.start), ("end", self.end)):
             if time.tzinfo is None:
                 raise BadSnapshot(f"window {name} {time.isoformat()} has no time zone; give UTC")
-            object.__setattr__(self, name, _in_utc(name, time))
+            try:
+                object.__setattr__(self, name, time.astimezone(UTC))
+            except OverflowError as error:
+                raise BadSnapshot(
+                    f"window {name} {time.isoformat()} is outside the years 1 to 9999 in UTC"
+                ) from error
         if self.end < self.start:
             raise BadSnapshot(f"window ends ({self.end}) before it starts ({self.start})")
-
-
-def _in_utc(name: str, time: datetime) -> datetime:
-    try:
-        return time.astimezone(UTC)
-    except OverflowError as error:
-        raise BadSnapshot(
-            f"window {name} {time.isoformat()} is outside the years 1 to 9999 in UTC"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +75,8 @@ class Snapshot:
         source: source of the snapshot, a URI reference (`ce_source`).
         n_self_loops: number of self loops that were dropped.
         coordinates: where the nodes are, if the source knows it.
-        content: hash of everything except the names (graph, id, source) and the coordinates: a
-            different hash under the same id is a correction (`content_hash`).
+        content: SHA-256 of everything except the names (graph, id, source) and the coordinates, 64
+            lower-case hexadecimal digits. A different hash under the same id is a correction.
     """
 
     graph: str
@@ -107,9 +103,7 @@ class Snapshot:
                 f"K must be from 1 to the number of nodes, or left out"
             )
         object.__setattr__(self, "nodes", widened(self.nodes))
-        span = self.window.start, self.window.end
-        content = content_hash(*span, self.nodes, self.edges, self.weights, k)
-        object.__setattr__(self, "content", content)
+        object.__setattr__(self, "content", _content_of(self))
 
     @property
     def n_nodes(self) -> int:
@@ -130,20 +124,49 @@ class Snapshot:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Snapshot):
             return NotImplemented
-        return (
-            self._named() == other._named()
-            and self.nodes.equals(other.nodes)
-            and np.array_equal(self.edges, other.edges)
-            and (self.weights is None) == (other.weights is None)
-            and (self.weights is None or np.array_equal(self.weights, other.weights))  # type: ignore[arg-type]
-            and self.coordinates == other.coordinates
-        )
+        return self._named() == other._named() and self.coordinates == other.coordinates
 
     def __hash__(self) -> int:
         return hash(self._named())
 
-    def _named(self) -> tuple[object, ...]:
-        return self.graph, self.id, self.window, self.n_communities, self.source
+    def _named(self) -> tuple[str, ...]:
+        return self.graph, self.id, self.source, self.content
+
+
+def _content_of(snapshot: Snapshot) -> str:
+    """Return the hash of the canonical form, which docs/wire.md describes for other languages.
+
+    So it does not depend on the order and direction of the pairs, or on the width of the ids' type.
+    """
+    kind, arrays = _kind_and_bytes(snapshot.nodes)
+    window = snapshot.window
+    start, end = (round(time.timestamp() * 1_000_000) for time in (window.start, window.end))
+    head = (
+        f"window {start} {end}\n"
+        f"k {snapshot.n_communities or 0}\n"
+        f"nodes {snapshot.n_nodes} {kind}\n"
+        f"edges {snapshot.n_edges} {'plain' if snapshot.weights is None else 'weighted'}\n"
+    )
+    arrays.append(np.ascontiguousarray(snapshot.edges, "<i8"))
+    if snapshot.weights is not None:
+        arrays.append(np.ascontiguousarray(snapshot.weights, "<f8"))
+    digest = hashlib.sha256(head.encode())
+    for part in arrays:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _kind_and_bytes(nodes: pa.Array) -> tuple[str, list[Any]]:
+    """Return the kind of the ids, and their bytes; of texts, first the length of each."""
+    if not pa.types.is_integer(nodes.type):
+        texts = nodes.cast(pa.large_utf8())
+        _, offsets, data = texts.buffers()
+        starts = np.frombuffer(offsets, "<i8")[texts.offset : texts.offset + len(texts) + 1]
+        return "utf8", [np.diff(starts), memoryview(data)[starts[0] : starts[-1]]]
+    values = nodes.to_numpy()
+    if values.dtype != np.uint64 or not len(values) or values[-1] < 1 << 63:  # they are ascending
+        return "int64", [np.ascontiguousarray(values, "<i8")]
+    return "uint64", [np.ascontiguousarray(values, "<u8")]
 
 
 def snapshot_from_pairs(
@@ -184,15 +207,22 @@ def snapshot_from_pairs(
     ([701, 1239, 7018], [[0], [1]], 1)
     """
     src_ids, dst_ids = _ids("src", src), _ids("dst", dst)
-    _check_ends(src_ids, dst_ids)
+    check_id_types(src_ids.type, dst_ids.type)
+    if len(src_ids) != len(dst_ids):
+        raise BadSnapshot(
+            f"src has {len(src_ids)} rows and dst {len(dst_ids)}; each pair needs both"
+        )
+    if src_ids.null_count:
+        raise BadSnapshot(f"src is null in {src_ids.null_count} rows; only dst may be null")
     nodes, row, column = _positions(src_ids, dst_ids)
     coordinates = None
     if x is not None or y is not None:
         if x is None or y is None:
             raise BadSnapshot("a place has two coordinates: give both x and y, or none")
         coordinates = coordinates_of_rows(row, len(nodes), x, y, crs)
-    row = row[_paired(dst_ids)]
-    kept = None if weights is None else _weights(weights, len(src_ids))[_paired(dst_ids)]
+    paired = np.asarray(dst_ids.is_valid()) if dst_ids.null_count else slice(None)
+    row = row[paired]
+    kept = None if weights is None else numbers("weight", weights, len(src_ids))[paired]
     loops = row == column
     n_self_loops = int(loops.sum())
     if n_self_loops == len(row):
@@ -241,24 +271,11 @@ def check_id_types(src: pa.DataType, dst: pa.DataType) -> None:
         raise BadSnapshot(f"src has type {src} and dst {dst}; give both the same type")
 
 
-def _check_ends(src: pa.Array, dst: pa.Array) -> None:
-    check_id_types(src.type, dst.type)
-    if len(src) != len(dst):
-        raise BadSnapshot(f"src has {len(src)} rows and dst {len(dst)}; each pair needs both")
-    if src.null_count:
-        raise BadSnapshot(f"src is null in {src.null_count} rows; only dst may be null")
-
-
-def _paired(dst: pa.Array) -> NDArray[np.bool_] | slice:
-    """Select the rows that are pairs: all, or those whose dst is not null."""
-    return dst.is_valid().to_numpy(zero_copy_only=False) if dst.null_count else slice(None)
-
-
 def _positions(
     src: pa.Array, dst: pa.Array
 ) -> tuple[pa.Array, NDArray[np.integer], NDArray[np.integer]]:
     """Return ascending node ids, the position of each src, and that of each non-null dst."""
-    whole = dst if dst.type == src.type else dst.cast(src.type)
+    whole = dst.cast(src.type)
     ends = src, whole.drop_null() if whole.null_count else whole
     span = _span(ends)
     nodes, (row, column) = _ranked(ends) if span is None else _ranked_in(span, ends)
@@ -274,9 +291,9 @@ def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:
     found = [pc.min_max(one).as_py() for one in ends if len(one)]
     if not found:
         return None
-    span = range(min(one["min"] for one in found), max(one["max"] for one in found) + 1)
-    n_ids = sum(map(len, ends))
-    return span if span.stop - span.start < 4 * n_ids + SHORT and span.stop < 1 << 63 else None
+    first, last = min(one["min"] for one in found), max(one["max"] for one in found)
+    is_short = last - first < 4 * sum(map(len, ends)) + SHORT
+    return range(first, last + 1) if is_short and last < (1 << 63) - 1 else None
 
 
 def _ranked_in(
@@ -310,16 +327,6 @@ def _index_type(n: int) -> type[np.integer]:
     return np.int32 if n < 1 << 31 else np.int64
 
 
-def _weights(values: Any, n_pairs: int) -> NDArray[np.float64]:
-    try:
-        weights = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise BadSnapshot(f"weight is not a column of numbers: {error}") from error
-    if weights.shape != (n_pairs,):
-        raise BadSnapshot(f"weight has shape {weights.shape}; {n_pairs} pairs need one each")
-    return weights
-
-
 def _numbered(row: NDArray[np.integer], column: NDArray[np.integer], n: int) -> NDArray[np.int64]:
     """Encode each pair as one number, lower end first: numbers sort as the pairs do."""
     pairs: NDArray[np.int64] = np.minimum(row, column).astype(np.int64)
@@ -345,32 +352,23 @@ def _merge(
         order = np.lexsort((weights, pairs))
     pairs = pairs[order]
     added = np.bincount(np.cumsum(first) - 1, weights[order]).astype(np.float64, copy=False)
-    _check_sums(added)
-    return _split(pairs, first, n), added
-
-
-def _check_sums(weights: NDArray[np.float64]) -> None:
-    """Refuse weights whose sums, squares of sums or reciprocals are not finite."""
-    least = weights.min()
+    with np.errstate(over="ignore"):
+        least, total = added.min(), added.sum()
     if least < LEAST_WEIGHT:
         raise BadSnapshot(
             f"an edge has weight {least:g}; the least is {LEAST_WEIGHT:g}: multiply all weights"
         )
-    with np.errstate(over="ignore"):
-        total = weights.sum()
     if total > MOST_WEIGHT:
         raise BadSnapshot(
             f"the weights of all edges add up to {total:g}; "
             f"the limit is {MOST_WEIGHT:g}: divide all weights"
         )
+    return _split(pairs, first, n), added
 
 
 def _first(ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return True where a value differs from the one before."""
-    first = np.empty(len(ascending), np.bool_)
-    first[0] = True
-    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
-    return first
+    return np.append([True], ascending[1:] != ascending[:-1])
 
 
 def _split(pairs: NDArray[np.int64], kept: NDArray[np.bool_], n: int) -> NDArray[np.int64]:

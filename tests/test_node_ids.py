@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_icd.arrays import compact
 from stream_icd.node_ids import places
-from stream_icd.quality.labels import compact
 
 NEAR = st.integers(-40, 40)
 FAR = st.sampled_from([-(1 << 63), -(1 << 40), 0, 1 << 20, (1 << 63) - 1])

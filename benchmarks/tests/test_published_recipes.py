@@ -6,8 +6,7 @@ import pytest
 
 from benchmarks.shared.training.published import as_paper, as_scripts
 from stream_icd.errors import BadSettings
-from stream_icd.icd.presets import preset
-from stream_icd.icd.scripts import OPTIONS, deviations
+from stream_icd.icd.presets import OPTIONS, deviations, preset
 
 PAPER = as_paper(preset("GN-0.3"))
 

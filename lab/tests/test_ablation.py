@@ -41,10 +41,9 @@ def graph() -> LabelledGraph:
 
 
 def embedded(model: Model, graph: TrainingGraph, neighbourhood: str) -> np.ndarray:
-    settings = model.recipe.encoder
     weights = {name: torch.from_numpy(weight) for name, weight in model.weights.items()}
     seen = getattr(graph, neighbourhood)
-    return encoder(settings.kind).forward(settings, weights, graph.features, seen).numpy()
+    return encoder(model.recipe.encoder).forward(weights, graph.features, seen).numpy()
 
 
 @pytest.mark.parametrize("name", ABLATIONS)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import AnyLabels, compact
 from stream_icd.bp.description_length.agglomeration import agglomerate
 from stream_icd.bp.description_length.partition import coarse_of, measured
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
@@ -24,9 +25,8 @@ from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.null_model import rewired
 from stream_icd.bp.planted_partition.likelihood import STRONG_BITS, modularity_of
 from stream_icd.communities import EvidenceStrength
-from stream_icd.graphs.linked import among, linked_nodes
+from stream_icd.graphs.adjacency import among, linked_nodes
 from stream_icd.graphs.weights import comparable
-from stream_icd.quality.labels import Communities, compact
 
 FEW_EDGES = 200
 """Maximum number of edges of a small graph; the comparison takes 5 to 10 ms."""
@@ -50,7 +50,7 @@ class Evidence(NamedTuple):
     strength: EvidenceStrength
 
 
-def evidence_for(adjacency: csr_array, communities: Communities, seed: int = 0) -> Evidence:
+def evidence_for(adjacency: csr_array, communities: AnyLabels, seed: int = 0) -> Evidence:
     """The evidence for a graph's communities; time and memory are O(N + E).
 
     Nodes without edges are left out: they change nothing, and a message of kilobytes declares

@@ -12,9 +12,9 @@ from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, fi
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
+from stream_icd.communities import check_n_communities
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.in_threads import keep_threads, threads_for
-from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 
 

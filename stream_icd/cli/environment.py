@@ -11,9 +11,9 @@ from stream_icd.execution.budget import Budget, MemorySettings
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import LogSettings
 from stream_icd.messages.claims import ClaimSettings
+from stream_icd.printable import nearest
 from stream_icd.registry.settings import RegistrySettings
 from stream_icd.settings import ENV_PREFIX, Settings
-from stream_icd.suggest import nearest
 from stream_icd.tracing import TraceSettings
 from stream_icd.wire.limits import Limits
 

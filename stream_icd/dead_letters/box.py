@@ -23,7 +23,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.topic_range import TopicRange
-from stream_icd.suggest import did_you_mean
+from stream_icd.printable import did_you_mean
 
 RETRIED = "icd_dlq_retried"
 RETRIED_AT = "icd_dlq_retried_at"

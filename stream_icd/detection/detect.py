@@ -14,14 +14,14 @@ from scipy.sparse import csr_array
 from stream_icd.arrays import Labels
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.multilevel.modularity import estimate_n_communities
+from stream_icd.communities import check_n_communities
 from stream_icd.errors import BadSettings
-from stream_icd.graphs.linked import Nodes, among, linked_nodes
-from stream_icd.graphs.n_communities import check_n_communities
+from stream_icd.graphs.adjacency import Nodes, among, linked_nodes
 from stream_icd.graphs.weights import comparable
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.structure import SparsePlusRankOne
 from stream_icd.model import Model
 
 Method = Literal["bp", "icd"]
@@ -213,5 +213,4 @@ def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.fl
 def _encode(
     adjacency: csr_array, features: SparsePlusRankOne, model: Model, threads: int
 ) -> NDArray[np.float32]:
-    settings = model.recipe.encoder
-    return encoder(settings.kind).embed(settings, model.weights, features, adjacency, threads)
+    return encoder(model.recipe.encoder).embed(model.weights, features, adjacency, threads)

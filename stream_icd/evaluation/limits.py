@@ -14,13 +14,12 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from stream_icd.arrays import Labels
+from stream_icd.arrays import Labels, compact
 from stream_icd.errors import BadSettings, OverBudget
 from stream_icd.evaluation.method import CONVERT, Method, Remembering, Task, cpu_clock, methods_in
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.quality.labels import compact
 from stream_icd.synthetic.gn import generate_gn
 
 Status = Literal["ok", "missing", "error", "crash", "limit"]

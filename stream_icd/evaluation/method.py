@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from stream_icd.arrays import Labels
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.suggest import did_you_mean
+from stream_icd.printable import did_you_mean
 
 UseOfK = Literal["needed", "optional", "ignored"]
 """What a method does with K: it cannot run without, it uses K if given, it always finds its own."""

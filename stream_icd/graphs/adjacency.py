@@ -1,9 +1,9 @@
-"""Convert a graph of any supported kind to an adjacency matrix."""
+"""Adjacency matrices: from a graph of any supported kind, and of the nodes that have an edge."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from scipy.sparse import coo_array, csr_array, issparse
 
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.graphs.pairs import column_names, is_table_of_pairs, snapshot_of_pairs
+from stream_icd.snapshot import Snapshot
+
+Nodes = NDArray[np.intp]
 
 
 def as_adjacency(graph: Any) -> csr_array:
@@ -25,9 +28,7 @@ def as_adjacency(graph: Any) -> csr_array:
         graph: any of
             a square matrix: scipy sparse, or dense (an array, or lists of rows);
             a NetworkX or igraph graph, nodes in its own order, with its `weight` where it has one;
-            a table of pairs, nodes in ascending order of their ids (`snapshot_of_pairs`): a
-            DataFrame of pandas or Polars or an Arrow table with two columns of ids and, where it
-            has weights, the column `weight`; or a list of tuples of two ids;
+            a table of pairs, nodes in ascending order of their ids (`snapshot_of_pairs`);
             `edge_index`, integers of shape `(2, n_pairs)`: an array, a tensor, or a tuple
             `(src, dst)`; nodes are numbered from 0 to the largest one named;
             `(edge_index, num_nodes)`, where there may be nodes without edges after that;
@@ -48,8 +49,65 @@ def as_adjacency(graph: Any) -> csr_array:
     _check(matrix)
     row, column = matrix.coords
     paired = row != column
-    directed = _from_pairs(row[paired], column[paired], matrix.data[paired], matrix.shape[0])
+    weights = np.asarray(matrix.data[paired], dtype=np.float64)
+    pairs = coo_array((weights, (row[paired], column[paired])), shape=matrix.shape)
+    directed = _canonical(pairs.tocsr())
     return directed if _is_symmetric(directed) else _canonical(directed + directed.T)
+
+
+class NamedGraph(NamedTuple):
+    """A graph `(n, n)`, canonical, and the name of each row, `(n,)`."""
+
+    adjacency: csr_array
+    nodes: NDArray[Any]
+
+
+def as_named(graph: Any) -> NamedGraph:
+    """Return a graph of any kind that `as_adjacency` takes, with the names of its nodes.
+
+    They are the ids of a `Snapshot` or a table of pairs, the names in a NetworkX or an igraph
+    graph, and positions otherwise.
+
+    Raises:
+        BadInput, BadSettings: see `as_adjacency`.
+
+    >>> as_named([("b", "a"), ("c", "b")]).nodes.tolist()
+    ['a', 'b', 'c']
+    """
+    if is_table_of_pairs(graph):
+        graph = snapshot_of_pairs(graph)
+    adjacency = as_adjacency(graph)
+    if isinstance(graph, Snapshot):
+        return NamedGraph(adjacency, graph.nodes.to_numpy(zero_copy_only=False))
+    if is_graph_of("networkx", graph):
+        return NamedGraph(adjacency, np.fromiter(graph, object, len(graph)))
+    if is_graph_of("igraph", graph) and "name" in graph.vs.attributes():
+        return NamedGraph(adjacency, np.fromiter(graph.vs["name"], object, graph.vcount()))
+    return NamedGraph(adjacency, np.arange(adjacency.shape[0]))
+
+
+def is_graph_of(library: str, graph: Any) -> bool:
+    """Whether a graph is a `Graph` of this library, which is not imported for it."""
+    return library in sys.modules and isinstance(graph, sys.modules[library].Graph)
+
+
+def linked_nodes(adjacency: csr_array) -> Nodes:
+    """Positions of the nodes with at least one edge, ascending: those that can be embedded."""
+    return np.flatnonzero(np.diff(adjacency.indptr))
+
+
+def among(adjacency: csr_array, nodes: Nodes) -> csr_array:
+    """The subgraph of `nodes`, ascending: all nodes with edges (`linked_nodes`), or more.
+
+    Every entry's column is one of them, so columns are renumbered without a search.
+    """
+    n_nodes = len(nodes)
+    if n_nodes == adjacency.shape[0]:
+        return adjacency
+    place = np.zeros(adjacency.shape[0], adjacency.indices.dtype)
+    place[nodes] = np.arange(n_nodes)
+    starts = adjacency.indptr[np.append(nodes, adjacency.shape[0])]
+    return csr_array((adjacency.data, place[adjacency.indices], starts), (n_nodes, n_nodes))
 
 
 ACCEPTED = (
@@ -60,12 +118,11 @@ ACCEPTED = (
 
 
 def _as_matrix(graph: Any) -> coo_array:
-    networkx, igraph = sys.modules.get("networkx"), sys.modules.get("igraph")
     if issparse(graph):
         return coo_array(graph)
-    if networkx is not None and isinstance(graph, networkx.Graph):
-        return _from_networkx(networkx, graph)
-    if igraph is not None and isinstance(graph, igraph.Graph):
+    if is_graph_of("networkx", graph):
+        return _from_networkx(graph)
+    if is_graph_of("igraph", graph):
         return _from_igraph(graph)
     if callable(getattr(graph, "adjacency", None)):
         return coo_array(graph.adjacency())
@@ -81,11 +138,13 @@ def _as_matrix(graph: Any) -> coo_array:
             "edges have weights, `weight`"
         )
     if hasattr(graph, "__array__") or isinstance(graph, list | tuple):
-        return _from_array(_as_array(graph), type(graph).__name__)
+        return _from_array(graph)
     raise BadSettings(f"a {type(graph).__name__} is not a supported graph; give {ACCEPTED}")
 
 
-def _from_networkx(networkx: Any, graph: Any) -> coo_array:
+def _from_networkx(graph: Any) -> coo_array:
+    import networkx
+
     if not len(graph):  # NetworkX makes no matrix of it
         return coo_array((0, 0))
     try:
@@ -107,15 +166,13 @@ def _is_whole_number(value: Any) -> bool:
     return hasattr(value, "__index__") and np.ndim(value) == 0
 
 
-def _as_array(graph: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(graph)
-    except ValueError as error:  # such as rows of different lengths
-        raise BadInput(f"a {type(graph).__name__} is not an array: {error}") from error
-
-
-def _from_array(array: NDArray[Any], kind: str) -> coo_array:
+def _from_array(graph: Any) -> coo_array:
     """A dense adjacency matrix, or pairs."""
+    kind = type(graph).__name__
+    try:
+        array = np.asarray(graph)
+    except ValueError as error:  # such as rows of different lengths
+        raise BadInput(f"a {kind} is not an array: {error}") from error
     what = f"a {kind} of {array.dtype} of shape {array.shape}"
     if array.dtype.kind not in "biuf" or array.ndim != 2:
         raise BadInput(f"{what} is not a supported graph; give {ACCEPTED}")
@@ -155,13 +212,6 @@ def _check(matrix: coo_array) -> None:
     bad = ~(np.isfinite(matrix.data) & (matrix.data >= 0))
     if bad.any():
         raise BadInput(f"edge weight {matrix.data[bad][0]} is not finite and non-negative")
-
-
-def _from_pairs(
-    row: NDArray[np.integer[Any]], column: NDArray[np.integer[Any]], weights: Any, n: int
-) -> csr_array:
-    values = np.asarray(weights, dtype=np.float64)
-    return _canonical(coo_array((values, (row, column)), shape=(n, n)).tocsr())
 
 
 def _canonical(matrix: csr_array) -> csr_array:

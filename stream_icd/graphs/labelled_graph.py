@@ -15,15 +15,10 @@ from stream_icd.snapshot import Window
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """Which window of which stream a graph is.
+    """Which window of which stream a graph is."""
 
-    Attributes:
-        graph: name of the stream.
-        nodes: the source's ids, `(n,)`, in the order of the adjacency's rows.
-    """
-
-    graph: str
-    nodes: pa.Array
+    graph: str  # name of the stream
+    nodes: pa.Array  # the source's ids, (n,), in the order of the adjacency's rows
     window: Window
 
 
@@ -37,7 +32,7 @@ class LabelledGraph:
         moment: the window that the graph is of a stream; None if it is of none.
 
     Raises:
-        BadInput: a label for each node is not there, or one is negative.
+        BadInput: a node has no label, or one is negative.
     """
 
     adjacency: csr_array

@@ -40,8 +40,7 @@ def column_names(graph: Any) -> list[str] | None:
 def snapshot_of_pairs(graph: Any) -> Snapshot:
     """Return the graph of a table of pairs; its nodes are the ids in ascending order.
 
-    A pair given twice or in both directions is one edge (weights add), self loops are dropped, and
-    a missing second id declares a node without an edge (`snapshot_from_pairs`).
+    Pairs are those of `snapshot_from_pairs`; a missing second id declares a node without an edge.
 
     Args:
         graph: a table of two columns of ids and, if it has a third, the column `weight`: a

@@ -43,10 +43,11 @@ def comparable(adjacency: csr_array, exponent: float = EXPONENT) -> csr_array:
         raise BadInput(
             f"edge weights are from {lightest} to {heaviest}; they must be positive and finite"
         )
-    if lightest == heaviest:
-        return _with_weights(adjacency, np.ones(adjacency.nnz))
-    compressed = _relative(np.asarray(adjacency.data, np.float64)) ** exponent
-    return _with_weights(adjacency, _rounded(compressed / compressed.mean()))
+    weights = np.ones(adjacency.nnz)
+    if lightest < heaviest:
+        compressed = _relative(np.asarray(adjacency.data, np.float64)) ** exponent
+        weights = _rounded(compressed / compressed.mean())
+    return csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
 
 
 def _relative(weights: Floats) -> Floats:
@@ -60,7 +61,3 @@ def _relative(weights: Floats) -> Floats:
 
 def _rounded(values: Floats) -> Floats:
     return values.astype(np.float32).astype(np.float64)
-
-
-def _with_weights(adjacency: csr_array, weights: Floats) -> csr_array:
-    return csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)

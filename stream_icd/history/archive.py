@@ -33,10 +33,10 @@ from stream_icd.history.parquet import (
     rows_of,
     to_parquet,
 )
+from stream_icd.printable import did_you_mean, listed
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import is_aside
-from stream_icd.suggest import did_you_mean, listed
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot

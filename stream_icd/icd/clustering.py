@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Labels
-from stream_icd.graphs.n_communities import check_n_communities
+from stream_icd.communities import check_n_communities
 from stream_icd.icd.recipe import Clustering
 from stream_icd.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
 
@@ -87,7 +87,7 @@ def _again(embedding: Floats32, k: int, known: Labels, threads: int) -> Labels |
 
 
 def _inertia(embedding: Floats32, labels: Labels) -> float:
-    """The sum of the squared distances of the rows to the centres of their clusters."""
+    """Sum of the squared distances of the rows to the centres of their clusters."""
     centres = _centres(embedding, labels, int(labels.max()) + 1)
     return float(np.square(embedding - centres[labels], dtype=np.float64).sum())
 
@@ -102,16 +102,10 @@ def _scikit_learn(embedding: Floats32, k: int, seed: int) -> Labels:
 
 def _fast(embedding: Floats32, k: int, rng: np.random.Generator, threads: int) -> Labels:
     n = len(embedding)
-    if n * k <= FLAT:
-        return _flat(embedding, k, rng, threads)
     with single_threaded_blas():
         leading = principal_components(embedding, SEED_DIMENSIONS, threads)
-    return _in_parts(leading, k, max(FLAT // n, FEWEST), WORK // n, rng, threads)
-
-
-def _flat(embedding: Floats32, k: int, rng: np.random.Generator, threads: int) -> Labels:
-    with single_threaded_blas():
-        leading = principal_components(embedding, SEED_DIMENSIONS, threads)
+        if n * k > FLAT:
+            return _in_parts(leading, k, max(FLAT // n, FEWEST), WORK // n, rng, threads)
         seeds = greedy_seeds(leading, k, rng)
     rough = _lloyd(leading, seeds, threads)
     return _lloyd(embedding, _centres(embedding, rough, k), threads)
@@ -133,9 +127,9 @@ def _in_parts(
     """
     if k <= most:
         return _lloyd(points, _part_seeds(points, k, rng), threads, work_per_row * len(points))
-    n_parts = min(most, -(-k // most))
-    part = _parts(points, n_parts, rng, threads) if deepest else _even(points, n_parts)
-    labels, n_labels = np.empty(len(points), np.int32), 0
+    n, n_parts = len(points), min(most, -(-k // most))
+    part = _parts(points, n_parts, rng, threads) if deepest else np.arange(n) * n_parts // n
+    labels, n_labels = np.empty(n, np.int32), 0
     sizes = np.bincount(part)
     members = np.split(np.argsort(part, kind="stable"), np.cumsum(sizes)[:-1])
     for rows, share in zip(members, _shares(sizes, k).tolist(), strict=True):
@@ -160,12 +154,6 @@ def _parts(points: Floats32, n_parts: int, rng: np.random.Generator, threads: in
     seeds = _part_seeds(sample, n_parts, rng)
     centres = _centres(sample, _lloyd(sample, seeds, threads), n_parts)
     return _nearest(points, centres, threads)
-
-
-def _even(points: Floats32, n_parts: int) -> Labels:
-    """Parts of equal sizes, in the order of the rows."""
-    n = len(points)
-    return (np.arange(n) * n_parts // n).astype(np.int32)
 
 
 def _shares(sizes: NDArray[np.int64], k: int) -> NDArray[np.int64]:

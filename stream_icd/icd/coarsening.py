@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from stream_icd.arrays import Ids
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.compiled import compiled
-from stream_icd.icd.sparse_plus_rank_one import Floats, SparsePlusRankOne
+from stream_icd.icd.structure import Floats, SparsePlusRankOne
 
 MAX_PASSES, FEWEST_PASSES, WORK = 64, 16, 10**7
 """Limits of the matching passes; afterwards the rest is merged by degree. At most MAX_PASSES, and
@@ -23,13 +23,12 @@ star, each pass merges only one pair. A pass halves a path or a grid, so 16 are 
 def coarsening_matrix(
     structure: SparsePlusRankOne, adjacency: csr_array, size: int, exponent: float = -0.5
 ) -> csr_array:
-    """C, `(n, size)`: row i holds |v*|^exponent at the supernode v* that node i is merged into.
+    """C, `(n, L)`: row i holds |v*|^exponent at the supernode v* that node i is merged into.
 
-    With n ≤ size nothing is merged: C is the identity, padded with zero columns.
+    With n ≤ L nothing is merged: C is the identity, padded with zero columns.
 
     Args:
         structure: X; its entries at the edges are the weights, and the heaviest edges merge first.
-        adjacency: the graph, `(n, n)`.
         size: L, the number of supernodes.
         exponent: -0.5 in the paper; the authors' scripts multiply by |v*|^+0.5.
 

@@ -49,7 +49,7 @@ class EncoderSettings(_Settings):
     """Settings of the encoder G, which embeds a graph.
 
     Attributes:
-        kind: name of the encoder, one of `stream_icd.icd.encoder.registry.ENCODERS`.
+        kind: one of `stream_icd.icd.encoder.registry.ENCODERS`.
         widths: L, the hidden widths, and the width d of the embedding.
         initialisation: initial weights. "orthogonal": orthonormal columns, up to 8 points of NMI
             better on validation graphs before training. "hadamard": equally good columns of
@@ -202,19 +202,14 @@ def recipe_values(recipe: Recipe) -> dict[str, Any]:
     return recipe.model_dump(mode="json", exclude_none=True, exclude_defaults=short)
 
 
-def recipe_to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML; see `recipe_values`."""
-    return tomli_w.dumps(recipe_values(recipe))
-
-
 def recipe_digest(recipe: Recipe) -> str:
     """Hash of a recipe without its number of epochs, so that a training can be extended."""
-    whole = recipe_to_toml(recipe.changed(schedule={"epochs": 0}))
-    return hashlib.sha256(whole.encode()).hexdigest()
+    whole = recipe_values(recipe.changed(schedule={"epochs": 0}))
+    return hashlib.sha256(tomli_w.dumps(whole).encode()).hexdigest()
 
 
 def recipe_from_toml(content: bytes) -> Recipe:
-    """Read the output of `recipe_to_toml`, or the recipe in a saved model's `recipe.toml`.
+    """Read a recipe's own TOML file, or the recipe in a saved model's `recipe.toml`.
 
     Raises:
         BadSettings: no TOML, or not a valid recipe.

@@ -50,6 +50,4 @@ def single_threaded_blas() -> AbstractContextManager[object]:
     return limit
 
 
-@cache
-def _thread_pools() -> ThreadpoolController:
-    return ThreadpoolController()
+_thread_pools = cache(ThreadpoolController)  # looks for libraries once, at the first use

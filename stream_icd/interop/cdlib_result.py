@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stream_icd.errors import BadInput, MissingExtra
-from stream_icd.graphs.named import NamedGraph, as_named
+from stream_icd.graphs.adjacency import NamedGraph, as_named, is_graph_of
 
 
 def to_cdlib(
@@ -45,8 +44,8 @@ def to_cdlib(
             f"{len(named.nodes)} nodes need one community each; got shape {labels.shape}"
         )
     members = [named.nodes[labels == label].tolist() for label in np.unique(labels)]
-    loaded = [sys.modules[name].Graph for name in ("networkx", "igraph") if name in sys.modules]
-    theirs = graph if isinstance(graph, tuple(loaded)) else _networkx_graph(named)
+    is_theirs = any(is_graph_of(library, graph) for library in ("networkx", "igraph"))
+    theirs = graph if is_theirs else _networkx_graph(named)
     return NodeClustering(members, theirs, "stream_icd", dict(parameters or {}), overlap=False)
 
 

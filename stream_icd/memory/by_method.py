@@ -20,7 +20,7 @@ from stream_icd.bp.dynamic.posterior import (
 )
 from stream_icd.bp.multilevel.level_graph import Labels, compact, finest_level
 from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
-from stream_icd.graphs.linked import among
+from stream_icd.graphs.adjacency import among
 from stream_icd.memory.alignment import Rows, spread
 
 Find = Callable[[csr_array, int | None, Labels], Labels]

@@ -41,8 +41,8 @@ from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, fi
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.likelihood import STRONG_BITS
 from stream_icd.bp.planted_partition.prequential import nats_saved
+from stream_icd.communities import check_n_communities
 from stream_icd.graphs.in_threads import keep_threads, threads_for
-from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.alignment import Aligned, Rows, aligned, beside, of_nodes, without
 from stream_icd.memory.bounds import cost, credit_after, room_for

@@ -13,13 +13,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Ids, Labels
+from stream_icd.arrays import Floats, Ids, Labels
 from stream_icd.bp.dynamic.posterior import NOBODY
 from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.planted_partition.likelihood import groups_of
 from stream_icd.graphs.compiled import compiled
 from stream_icd.node_ids import places
-from stream_icd.quality.alternatives import Described, Sums
+from stream_icd.quality.description_length import Described
 
 Rows = NDArray[np.int32] | NDArray[np.int64]
 
@@ -38,7 +38,7 @@ class Moved(NamedTuple):
     """
 
     pairs: Ids
-    bits: Sums
+    bits: Floats
 
 
 def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_id: int) -> Moved:
@@ -98,13 +98,15 @@ def _groups(adjacency: csr_array, here: Ids, before: Ids, ids: Ids) -> _Groups:
     return _Groups(of_node, old_ids[left], now, places(pa.array(old_ids[left]), pa.array(ids)))
 
 
-def _moves(adjacency: csr_array, here: Ids, groups: _Groups) -> tuple[Sums, Sums, Sums, Ids, Ids]:
+def _moves(
+    adjacency: csr_array, here: Ids, groups: _Groups
+) -> tuple[Floats, Floats, Floats, Ids, Ids]:
     """Return sums over each group, to where it is and to where it was; and these two, `(m,)`."""
     rows = np.flatnonzero(groups.of_node >= 0)
     sources, to, weights = _edges_of(rows, adjacency.indptr, adjacency.indices, adjacency.data)
     of, m = groups.of_node[sources], len(groups.now)
 
-    def total(chosen: NDArray[np.bool_]) -> Sums:
+    def total(chosen: NDArray[np.bool_]) -> Floats:
         return np.bincount(of[chosen], weights[chosen], minlength=m).astype(np.float64)
 
     inside = total(groups.of_node[to] == of)
@@ -114,7 +116,7 @@ def _moves(adjacency: csr_array, here: Ids, groups: _Groups) -> tuple[Sums, Sums
     return group, to_now - inside, to_old, groups.now, groups.old
 
 
-def _neighbours(adjacency: csr_array, here: Ids, new: Ids) -> tuple[Ids, Ids, Sums]:
+def _neighbours(adjacency: csr_array, here: Ids, new: Ids) -> tuple[Ids, Ids, Floats]:
     """Return each new community, that to which it has the most links, and these links, `(m,)`."""
     k = int(here.max(initial=0)) + 1
     is_new = np.zeros(k, np.bool_)
@@ -133,7 +135,7 @@ def _neighbours(adjacency: csr_array, here: Ids, new: Ids) -> tuple[Ids, Ids, Su
 
 
 @compiled()
-def _edges_of(rows: Ids, indptr: Rows, indices: Rows, weights: Sums) -> tuple[Ids, Ids, Sums]:
+def _edges_of(rows: Ids, indptr: Rows, indices: Rows, weights: Floats) -> tuple[Ids, Ids, Floats]:
     """Return both ends and the weight of each edge of these nodes."""
     n_edges = 0
     for row in rows:

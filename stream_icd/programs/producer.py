@@ -42,12 +42,12 @@ from stream_icd.messages.publish import (
     publish_source,
     read_sent_before,
 )
+from stream_icd.printable import listed
 from stream_icd.programs.options import Sending, chosen_settings
 from stream_icd.programs.process import stop_on_signals
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
 from stream_icd.sources.windows import LateRows, OnLate
-from stream_icd.suggest import listed
 from stream_icd.tracing import Tracing, traces_of
 
 SHOWN_BAD_ROWS = 5

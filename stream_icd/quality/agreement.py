@@ -1,4 +1,4 @@
-"""How well two partitions agree: NMI, AMI, and AC."""
+"""How well two partitions of the same nodes agree: NMI, AMI, and AC."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from scipy.sparse import coo_array, csr_array, eye_array, hstack
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from scipy.special import gammaln
 
+from stream_icd.arrays import AnyLabels, compact
 from stream_icd.errors import BadSettings
-from stream_icd.quality.labels import Communities, compact
 
 
-def contingency(truth: Communities, found: Communities) -> csr_array:
+def contingency(truth: AnyLabels, found: AnyLabels) -> csr_array:
     """Counts (K_truth, K_found) int64 of nodes in community i of `truth` and j of `found`.
 
     Sparse, with at most n entries, none of them zero. No row and no column is empty.
-
-    Raises `BadSettings` unless both are integer arrays (n,) over the same nodes.
 
     >>> contingency(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 7])).toarray().tolist()
     [[2, 0], [1, 1]]
@@ -32,14 +30,12 @@ def contingency(truth: Communities, found: Communities) -> csr_array:
     return coo_array((ones, (rows, columns)), shape=shape).tocsr()
 
 
-def nmi(truth: Communities, found: Communities) -> float:
+def nmi(truth: AnyLabels, found: AnyLabels) -> float:
     """2 I(truth; found) / (H(truth) + H(found)), in 0..1: 1 if the partitions are the same.
 
     The normaliser is the arithmetic mean of the entropies, as in the ICD paper and its authors'
     scripts (and by default in scikit-learn). If both entropies are 0 (one community each, or no
     nodes), the partitions are the same and the score is 1.
-
-    truth, found: integer labels (n,), any values. Raises `BadSettings` for other shapes or types.
 
     >>> nmi(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0
@@ -59,14 +55,12 @@ def _entropy(counts: NDArray[np.int64]) -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
-def accuracy(truth: Communities, found: Communities) -> float:
+def accuracy(truth: AnyLabels, found: AnyLabels) -> float:
     """AC of the ICD paper, in 0..1: 1 if the partitions are the same.
 
     Found and true communities are matched one to one so that as many nodes as possible agree (the
     assignment problem of Kuhn and Munkres). It is solved on the sparse contingency table, never on
     all K × K pairs. Without nodes the score is 1.
-
-    truth, found: integer labels (n,), any values. Raises `BadSettings` for other shapes or types.
 
     >>> accuracy(np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0]))
     0.75
@@ -93,15 +87,13 @@ def _most_in_agreement(counts: csr_array) -> int:
     return int(padded[rows, columns].sum()) - n_rows
 
 
-def ami(truth: Communities, found: Communities) -> float:
+def ami(truth: AnyLabels, found: AnyLabels) -> float:
     """(I − E[I]) / (mean of the entropies − E[I]), at most 1: 1 if the partitions are the same.
 
     E[I] is the mutual information of two random partitions with communities of these sizes (Vinh,
     Epps, Bailey, "Information theoretic measures for clusterings comparison", JMLR 2010, equation
     24). So random partitions score 0 on average, whatever their number of communities. `nmi` rises
     with that number: use `ami` to compare partitions into different numbers of communities.
-
-    truth, found: integer labels (n,), any values. Raises `BadSettings` for other shapes or types.
 
     >>> ami(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0

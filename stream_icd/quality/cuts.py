@@ -9,29 +9,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from stream_icd.arrays import AnyLabels, Floats, compact
 from stream_icd.errors import BadSettings
-from stream_icd.quality.labels import Communities, compact
 
 
 class CommunityWeights(NamedTuple):
     """Sums over each community's nodes, both (K,) float64; their difference is its cut."""
 
-    volume: NDArray[np.float64]  # of the degrees
-    within: NDArray[np.float64]  # of the weights inside, each edge from both of its ends
+    volume: Floats  # of the degrees
+    within: Floats  # of the weights inside, each edge from both of its ends
 
 
-def community_weights(adjacency: csr_array, communities: Communities) -> CommunityWeights:
+def community_weights(adjacency: csr_array, communities: AnyLabels) -> CommunityWeights:
     """Volume and inside weight of each community, in time and memory O(E).
 
     If the sum of the weights would overflow, all are first divided by one power of two: the metrics
     computed from these sums do not depend on the weights' unit.
 
-    adjacency: (n, n) symmetric, non-negative weights; communities: integer labels (n,), any values.
-
-    Raises `BadSettings` where the two do not fit each other.
+    adjacency: (n, n) symmetric, non-negative weights.
     """
     if not issparse(adjacency) or adjacency.format != "csr":
         raise BadSettings(f"adjacency must be a sparse CSR array, not {type(adjacency).__name__}")
@@ -42,7 +39,10 @@ def community_weights(adjacency: csr_array, communities: Communities) -> Communi
             f"not {adjacency.shape}"
         )
     sources = np.repeat(labels, np.diff(adjacency.indptr))  # (2E,)
-    weights = _that_add_up(adjacency.data)
+    weights = adjacency.data
+    with np.errstate(over="ignore"):
+        if not np.isfinite(2 * weights.sum()):
+            weights = np.ldexp(weights, -100)
     inside = sources == labels.take(adjacency.indices)
     n_communities = int(labels.max(initial=-1)) + 1
     volume = np.bincount(sources, weights, n_communities).astype(np.float64)
@@ -50,23 +50,14 @@ def community_weights(adjacency: csr_array, communities: Communities) -> Communi
     return CommunityWeights(volume, within.astype(np.float64))
 
 
-def _that_add_up(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights, multiplied by 2^-100 if twice their sum would overflow."""
-    with np.errstate(over="ignore"):
-        adds_up = np.isfinite(2 * weights.sum())
-    return weights if adds_up else np.ldexp(weights, -100)
-
-
-def modularity(adjacency: csr_array, communities: Communities, resolution: float = 1.0) -> float:
+def modularity(adjacency: csr_array, communities: AnyLabels, resolution: float = 1.0) -> float:
     """Q = Σ_c [w_c / 2m − γ (vol_c / 2m)²], Newman and Girvan (2004), weighted.
 
     w_c is the weight inside community c from both ends, vol_c the sum of its degrees, 2m the sum of
     all degrees, γ the resolution (Reichardt and Bornholdt, 2006). At γ = 1, Q is in −1/2..1, and a
     single community has Q = 0. A graph without edges has Q = 0.
 
-    adjacency: (n, n) symmetric, zero diagonal; communities: integer labels (n,), any values.
-
-    Raises `BadSettings` where the two do not fit each other.
+    adjacency: (n, n) symmetric, zero diagonal.
     """
     return modularity_by(community_weights(adjacency, communities), resolution)
 
@@ -80,15 +71,13 @@ def modularity_by(weights: CommunityWeights, resolution: float = 1.0) -> float:
     return float(within.sum() / total - resolution * ((volume / total) ** 2).sum())
 
 
-def ncut(adjacency: csr_array, communities: Communities) -> float:
+def ncut(adjacency: csr_array, communities: AnyLabels) -> float:
     """½ Σ_c cut(c) / vol(c), in 0..K/2 (ICD paper, equation 1; Shi and Malik, 2000).
 
     cut(c) is the weight of the edges that leave community c, vol(c) the sum of its degrees. A
     community of isolated nodes adds 0, so a graph without edges has 0.
 
-    adjacency: (n, n) symmetric, zero diagonal; communities: integer labels (n,), any values.
-
-    Raises `BadSettings` where the two do not fit each other.
+    adjacency: (n, n) symmetric, zero diagonal.
     """
     return ncut_by(community_weights(adjacency, communities))
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.special import gammaln, xlogy
 
+from stream_icd.arrays import AnyLabels, Floats, Ids, compact
 from stream_icd.quality.cuts import community_weights
-from stream_icd.quality.labels import Communities, compact
+
+NOBODY = -1
+"""In place of a community: of none."""
 
 
-def description_length(adjacency: csr_array, communities: Communities) -> float:
+def description_length(adjacency: csr_array, communities: AnyLabels) -> float:
     """Bits per edge to describe the graph with these communities, minus those without any.
 
     A value below 0 is evidence for the communities: they save more bits than they cost. A single
@@ -34,9 +39,7 @@ def description_length(adjacency: csr_array, communities: Communities) -> float:
     Weights count relative to their mean, so their unit does not matter. Nodes without edges are
     ignored: the graph has no evidence about them. Time and memory are O(E).
 
-    adjacency: (n, n) symmetric, zero diagonal; communities: integer labels (n,), any values.
-
-    Raises `BadSettings` where the two do not fit each other.
+    adjacency: (n, n) symmetric, zero diagonal.
 
     >>> clique = np.ones((9, 9)) - np.eye(9)
     >>> graph = csr_array(np.kron(np.eye(4), clique))
@@ -51,12 +54,7 @@ def description_length(adjacency: csr_array, communities: Communities) -> float:
     return bits_per_edge(volume, within, sizes, np.count_nonzero(adjacency.data) / 2)
 
 
-def bits_per_edge(
-    volume: NDArray[np.float64],
-    within: NDArray[np.float64],
-    sizes: NDArray[np.int64] | NDArray[np.float64],
-    n_edges: float,
-) -> float:
+def bits_per_edge(volume: Floats, within: Floats, sizes: Ids | Floats, n_edges: float) -> float:
     """`description_length` from sums over each community, all (K,); some may be empty.
 
     volume, within: as in `CommunityWeights`; sizes: number of nodes that have edges.
@@ -68,24 +66,71 @@ def bits_per_edge(
     linked = sizes > 0
     if total == 0 or linked.sum() == 1:
         return 0.0
-    gain = n_edges * _log_likelihood_ratio(volume[linked] / total, within[linked] / total)
-    return float((partition_code(sizes[linked]) - gain) / n_edges / np.log(2))
+    inside, share = within[linked] / total, volume[linked] / total
+    mixing = max(1 - inside.sum(), 0.0)
+    # Mean log probability of an edge, minus that without communities.
+    gain = xlogy(mixing, mixing) + (inside * np.log(mixing + (1 - mixing) / share)).sum()
+    return float((partition_code(sizes[linked]) - n_edges * gain) / n_edges / np.log(2))
 
 
-def _log_likelihood_ratio(volume: NDArray[np.float64], within: NDArray[np.float64]) -> float:
-    """Mean log probability of an edge, minus that without communities; shares of 2E, both (K,)."""
-    mixing = max(1 - within.sum(), 0.0)
-    return float(xlogy(mixing, mixing) + (within * np.log(mixing + (1 - mixing) / volume)).sum())
-
-
-def partition_code(sizes: NDArray[np.int64] | NDArray[np.float64]) -> float:
+def partition_code(sizes: Ids | Floats) -> float:
     """Nats to encode which of N nodes are in which of K communities; sizes (K,) are positive."""
     n_nodes, k = sizes.sum(), len(sizes)
     places = gammaln(n_nodes + 1) - gammaln(sizes + 1).sum()
     return float(places + code_of_sizes(n_nodes, k) + np.log(n_nodes))
 
 
-def code_of_sizes(n_nodes: float, k: ArrayLike) -> NDArray[np.float64]:
+def code_of_sizes(n_nodes: float, k: ArrayLike) -> Floats:
     """Nats to encode the sizes of K communities of N nodes, for each K: log C(N − 1, K − 1)."""
-    nats: NDArray[np.float64] = gammaln(n_nodes) - gammaln(k) - gammaln(n_nodes - np.asarray(k) + 1)
+    nats: Floats = gammaln(n_nodes) - gammaln(k) - gammaln(n_nodes - np.asarray(k) + 1)
     return nats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Described:
+    """The edges of a graph, described by its communities: what other communities would cost."""
+
+    sums: Floats  # (3, K): number of nodes with edges, volume, within (`CommunityWeights`)
+    n_edges: float
+
+    def lost_without_move(
+        self, group: Floats, to_now: Floats, to_old: Floats, now: Ids, old: Ids
+    ) -> Floats:
+        """Return the bits that are lost if each group were where it was, `(m,)`."""
+        if not len(now):
+            return np.zeros(0)
+        there = old != NOBODY
+        source, target = self.sums[:, now], np.where(there, self.sums[:, old], 0.0)
+        left, joined = source - group, target + group
+        left[2] -= 2 * to_now
+        joined[2] += np.where(there, 2 * to_old, 0.0)
+        return self._lost([source, target], [left, joined])
+
+    def lost_in_union(self, one: Ids, other: Ids, between: Floats) -> Floats:
+        """Return the bits that are lost if two communities were one, `(m,)`; 0 if there is one."""
+        first, second = self.sums[:, one], np.where(other >= 0, self.sums[:, other], 0.0)
+        united = first + second
+        united[2] += 2 * between
+        return self._lost([first, second], [united])
+
+    def _lost(self, now: list[Floats], instead: list[Floats]) -> Floats:
+        """Return the bits that are lost with some communities instead of others, `(m,)`."""
+        k = (self.sums[0] > 0).sum()
+        k_instead = k + sum(one[0] > 0 for one in instead) - sum(one[0] > 0 for one in now)
+        nats = sum(map(self._nats, instead)) - sum(map(self._nats, now))
+        n_nodes = self.sums[0].sum()
+        nats += code_of_sizes(n_nodes, k_instead) - code_of_sizes(n_nodes, k)
+        bits: Floats = np.asarray(nats / np.log(2), np.float64)
+        return bits
+
+    def _nats(self, community: Floats) -> Floats:
+        """Return the part of the description that belongs to each community, `(m,)`."""
+        sizes, volume, within = community
+        total = self.sums[1].sum()
+        inside = self.n_edges * within / total
+        # Never 0: the alternative may have edges outside where there are none.
+        mixing = (self.n_edges * (1 - self.sums[2].sum() / total) + 0.5) / (self.n_edges + 1)
+        share = np.where(inside > 0, volume, total) / total  # an empty community saves nothing
+        saved = inside * np.log1p((1 - mixing) / mixing / share)
+        nats: Floats = -gammaln(sizes + 1) - saved
+        return nats

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import AnyLabels, Floats, compact, symmetric
 from stream_icd.errors import BadSettings
 from stream_icd.quality.cuts import community_weights
-from stream_icd.quality.labels import Communities, compact
 
 SPLITS = 2
 """Number of tenths of the edges that `mean_hidden_edge_score` hides, one after the other."""
@@ -23,17 +23,11 @@ HALVINGS = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HiddenEdges:
-    """A graph with some of its edges hidden.
+    """A graph with some of its edges hidden."""
 
-    Attributes:
-        visible: the adjacency of the other edges, `(n, n)`, with the same nodes.
-        ends: end nodes of the hidden edges, `(2, n_hidden)`.
-        weights: weights of the hidden edges, `(n_hidden,)`.
-    """
-
-    visible: csr_array
-    ends: NDArray[np.int32]
-    weights: NDArray[np.float64]
+    visible: csr_array  # the other edges, (n, n)
+    ends: NDArray[np.int32]  # (2, n_hidden)
+    weights: Floats  # (n_hidden,)
 
 
 def hide_edges(
@@ -58,11 +52,12 @@ def hide_edges(
     part = np.random.default_rng(seed).permutation(len(upper)) % parts
     for number in range(parts):
         hidden = part == number
-        visible = _adjacency(ends[:, ~hidden], weights[~hidden], adjacency.shape[0])
+        row, column = ends[:, ~hidden]
+        visible = symmetric(row, column, weights[~hidden], adjacency.shape[0])
         yield HiddenEdges(visible, ends[:, hidden], weights[hidden])
 
 
-def hidden_edge_score(hidden: HiddenEdges, communities: Communities) -> float:
+def hidden_edge_score(hidden: HiddenEdges, communities: AnyLabels) -> float:
     """How well communities found on the visible edges predict the hidden ones, in bits per edge.
 
     The mean, over the hidden edges, of log₂(μ + [same community] (1 − μ) 2E / vol_c): how much
@@ -73,10 +68,6 @@ def hidden_edge_score(hidden: HiddenEdges, communities: Communities) -> float:
 
     The idea is cross-validation of a block model by link prediction (such as Kawamoto and
     Kabashima, "Cross-validation estimate of the number of clusters in a network", 2017).
-
-    communities: integer labels (n,), any values.
-
-    Raises `BadSettings` where labels and graph do not fit each other.
 
     >>> clique = np.ones((9, 9)) - np.eye(9)
     >>> graph = csr_array(np.kron(np.eye(4), clique))
@@ -96,7 +87,7 @@ def hidden_edge_score(hidden: HiddenEdges, communities: Communities) -> float:
 
 
 def mean_hidden_edge_score(
-    adjacency: csr_array, find: Callable[[csr_array], Communities | None], seed: int = 0
+    adjacency: csr_array, find: Callable[[csr_array], AnyLabels | None], seed: int = 0
 ) -> float | None:
     """The mean score of what `find` makes of the visible edges; None if it finds nothing once."""
     scores = []
@@ -108,7 +99,7 @@ def mean_hidden_edge_score(
     return float(np.mean(scores))
 
 
-def _best_mixing(lift: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+def _best_mixing(lift: Floats, weights: Floats) -> float:
     """The μ in 0..1 that maximises Σ w log(μ + (1 − μ) lift), which is concave: by bisection."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
@@ -116,10 +107,3 @@ def _best_mixing(lift: NDArray[np.float64], weights: NDArray[np.float64]) -> flo
         slope = (weights * (1 - lift) / (middle + (1 - middle) * lift)).sum()
         low, high = (middle, high) if slope > 0 else (low, middle)
     return high
-
-
-def _adjacency(ends: NDArray[np.int32], weights: NDArray[np.float64], n_nodes: int) -> csr_array:
-    both = np.concatenate([ends, ends[::-1]], axis=1)
-    matrix = csr_array((np.tile(weights, 2), both), shape=(n_nodes, n_nodes))
-    matrix.sort_indices()
-    return matrix

@@ -21,8 +21,8 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings, ModelDamaged, ModelForeign, ModelNotFound, ModelTooNew
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.presets import deviations
 from stream_icd.icd.recipe import Recipe, recipe_values
-from stream_icd.icd.scripts import deviations
 from stream_icd.model import Model, can_be_made_again, digest, initial_weights
 from stream_icd.store.store import Store, open_store
 
@@ -178,7 +178,7 @@ def _read_head(store: Store) -> _Head:
         )
     try:
         recipe = Recipe.model_validate(values["recipe"])
-        encoder(recipe.encoder.kind)
+        encoder(recipe.encoder)
         return _Head(values, recipe, BpParameters(**values["bp"]), _version(recipe, content))
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{path}: {error}") from error
@@ -199,7 +199,7 @@ def _read(store: Store, name: str, most_bytes: int) -> bytes:
 
 def _read_weights(store: Store, head: _Head) -> Weights:
     settings, expected_hash = head.recipe.encoder, head.values["sha256"]
-    shapes = encoder(settings.kind).weight_shapes(settings)
+    shapes = encoder(settings).weight_shapes()
     n_weights = sum(map(prod, shapes.values()))
     if n_weights > MOST_WEIGHTS:
         raise ModelDamaged(

@@ -16,12 +16,11 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claims import ClaimSettings, Decode, MessageReader
-from stream_icd.printable import printable
+from stream_icd.printable import did_you_mean, printable
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import open_group_reader
 from stream_icd.subscribers.seen_results import MixedModels, SeenResults, Superseded, result_of
 from stream_icd.subscribers.subscription import Subscription
-from stream_icd.suggest import did_you_mean
 from stream_icd.times import utc_now
 from stream_icd.tracing import tracing_if_on
 from stream_icd.tracking.gaps import Gap, missed_windows

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.arrays import Ids
@@ -32,35 +33,29 @@ def still_hold(
     - *grown*, *shrunk*: its size is nearer to that after the event than to that before, or beyond;
     - *continued*: always.
 
-    Args:
-        before: the window before the event; None if it is not known: then mergers hold while the
-            community exists.
+    `before`: the window before the event; None if it is not known: then mergers hold while the
+    community exists.
     """
-    there = _ids_of(at, later)
-    origin = np.full(len(there), ABSENT) if before is None else _ids_of(at, before)
-    window = _Changed(at.communities, origin, there, _sizes(later))
-    return [window.holds(event) for event in events]
+    there = ids_in(later, at.nodes)
+    origin = np.full(len(there), ABSENT) if before is None else ids_in(before, at.nodes)
+    sizes = Counter(later.communities.tolist())
 
+    def most_of(parts: Iterable[NDArray[np.bool_]]) -> list[int]:
+        """Return where most nodes of each part are later; parts that are gone are left out."""
+        found = []
+        for part in parts:
+            ids, counts = np.unique(there[part & (there != ABSENT)], return_counts=True)
+            found += [int(ids[counts.argmax()])] if len(ids) else []
+        return found
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Changed:
-    """A window, and where its nodes were before and are later, `(n,)` each; `ABSENT` if nowhere."""
-
-    here: Ids
-    before: Ids
-    later: Ids
-    sizes_later: dict[int, int]
-
-    def holds(self, event: CommunityEvent) -> bool:
-        size = self.sizes_later.get(event.community, 0)
+    def holds(event: CommunityEvent) -> bool:
+        size = sizes[event.community]
         match event.kind:
             case "merged":
-                parts = [
-                    (self.before == one) & (self.here == event.community) for one in event.parents
-                ]
-                return len(set(self._places(parts))) <= 1
+                here = at.communities == event.community
+                return len(set(most_of((origin == one) & here for one in event.parents))) <= 1
             case "split":
-                found = self._places([self.here == one for one in event.children])
+                found = most_of(at.communities == one for one in event.children)
                 return len(set(found)) == len(found)
             case "born":
                 return size > 0
@@ -73,13 +68,7 @@ class _Changed:
             case _:
                 return True
 
-    def _places(self, parts: Iterable[NDArray[np.bool_]]) -> list[int]:
-        """Return where most nodes of each part are later; parts that are gone are left out."""
-        found = []
-        for part in parts:
-            ids, counts = np.unique(self.later[part & (self.later != ABSENT)], return_counts=True)
-            found += [int(ids[counts.argmax()])] if len(ids) else []
-        return found
+    return [holds(event) for event in events]
 
 
 def confirmed(windows: Iterable[CommunityEvents], lasting: int) -> Iterator[CommunityEvents]:
@@ -112,12 +101,7 @@ def lasting_events(windows: Sequence[CommunityEvents], lasting: int) -> Communit
     return replace(window, events=events)
 
 
-def _ids_of(at: CommunityEvents, other: CommunityEvents) -> Ids:
-    """Return the id that each node of a window has in another one; `ABSENT` if it is not there."""
-    ids: Ids = np.append(other.communities, ABSENT)[places(at.nodes, other.nodes)]
+def ids_in(window: CommunityEvents, nodes: pa.Array) -> Ids:
+    """Return the community of each node in a window, `(n,)`; `ABSENT` if it is not there."""
+    ids: Ids = np.append(window.communities, ABSENT)[places(nodes, window.nodes)]
     return ids
-
-
-def _sizes(window: CommunityEvents) -> dict[int, int]:
-    ids, counts = np.unique(window.communities, return_counts=True)
-    return dict(zip(ids.tolist(), counts.tolist(), strict=True))

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_icd.arrays import Floats, Ids
 from stream_icd.errors import BadSettings
 from stream_icd.events import CommunityEvents
 from stream_icd.node_ids import places
 from stream_icd.printable import printable, shortened
 from stream_icd.snapshot import Snapshot
-
-Sums = NDArray[np.float64]
+from stream_icd.tracking.confirmation import ids_in
 
 MOST_CHOICES = 5
 MOST_EDGES = 20
@@ -28,33 +27,20 @@ FAINTEST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A community in which the node might be.
-
-    Attributes:
-        community: stable id.
-        probability: given where all other nodes are.
-        edges: weight of the node's edges to it; an edge of the newest window has weight 1.
-    """
+    """A community in which the node might be, by stable id."""
 
     community: int
-    probability: float
-    edges: float
+    probability: float  # given where all other nodes are
+    edges: float  # weight of the node's edges to it; an edge of the newest window has weight 1
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An edge of the node.
-
-    Attributes:
-        to: the other node.
-        community: that of the other node, for which the edge speaks.
-        weight: as in `Choice.edges`.
-        bits: by how many bits it speaks for that community.
-    """
+    """An edge of the node, and by how many bits it speaks for the community of the other node."""
 
     to: str
     community: int
-    weight: float
+    weight: float  # as in `Choice.edges`
     bits: float
 
 
@@ -91,16 +77,15 @@ class Explanation:
         """Yield what happened, in words; `names`: of communities, by id."""
         node, at = printable(shortened(self.node)), f"{self.at:%Y-%m-%d %H:%M}"
         called = called_by(names)
+        here = "not" if self.now is None else f"in {called(self.now)}"
+        yield f"Node {node} is {here} in the window of {at}."
+        if self.before is not None and self.left is not None:
+            yield f"It was in {called(self.before)} until {self.left:%Y-%m-%d %H:%M}."
         if self.now is None:
-            yield f"Node {node} is not in the window of {at}."
-            if self.before is not None and self.left is not None:
-                yield f"It was in {called(self.before)} until {self.left:%Y-%m-%d %H:%M}."
             return
-        yield f"Node {node} is in {called(self.now)} in the window of {at}."
-        if self.before is None or self.left is None:
+        if self.before is None:
             yield "It was in no other community in the windows before that are known."
         else:
-            yield f"It was in {called(self.before)} until {self.left:%Y-%m-%d %H:%M}."
             others = "nobody else" if not self.n_companions else f"{self.n_companions:,} others"
             yield f"With it moved {others}."
         if not self.edges:
@@ -172,9 +157,11 @@ def explain(
         raise BadSettings("give at least one window, and its graph")
     newest = windows[-1]
     now = newest.community_of(node)
-    before = next((one for one in reversed(windows[:-1]) if _elsewhere(one, node, now)), None)
-    choices, edges = _choices_and_edges(node, newest, snapshots, horizon)
-    companions = _companions(node, before, newest)
+    before = next(
+        (one for one in reversed(windows[:-1]) if one.community_of(node) not in (None, now)), None
+    )
+    choices, edges = _choices_and_edges(_place_of(node, newest), newest, snapshots, horizon)
+    companions = () if before is None or now is None else _companions(node, before, newest)
     return Explanation(
         node=node,
         at=newest.window.start,
@@ -190,18 +177,13 @@ def explain(
     )
 
 
-def _elsewhere(window: CommunityEvents, node: str, now: int | None) -> bool:
-    community = window.community_of(node)
-    return community is not None and community != now
-
-
 def _choices_and_edges(
-    node: str, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
+    me: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
 ) -> tuple[tuple[Choice, ...], tuple[Edge, ...]]:
+    """Return both for the node at this position; none if it is below 0."""
     ids, labels = np.unique(newest.communities, return_inverse=True)
-    me = _place_of(node, newest)
     volume, within = np.zeros(len(ids)), 0.0
-    mine: NDArray[np.float64] = np.zeros(len(labels))
+    mine: Floats = np.zeros(len(labels))
     for weight, ends in aligned_edges(newest, snapshots, horizon):
         volume += weight * np.bincount(labels[ends.ravel()], minlength=len(ids))
         within += weight * float((labels[ends[0]] == labels[ends[1]]).sum())
@@ -230,7 +212,7 @@ def _choices_and_edges(
 
 def aligned_edges(
     newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
-) -> Iterator[tuple[float, NDArray[np.int64]]]:
+) -> Iterator[tuple[float, Ids]]:
     """Yield the weight of each window, and its edges `(2, m)` as positions of nodes in `newest`."""
     weights = window_weights(horizon, len(snapshots))
     for weight, snapshot in zip(weights, snapshots, strict=False):
@@ -243,26 +225,16 @@ def mixing_of(n_edges: float, within: float) -> float:
     return float((n_edges - within + 0.5) / (n_edges + 1))
 
 
-def rates_of(volume: Sums, n_edges: float, mixing: float) -> Sums:
+def rates_of(volume: Floats, n_edges: float, mixing: float) -> Floats:
     """Return how many bits an edge inside communities of these volumes says."""
     return np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / np.maximum(volume, 1e-300))
 
 
-def _companions(
-    node: str, before: CommunityEvents | None, newest: CommunityEvents
-) -> tuple[str, ...]:
+def _companions(node: str, before: CommunityEvents, newest: CommunityEvents) -> tuple[str, ...]:
     """Return the nodes that were with the node before and are with it now."""
-    now = newest.community_of(node)
-    if before is None or now is None:
-        return ()
     then = before.members_of(before.community_of(node))
-    together = then.filter(np.isin(_ids_of(then, newest), [now]))
+    together = then.filter(ids_in(newest, then) == newest.community_of(node))
     return tuple(str(one) for one in together.to_pylist() if str(one) != node)
-
-
-def _ids_of(nodes: object, window: CommunityEvents) -> NDArray[np.int64]:
-    ids: NDArray[np.int64] = np.append(window.communities, -1)[places(nodes, window.nodes)]
-    return ids
 
 
 def _place_of(node: str, window: CommunityEvents) -> int:

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from stream_icd.arrays import Floats, Ids
 from stream_icd.errors import BadSettings
 from stream_icd.events import CommunityEvents
 from stream_icd.node_ids import places
 from stream_icd.printable import printable, shortened
-from stream_icd.quality.alternatives import Described
+from stream_icd.quality.description_length import Described
 from stream_icd.snapshot import Snapshot
 from stream_icd.tracking.explain import (
     MOST_CHOICES,
     MOST_COMPANIONS,
     MOST_EDGES,
-    Sums,
     aligned_edges,
     called_by,
     how_far_back,
@@ -35,42 +33,29 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where members were in the window before, or are in the one after.
+    """Where members were in the window before, or are in the one after."""
 
-    Attributes:
-        community: stable id; None: in no community, since they are not in that window.
-    """
-
-    community: int | None
+    community: int | None  # stable id; None: in no community, since they are not in that window
     members: int
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member, and its edges; those of the newest window have weight 1, older ones less.
-
-    Attributes:
-        inside: weight of its edges to other members.
-        across: weight of its edges to the nearest community.
-    """
+    """A member, and its edges; those of the newest window have weight 1, older ones less."""
 
     node: str
-    inside: float
-    across: float
+    inside: float  # weight of its edges to other members
+    across: float  # weight of its edges to the nearest community
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An edge that speaks for the community, inside it, or against it, to the nearest one.
-
-    Attributes:
-        bits: by how many bits it speaks for two communities rather than one.
-    """
+    """An edge that speaks for the community, inside it, or against it, to the nearest one."""
 
     one: str
     other: str
     weight: float
-    bits: float
+    bits: float  # by how many bits it speaks for two communities rather than one
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +117,15 @@ class CommunityExplanation:
     def sentences(self, names: Mapping[int, str] | None = None) -> Iterator[str]:
         """Yield what happened, in words; `names`: of communities, by id."""
         called = called_by(names)
-        me, at = called(self.community), f"{self.at:%Y-%m-%d %H:%M}"
+        me = called(self.community).replace("community", "Community", 1)
+        at = f"{self.at:%Y-%m-%d %H:%M}"
         if not self.size:
-            yield f"{_capital(me)} is not in the window of {at}."
+            yield f"{me} is not in the window of {at}."
             if self.last_seen is not None and self.before is not None:
                 yield f"It was last seen until {self.last_seen:%Y-%m-%d %H:%M}."
                 yield f"Of its members then, {self._where(self.before, called, 'are')}."
             return
-        yield f"{_capital(me)} has {_members(self.size)} in the window of {at}."
+        yield f"{me} has {_members(self.size)} in the window of {at}."
         if self.since is not None and self.since < self.at:
             yield (
                 f"It was there in the window of {self.since:%Y-%m-%d %H:%M} already, with "
@@ -161,9 +147,9 @@ class CommunityExplanation:
         total = sum(one.members for one in found)
         parts: list[str] = []
         for one in found[:MOST_CHOICES]:
-            where = "in it" if one.community == self.community else "not there"
-            if one.community not in (None, self.community):
-                where = f"in {called(one.community)}"
+            where = "not there" if one.community is None else f"in {called(one.community)}"
+            if one.community == self.community:
+                where = "in it"
             count = "all of them" if one.members == total else f"{one.members:,}"
             parts.append(f"{count} {where}" if parts else f"{count} {verb} {where}")
         if rest := total - sum(one.members for one in found[:MOST_CHOICES]):
@@ -205,9 +191,7 @@ def explain_community(
 
     Args:
         community: stable id.
-        windows: tracked windows, oldest first; the last one is explained.
-        snapshots: the graphs of the newest windows, newest first, as many as `window_weights` has.
-        horizon: how many windows the memory was worth.
+        windows, snapshots, horizon: as for `explain`.
         after: the window after the last one.
 
     Raises:
@@ -219,15 +203,16 @@ def explain_community(
     seen = [one for one in windows if (one.communities == community).any()]
     if not seen:
         raise BadSettings(f"no window up to {newest.window.start} has community {community}")
-    is_there, earlier = seen[-1] is newest, [one for one in seen if one is not newest]
-    members = newest.members_of(community)
-    if is_there:
+    earlier = [one for one in seen if one is not newest]
+    members, then = newest.members_of(community), seen[0].members_of(community)
+    apart: Apart | None = None
+    links: tuple[Link, ...] = ()
+    most: tuple[Member, ...] = ()
+    if len(members):
         apart, links, most = _held(community, newest, snapshots, horizon)
         before = _whereabouts(members, windows[-2]) if len(windows) > 1 else None
     else:
-        apart, links, most = None, (), ()
-        before = _whereabouts(seen[-1].members_of(community), newest)
-    then = seen[0].members_of(community)
+        before, after = _whereabouts(seen[-1].members_of(community), newest), None
     return CommunityExplanation(
         community=community,
         at=newest.window.start,
@@ -238,7 +223,7 @@ def explain_community(
         still=int((places(then, members) >= 0).sum()),
         last_seen=earlier[-1].window.end if earlier else None,
         before=before,
-        after=None if after is None or not is_there else _whereabouts(members, after),
+        after=None if after is None else _whereabouts(members, after),
         apart=apart,
         links=links,
         reach=snapshots[-1].window.start,
@@ -255,13 +240,6 @@ def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[Place, ...
     return tuple(sorted(found, key=lambda one: -one.members))
 
 
-class _Edges(NamedTuple):
-    """Edges between members and other nodes, or members; all windows one after the other."""
-
-    ends: NDArray[np.int64]  # (2, m), the first is a member
-    weights: Sums
-
-
 def _held(
     community: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
 ) -> tuple[Apart | None, tuple[Link, ...], tuple[Member, ...]]:
@@ -269,85 +247,77 @@ def _held(
     me = int(np.searchsorted(ids, community))
     k, n = len(ids), len(labels)
     volume, within = np.zeros(k), np.zeros(k)
-    of_mine: list[NDArray[np.int64]] = []
-    weights: list[Sums] = []
-    for weight, ends in aligned_edges(newest, snapshots, horizon):
-        ours = labels[ends]
+    of_mine: list[Ids] = []  # edges of members, which are the first of the two ends
+    of_windows: list[Floats] = []
+    for weight, both in aligned_edges(newest, snapshots, horizon):
+        ours = labels[both]
         volume += weight * np.bincount(ours.ravel(), minlength=k)
         within += weight * np.bincount(ours[0][ours[0] == ours[1]], minlength=k)
-        turned = np.where(ours[1] == me, ends[::-1], ends)[:, (ours == me).any(axis=0)]
-        of_mine.append(turned)
-        weights.append(np.full(turned.shape[1], weight))
-    mine = _Edges(np.concatenate(of_mine, axis=1), np.concatenate(weights))
-    to = labels[mine.ends[1]]
-    links = _sums(to, mine.weights, k)
+        of_mine.append(np.where(ours[1] == me, both[::-1], both)[:, (ours == me).any(axis=0)])
+        of_windows.append(np.full(of_mine[-1].shape[1], weight))
+    ends, weights = np.concatenate(of_mine, axis=1), np.concatenate(of_windows)
+    to = labels[ends[1]]
+    links = _sums(to, weights, k)
     links[me] = 0.0
     inside = to == me
-    near = np.flatnonzero(links)
-    core = _sums(mine.ends[:, inside].ravel(), np.tile(mine.weights[inside], 2), n)
-    if not len(near):
+    core = _sums(ends[:, inside].ravel(), np.tile(weights[inside], 2), n)
+    if not links.any():
         return None, (), _members_by(core, np.zeros(n), newest)
-    sizes = np.bincount(labels, minlength=k)
-    apart, rates = _apart(me, near, ids, sizes, volume, within, links)
-    nearest = int(np.searchsorted(ids, apart.nearest))
+
+    near, n_edges = np.flatnonzero(links), volume.sum() / 2
+    described = Described(np.stack([np.bincount(labels), volume, 2 * within]), n_edges)
+    lost = described.lost_in_union(np.full(len(near), me), near, links[near])
+    nearest = near[np.argmin(lost)]
+    joint = np.append(volume, volume[me] + volume[nearest])
+    *rates, united = rates_of(joint, n_edges, mixing_of(n_edges, within.sum())).tolist()
+    apart = Apart(
+        nearest=int(ids[nearest]),
+        bits=float(lost.min()),
+        inside=float(within[me] * (rates[me] - united)),
+        inside_nearest=float(within[nearest] * (rates[nearest] - united)),
+        across=float(-links[nearest] * united),
+        edges_inside=float(within[me]),
+        edges_across=float(links[nearest]),
+    )
     across = to == nearest
-    out = _sums(mine.ends[0, across], mine.weights[across], n)
-    gains = np.where(inside, rates[0] - rates[1], np.where(across, -rates[1], 0.0)) * mine.weights
-    return apart, _links(mine, gains, core + out, newest), _members_by(core, out, newest)
+    out = _sums(ends[0, across], weights[across], n)
+    gains = np.where(inside, rates[me] - united, np.where(across, -united, 0.0)) * weights
+    said = gains != 0
+    found = _links(ends[:, said], weights[said], gains[said], core + out, newest)
+    return apart, found, _members_by(core, out, newest)
 
 
-def _apart(
-    me: int,
-    near: NDArray[np.int64],
-    ids: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    volume: Sums,
-    within: Sums,
-    links: Sums,
-) -> tuple[Apart, tuple[float, float]]:
-    """Return how the nearest of some communities differs; and the rates in `me` and in both."""
-    n_edges = volume.sum() / 2
-    window = Described(np.stack([sizes, volume, 2 * within]), n_edges)
-    lost = window.lost_in_union(np.full(len(near), me), near, links[near])
-    at = int(np.argmin(lost))
-    other, bits = near[at], float(lost[at])
-    joint = np.append(volume, volume[me] + volume[other])
-    *rates, both = rates_of(joint, n_edges, mixing_of(n_edges, within.sum())).tolist()
-    parts = within[me] * (rates[me] - both), within[other] * (rates[other] - both)
-    of_edges = (*parts, -links[other] * both, within[me], links[other])
-    return Apart(int(ids[other]), bits, *map(float, of_edges)), (rates[me], both)
-
-
-def _sums(of: NDArray[np.int64], weights: Sums, n: int) -> Sums:
+def _sums(of: Ids, weights: Floats, n: int) -> Floats:
     """Return the sum of the weights of each of `n` groups; `of`: the group of each weight."""
-    found: Sums = np.bincount(of, weights, n).astype(np.float64)
+    found: Floats = np.bincount(of, weights, n).astype(np.float64)
     return found
 
 
-def _links(edges: _Edges, gains: Sums, degrees: Sums, newest: CommunityEvents) -> tuple[Link, ...]:
+def _links(
+    ends: Ids, weights: Floats, gains: Floats, degrees: Floats, newest: CommunityEvents
+) -> tuple[Link, ...]:
     """Return the edges that say most, for or against, with those of several windows as one.
 
     Of those that say as much, edges of members with many edges come first.
     """
-    said = gains != 0
-    low, high = np.sort(edges.ends[:, said], axis=0)
+    low, high = np.sort(ends, axis=0)
     key, first, at = np.unique(
         low * len(newest.nodes) + high, return_index=True, return_inverse=True
     )
-    weight = np.bincount(at, edges.weights[said], len(key))
-    bits = np.bincount(at, gains[said], len(key))
+    weight = np.bincount(at, weights, len(key))
+    bits = np.bincount(at, gains, len(key))
+    known = np.maximum(degrees[low[first]], degrees[high[first]])
     chosen: list[int] = []
     for sign in (1, -1):  # as many for as against
-        known = np.maximum(degrees[low[first]], degrees[high[first]])
         order = np.lexsort((-known, -sign * np.round(bits, 6)))[: MOST_EDGES // 2]
         chosen += [one for one in order.tolist() if sign * bits[one] > 0]
-    names = [newest.nodes.take(ends[first[chosen]]).to_pylist() for ends in (low, high)]
+    names = [newest.nodes.take(one[first[chosen]]).to_pylist() for one in (low, high)]
     numbers = zip(weight[chosen].tolist(), bits[chosen].tolist(), strict=True)
     rows = zip(*names, numbers, strict=True)
     return tuple(Link(str(one), str(other), *both) for one, other, both in rows)
 
 
-def _members_by(inside: Sums, across: Sums, newest: CommunityEvents) -> tuple[Member, ...]:
+def _members_by(inside: Floats, across: Floats, newest: CommunityEvents) -> tuple[Member, ...]:
     most = np.argsort(-inside, kind="stable")[:MOST_COMPANIONS]
     most = most[inside[most] > 0]
     names = newest.nodes.take(most.tolist()).to_pylist()
@@ -357,7 +327,3 @@ def _members_by(inside: Sums, across: Sums, newest: CommunityEvents) -> tuple[Me
 
 def _members(n: int) -> str:
     return "1 member" if n == 1 else f"{n:,} members"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -1,39 +1,45 @@
-"""The identity of each community of a window: from the last window, an earlier one, or new."""
+"""The identity of each community of a window: from the last window, an earlier one, or new.
+
+The tracker takes the ids of a detector with memory as they are, wherever they continue those of the
+tracked windows. They do not if the windows before were detected without memory, or if the detector
+has lost its memory and counts from 0 again; then communities are matched by their nodes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Ids
+from stream_icd.arrays import Floats, Ids
+from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Window
-from stream_icd.tracking.claims import holders
 from stream_icd.tracking.gaps import missed_windows
-from stream_icd.tracking.matching import NOBODY, Overlaps, match, no_overlaps, overlaps
-from stream_icd.tracking.partition import Partition, by_name
+from stream_icd.tracking.partition import (
+    NOBODY,
+    Overlaps,
+    Partition,
+    by_name,
+    match,
+    no_overlaps,
+    overlaps,
+)
 from stream_icd.tracking.settings import TrackSettings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Front:
-    """An earlier window, compared with a new one.
+    """An earlier window, compared with a new one."""
 
-    Attributes:
-        partition: its communities, by stable id.
-        between: their overlaps with the communities of the new window.
-        away: number of windows between the two.
-    """
-
-    partition: Partition
-    between: Overlaps
-    away: int
+    partition: Partition  # by stable id
+    between: Overlaps  # with the communities of the new window
+    away: int  # number of windows between the two
 
     @property
-    def ids(self) -> NDArray[np.int64]:
+    def ids(self) -> Ids:
         return self.partition.names
 
 
@@ -45,31 +51,19 @@ class Identities:
     community that was absent from the last window but is known from before.
     """
 
-    ids: NDArray[np.int64]
-    overlap: NDArray[np.float64]
-    size_before: NDArray[np.int64]
-    away: NDArray[np.int64]
+    ids: Ids
+    overlap: Floats
+    size_before: Ids
+    away: Ids
     reappeared: NDArray[np.bool_]
-
-    @staticmethod
-    def unknown(n_communities: int) -> Identities:
-        n = n_communities
-        return Identities(
-            ids=np.full(n, NOBODY, np.int64),
-            overlap=np.full(n, np.nan),
-            size_before=np.zeros(n, np.int64),
-            away=np.zeros(n, np.int64),
-            reappeared=np.zeros(n, np.bool_),
-        )
 
 
 class History:
     """Tracked windows, newest first, each compared with a new one when it is first needed.
 
     Args:
-        recent: tracked windows of the graph, oldest first, at least one.
-        window: the new window.
-        partition: its communities.
+        recent: tracked windows of the graph, oldest first.
+        window, partition: the new window and its communities.
         absence: windows further away share nothing with the new one; None: no limit.
     """
 
@@ -102,6 +96,48 @@ class History:
         return Front(old, between, away)
 
 
+def claims(
+    found: Communities, partition: Partition, recent: Sequence[CommunityEvents], last: Front
+) -> Ids | None:
+    """Return the id that each community claims, `(K,)`; None if they do not continue the windows.
+
+    They do if at least half of the nodes that can have kept an id did so: of each community that
+    does not claim an unused id, those that had this id in the last window, compared with those that
+    had the most frequent id.
+
+    `recent`: tracked windows, oldest first; `last`: the last one of them.
+    """
+    claimed, between = _detector_ids(found, partition), last.between
+    if claimed is None:
+        return None
+    of_claiming = (claimed < recent[-1].next_community)[between.new]
+    most = np.zeros(len(claimed), np.int64)
+    np.maximum.at(most, between.new[of_claiming], between.shared[of_claiming])
+    kept = last.ids[between.old] == claimed[between.new]
+    return claimed if 2 * between.shared[kept].sum() >= most.sum() else None
+
+
+def first_claims(
+    found: Communities, partition: Partition, first_id: int, revised: CommunityEvents | None
+) -> Ids | None:
+    """Return the id that each community of a graph's first window claims, `(K,)`.
+
+    None if it has no ids, or one of them was used before: it is below `first_id`, and not an id of
+    the older revision of the window.
+    """
+    claimed = _detector_ids(found, partition)
+    if claimed is None:
+        return None
+    unused = claimed >= first_id
+    if revised is not None:
+        unused |= np.isin(claimed, revised.communities)
+    return claimed if unused.all() else None
+
+
+def _detector_ids(found: Communities, partition: Partition) -> Ids | None:
+    return None if found.community_ids is None else found.community_ids[partition.names]
+
+
 def identify(
     history: History,
     partition: Partition,
@@ -116,16 +152,26 @@ def identify(
     for in an earlier one. New ids start at `next_id`, in the order of the communities' smallest
     nodes; those that a detector gives are kept.
 
-    Args:
-        claimed: the id that each community claims, `(K,)`; None: no claims.
+    `claimed`: the id that each community claims, `(K,)`; None: no claims.
     """
-    known = Identities.unknown(partition.n_communities)
-    wanted = np.ones(partition.n_communities, np.bool_)
+    k = partition.n_communities
+    known = Identities(
+        ids=np.full(k, NOBODY, np.int64),
+        overlap=np.full(k, np.nan),
+        size_before=np.zeros(k, np.int64),
+        away=np.zeros(k, np.int64),
+        reappeared=np.zeros(k, np.bool_),
+    )
+    wanted = np.ones(k, np.bool_)
     if claimed is not None:
         wanted = _recognise_claimed(known, history, claimed, next_id)
-        claimed = np.where(wanted, NOBODY, claimed)
     _recognise_alike(known, history, wanted, settings.match)
-    _number(known, next_id, claimed)
+    if claimed is not None:
+        new = (known.ids == NOBODY) & ~wanted
+        known.ids[new] = claimed[new]
+    nameless = np.flatnonzero(known.ids == NOBODY)
+    unused = max(next_id, int(known.ids.max(initial=NOBODY)) + 1)
+    known.ids[nameless] = unused + np.arange(len(nameless))
     return known
 
 
@@ -139,57 +185,42 @@ def _recognise_claimed(
         if not undecided.any():
             break
         front = history[steps]
-        holds = holders(claimed, front.partition, front.between)
+        holds = _holders(claimed, front)
         _recognise(known, front, np.where(undecided, holds, NOBODY), steps)
         refused |= undecided & (holds == NOBODY) & np.isin(claimed, front.ids)
     return refused
+
+
+def _holders(claimed: Ids, front: Front) -> Ids:
+    """Return the community of an earlier window that has the claimed id, `(K,)`, or `NOBODY`.
+
+    Not if that community still has nodes, but none in common with the one that claims its id.
+    """
+    between = front.between
+    place = np.minimum(np.searchsorted(front.ids, claimed), len(front.ids) - 1)
+    shares = np.zeros(len(claimed), np.bool_)
+    shares[between.new[between.old == place[between.new]]] = True
+    gone = between.old_sizes[place] == 0
+    return np.where((front.ids[place] == claimed) & (shares | gone), place, NOBODY)
 
 
 def _recognise_alike(
     known: Identities, history: History, wanted: NDArray[np.bool_], threshold: float
 ) -> None:
     """Give the `wanted` communities the identities that match them best and are not taken."""
-    seen = set(known.ids.tolist())
+    taken = set(known.ids.tolist())
     for steps in range(len(history)):
         left = wanted & (known.ids == NOBODY)
         if not left.any():
             break
-        front = history[steps]
-        _recognise(known, front, match(_only(front, left, seen), threshold), steps)
-        seen.update(front.ids.tolist())
+        front, pairs = history[steps], history[steps].between
+        kept = left[pairs.new] & ~np.isin(front.ids, list(taken))[pairs.old]
+        free = replace(pairs, old=pairs.old[kept], new=pairs.new[kept], shared=pairs.shared[kept])
+        _recognise(known, front, match(free, threshold), steps)
+        taken.update(front.ids.tolist())
 
 
-def number_first(partition: Partition, first_id: int, claimed: Ids | None) -> Identities:
-    """Identify the communities of a graph's first window: as claimed, or numbered from `first_id`.
-
-    claimed: the id that each community claims, `(K,)`; None: no claims.
-    """
-    known = Identities.unknown(partition.n_communities)
-    _number(known, first_id, claimed)
-    return known
-
-
-def _number(known: Identities, next_id: int, claimed: Ids | None) -> None:
-    """Give ids to new communities: those they claim, or unused ones."""
-    new = known.ids == NOBODY
-    if claimed is not None:
-        known.ids[new] = claimed[new]
-    nameless = np.flatnonzero(known.ids == NOBODY)
-    unused = max(next_id, int(known.ids.max(initial=NOBODY)) + 1)
-    known.ids[nameless] = unused + np.arange(len(nameless))
-
-
-def _only(front: Front, left: NDArray[np.bool_], taken: set[int]) -> Overlaps:
-    """Keep the pairs of a community that is `left` and an identity that is not taken."""
-    pairs = front.between
-    kept = left[pairs.new]
-    kept &= ~np.isin(front.ids, list(taken))[pairs.old]
-    return Overlaps(
-        pairs.old[kept], pairs.new[kept], pairs.shared[kept], pairs.old_sizes, pairs.new_sizes
-    )
-
-
-def _recognise(known: Identities, front: Front, partners: NDArray[np.int64], steps: int) -> None:
+def _recognise(known: Identities, front: Front, partners: Ids, steps: int) -> None:
     """Enter the partners found `steps` windows before the last one, `(K,)` or `NOBODY`."""
     found = np.flatnonzero(partners != NOBODY)
     old, pairs = partners[found], front.between

@@ -1,17 +1,22 @@
-"""Lifecycle events of communities between two windows, given their identities."""
+"""Lifecycle events of communities between two windows, given their identities; their strength."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents, Kind
-from stream_icd.tracking.flows import Relatives, absorbed_lately, children_of, parents_of
+from stream_icd.tracking.flows import Relatives, children_of, merged_lately, parents_of
 from stream_icd.tracking.identities import Front, History, Identities
 from stream_icd.tracking.partition import Partition
 from stream_icd.tracking.settings import TrackSettings
+
+NEW = -1
+"""Stands for the id before of a community that is new."""
 
 
 def first_events(known: Identities, partition: Partition) -> tuple[CommunityEvent, ...]:
@@ -34,56 +39,39 @@ def events_between(
     - *split*: one community became several, by the same thresholds;
     - *died*: it is absent, and neither merged nor was split.
 
-    Args:
-        history: the windows before, compared with the new one.
-        recent: the same windows, to look back on; empty: only the last one counts.
+    `history`: the windows before, compared with the new one; `recent`: as in `flows`.
     """
     origins = parents_of(history, known.ids, recent, settings)
     heirs = children_of(history, known, recent, origins, settings)
     merged = {community: all_of for community, all_of in origins.items() if len(all_of) > 1}
     split = {community: all_of for community, all_of in heirs.items() if len(all_of) > 1}
-    out_of = {child: parent for parent, children in split.items() for child in children}
-    living = (
-        event
-        for at in range(len(known.ids))
-        for event in _of_living(at, known, partition, merged, split, out_of, settings)
+    absorbed = merged_lately(recent).keys() | {one for all_of in merged.values() for one in all_of}
+    return (
+        *_of_living(known, partition, merged, split, settings.change),
+        *_of_ended(history[0], known, absorbed, split),
     )
-    absorbed = absorbed_lately(recent).union(*merged.values())
-    return tuple(chain(living, _of_ended(history[0], known, absorbed, split)))
 
 
 def _of_living(
-    at: int,
-    known: Identities,
-    partition: Partition,
-    merged: Relatives,
-    split: Relatives,
-    out_of: Mapping[int, int],
-    settings: TrackSettings,
+    known: Identities, partition: Partition, merged: Relatives, split: Relatives, change: float
 ) -> Iterator[CommunityEvent]:
-    community = int(known.ids[at])
-    appeared = known.size_before[at] == 0 or known.reappeared[at]
-    if appeared:
-        parents = {*merged.get(community, ()), *_only(out_of.get(community))}
-        yield _living(at, known, partition, "born", parents=tuple(sorted(parents)))
-    if community in merged:
-        yield _living(at, known, partition, "merged", parents=merged[community])
-    if community in split:
-        yield _living(at, known, partition, "split", children=split[community])
-    if not (appeared or community in merged or community in split):
-        yield _living(at, known, partition, _by_size(at, known, partition, settings))
-
-
-def _only(parent: int | None) -> tuple[int, ...]:
-    return () if parent is None else (parent,)
-
-
-def _by_size(at: int, known: Identities, partition: Partition, settings: TrackSettings) -> Kind:
-    grown_by = partition.sizes[at] - known.size_before[at]
-    enough = settings.change * known.size_before[at]
-    if grown_by >= enough:
-        return "grown"
-    return "shrunk" if -grown_by >= enough else "continued"
+    out_of = {child: (parent,) for parent, children in split.items() for child in children}
+    for at, community in enumerate(known.ids.tolist()):
+        came = merged.get(community, ())
+        appeared = known.size_before[at] == 0 or known.reappeared[at]
+        if appeared:
+            parents = sorted({*came, *out_of.get(community, ())})
+            yield _living(at, known, partition, "born", parents=tuple(parents))
+        if came:
+            yield _living(at, known, partition, "merged", parents=came)
+        if community in split:
+            yield _living(at, known, partition, "split", children=split[community])
+        if not (appeared or came or community in split):
+            grown_by = partition.sizes[at] - known.size_before[at]
+            kind: Kind = "continued"
+            if abs(grown_by) >= change * known.size_before[at]:
+                kind = "grown" if grown_by > 0 else "shrunk"
+            yield _living(at, known, partition, kind)
 
 
 def _living(
@@ -119,3 +107,49 @@ def _of_ended(
         children = split.get(community, ())
         kind: Kind = "split" if children else "died"
         yield CommunityEvent(kind, community, None, 0, size, children=children)
+
+
+def with_strength(
+    events: tuple[CommunityEvent, ...], found: Communities, known: Identities, partition: Partition
+) -> tuple[CommunityEvent, ...]:
+    """Return the events with the bits that each of them saves; unknown if the detector told none.
+
+    The parts of an event are added up: for a merger, the bits of each community that went into
+    another one. The detector's ids must be the stable ones.
+    """
+    if found.moved is None or found.moved_bits is None or found.community_ids is None:
+        return events
+    if not np.array_equal(found.community_ids[partition.names], known.ids):
+        return events
+    into: dict[int, dict[int, float]] = defaultdict(dict)
+    out_of: dict[int, dict[int, float]] = defaultdict(dict)
+    for (before, now), bits in zip(found.moved.tolist(), found.moved_bits.tolist(), strict=True):
+        into[now][before] = out_of[before][now] = bits
+    return tuple(
+        replace(one, bits=_strength(one, into[one.community], out_of[one.community]))
+        for one in events
+    )
+
+
+def _strength(
+    event: CommunityEvent, came: Mapping[int, float], left: Mapping[int, float]
+) -> float | None:
+    """Return the bits of an event; came, left: those of nodes, by the community before and now."""
+    match event.kind:
+        case "merged":
+            return _total(came.get(one) for one in event.parents)
+        case "split":
+            return _total(left.get(one) for one in event.children)
+        case "born":
+            return _total(came.get(one) for one in (event.parents or (NEW,)))
+        case "grown":
+            return _total(bits for one, bits in came.items() if one != NEW)
+        case "shrunk" | "died":
+            return _total(left.values())
+        case _:
+            return None
+
+
+def _total(parts: Iterable[float | None]) -> float | None:
+    known = [one for one in parts if one is not None]
+    return round(sum(known), 3) if known else None

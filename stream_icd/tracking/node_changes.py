@@ -52,10 +52,8 @@ def node_changes(tracked: Iterable[CommunityEvents], node: int | str) -> Iterato
         if before == after:
             continue
         places[one.graph] = after
-        concerned = {before, after} - {None}
-        events = tuple(
-            e for e in one.events if any(e.concerns(c) for c in concerned if c is not None)
-        )
+        concerned = [community for community in (before, after) if community is not None]
+        events = tuple(e for e in one.events if any(map(e.concerns, concerned)))
         yield NodeChange(
             graph=one.graph,
             snapshot_id=one.snapshot_id,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from stream_icd.arrays import n_distinct
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
-from stream_icd.tracking.claims import claims, first_claims
 from stream_icd.tracking.gaps import missed_windows
-from stream_icd.tracking.identities import History, Identities, identify, number_first
-from stream_icd.tracking.lifecycle import events_between, first_events
+from stream_icd.tracking.identities import History, Identities, claims, first_claims, identify
+from stream_icd.tracking.lifecycle import events_between, first_events, with_strength
 from stream_icd.tracking.partition import Partition, by_first_node
 from stream_icd.tracking.settings import TrackSettings
-from stream_icd.tracking.strength import with_strength
 
 DEFAULTS = TrackSettings()
 
@@ -51,29 +50,39 @@ def track(
     revised = recent[-1] if recent else None
     recent = without_revised(recent, found)
     last = recent[-1] if recent else None
-    if last is not None and found.window.end <= last.window.end:
-        return _late(last, found)
-    partition = by_first_node(found.nodes, found.labels)
-    if last is None:
-        start = first_id if revised is None else _first_id(revised)
-        known = number_first(partition, start, first_claims(found, partition, start, revised))
-        events = first_events(known, partition)
-    else:
-        known, events = _continued(recent, found, partition, settings)
-        events = with_strength(events, found, known, partition)
-    return CommunityEvents(
+    late = CommunityEvents(
         graph=found.graph,
         snapshot_id=found.snapshot_id,
         window=found.window,
         model=found.model,
-        nodes=partition.nodes,
-        communities=known.ids[partition.labels],
-        events=events,
-        next_community=max(int(known.ids.max()) + 1, last.next_community if last else 0),
-        missed=missed_windows(last.window, found.window) if last else 0,
+        nodes=found.nodes.slice(0, 0),
+        communities=np.empty(0, np.int64),
+        events=(),
+        next_community=last.next_community if last else 0,
+        late=True,
         model_before=last.model if last and last.model != found.model else None,
         revision=found.revision,
         snapshot_place=found.snapshot_place,
+    )
+    if last is not None and found.window.end <= last.window.end:
+        return late
+    partition = by_first_node(found.nodes, found.labels)
+    if last is None:
+        start = first_id if revised is None else _first_id(revised)
+        claimed = first_claims(found, partition, start, revised)
+        known = identify(History((), found.window, partition), partition, start, settings, claimed)
+        events = first_events(known, partition)
+    else:
+        known, events = _continued(recent, found, partition, settings)
+        events = with_strength(events, found, known, partition)
+    return replace(
+        late,
+        nodes=partition.nodes,
+        communities=known.ids[partition.labels],
+        events=events,
+        next_community=max(int(known.ids.max()) + 1, late.next_community),
+        missed=missed_windows(last.window, found.window) if last else 0,
+        late=False,
     )
 
 
@@ -86,7 +95,7 @@ def _continued(
     """Return the identities and events of a window that is not the first one."""
     recent = recent[-(settings.absence + 1) :]  # as many, whether or not the last was revised
     history = History(recent, found.window, partition)
-    claimed = claims(found, partition, recent, history[0].partition, history[0].between)
+    claimed = claims(found, partition, recent, history[0])
     if claimed is None:
         history = History(recent, found.window, partition, settings.absence)
     known = identify(history, partition, recent[-1].next_community, settings, claimed)
@@ -124,20 +133,3 @@ def without_revised(
     if recent and recent[-1].identity()[:3] == found.identity()[:3]:
         return recent if recent[-1].revision == found.revision else recent[:-1]
     return recent
-
-
-def _late(last: CommunityEvents, found: Communities) -> CommunityEvents:
-    return CommunityEvents(
-        graph=found.graph,
-        snapshot_id=found.snapshot_id,
-        window=found.window,
-        model=found.model,
-        nodes=found.nodes.slice(0, 0),
-        communities=np.empty(0, np.int64),
-        events=(),
-        next_community=last.next_community,
-        late=True,
-        model_before=last.model if last.model != found.model else None,
-        revision=found.revision,
-        snapshot_place=found.snapshot_place,
-    )

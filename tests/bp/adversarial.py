@@ -29,8 +29,8 @@ from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition import belief_propagation
 from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
+from stream_icd.graphs.compiled import FAR
 from stream_icd.graphs.in_threads import LARGE
-from stream_icd.graphs.prefetch import FAR
 from stream_icd.icd.coarsening import coarsening_matrix
 from stream_icd.icd.structure import structure_matrix
 from stream_icd.memory.alignment import of_nodes

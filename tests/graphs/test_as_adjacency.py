@@ -17,8 +17,7 @@ from scipy.sparse import coo_array, csc_array, csr_matrix
 
 from stream_icd import ICD
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.graphs.named import as_named
+from stream_icd.graphs.adjacency import as_adjacency, as_named
 from stream_icd.synthetic.gn import generate_gn
 
 PAIRS = np.array([[0, 1, 3], [1, 2, 1]])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_icd.graphs.compiled import compiled
-from stream_icd.graphs.prefetch import prefetch
+from stream_icd.graphs.compiled import compiled, prefetch
 
 
 @compiled()

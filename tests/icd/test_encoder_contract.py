@@ -13,8 +13,7 @@ from stream_icd.icd.encoder.hops import projection
 from stream_icd.icd.encoder.registry import ENCODERS, encoder
 from stream_icd.icd.features import reduced_features
 from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
-from stream_icd.icd.structure import propagation_matrix
+from stream_icd.icd.structure import SparsePlusRankOne, propagation_matrix
 
 torch = pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
 
@@ -33,35 +32,34 @@ def settings_of(kind: str, normalise_rows: bool = True) -> EncoderSettings:
     )
 
 
-def initial(kind: str, settings: EncoderSettings, seed: int = 0) -> tuple[Encoder, Weights]:
-    chosen = encoder(kind)
-    return chosen, chosen.initial_weights(settings, np.random.default_rng(seed))
+def initial(settings: EncoderSettings, seed: int = 0) -> tuple[Encoder, Weights]:
+    chosen = encoder(settings)
+    return chosen, chosen.initial_weights(np.random.default_rng(seed))
 
 
 def forward(
-    kind: str,
     settings: EncoderSettings,
     weights: dict[str, torch.Tensor],  # type: ignore[name-defined]
     graph: LabelledGraph,
     features: SparsePlusRankOne,
 ) -> torch.Tensor:  # type: ignore[name-defined]
-    return encoder(kind).forward(
-        settings, weights, FeatureTensors(features), GraphNeighbourhood(graph.adjacency)
+    return encoder(settings).forward(
+        weights, FeatureTensors(features), GraphNeighbourhood(graph.adjacency)
     )
 
 
 @every_encoder
 def test_weights_have_the_declared_shapes(kind: str) -> None:
     settings = settings_of(kind)
-    chosen, weights = initial(kind, settings)
-    assert {name: w.shape for name, w in weights.items()} == chosen.weight_shapes(settings)
+    chosen, weights = initial(settings)
+    assert {name: w.shape for name, w in weights.items()} == chosen.weight_shapes()
     assert all(w.dtype == np.float32 for w in weights.values())
 
 
 @every_encoder
 def test_weights_depend_on_the_seed_alone(kind: str) -> None:
     settings = settings_of(kind)
-    first, again, other = (initial(kind, settings, seed)[1] for seed in (1, 1, 2))
+    first, again, other = (initial(settings, seed)[1] for seed in (1, 1, 2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert any(not np.array_equal(first[name], other[name]) for name in first)
 
@@ -72,12 +70,12 @@ def test_frozen_and_trainable_forms_agree(
     kind: str, normalise_rows: bool, graph: LabelledGraph
 ) -> None:
     settings = settings_of(kind, normalise_rows)
-    chosen, weights = initial(kind, settings)
+    chosen, weights = initial(settings)
     for variant in ("ICD-M", "ICD-C"):
         features = reduced_features(graph.adjacency, variant, 64)
-        frozen = chosen.embed(settings, weights, features, graph.adjacency)
+        frozen = chosen.embed(weights, features, graph.adjacency)
         tensors = {name: torch.from_numpy(w) for name, w in weights.items()}
-        trainable = forward(kind, settings, tensors, graph, features).numpy()
+        trainable = forward(settings, tensors, graph, features).numpy()
         assert frozen.shape == (300, 16)
         assert frozen.dtype == np.float32
         np.testing.assert_allclose(frozen, trainable, atol=1e-5)
@@ -112,9 +110,9 @@ def dense_layer(
 @every_encoder
 def test_a_layer_is_the_formula_of_its_paper(kind: str, graph: LabelledGraph) -> None:
     settings = EncoderSettings(kind=kind, widths=(64, 16), normalise_rows=False)
-    chosen, weights = initial(kind, settings)
+    chosen, weights = initial(settings)
     features = reduced_features(graph.adjacency, "ICD-M", 64)
-    found = chosen.embed(settings, weights, features, graph.adjacency)
+    found = chosen.embed(weights, features, graph.adjacency)
     expected = dense_layer(kind, weights, graph.adjacency.toarray(), features.toarray())
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -122,9 +120,9 @@ def test_a_layer_is_the_formula_of_its_paper(kind: str, graph: LabelledGraph) ->
 @every_encoder
 def test_rows_have_length_one_where_the_recipe_says_so(kind: str, graph: LabelledGraph) -> None:
     settings = settings_of(kind)
-    chosen, weights = initial(kind, settings)
+    chosen, weights = initial(settings)
     features = reduced_features(graph.adjacency, "ICD-M", 64)
-    embedding = chosen.embed(settings, weights, features, graph.adjacency)
+    embedding = chosen.embed(weights, features, graph.adjacency)
     np.testing.assert_allclose(np.linalg.norm(embedding, axis=1), 1, rtol=1e-5)
 
 
@@ -134,17 +132,15 @@ def test_permuting_the_nodes_permutes_the_rows(
     kind: str, normalise_rows: bool, graph: LabelledGraph
 ) -> None:
     settings = settings_of(kind, normalise_rows)
-    chosen, weights = initial(kind, settings)
+    chosen, weights = initial(settings)
     features = reduced_features(graph.adjacency, "ICD-M", 64)
     order = np.random.default_rng(3).permutation(300)
     u, v = features.outer
     permuted = SparsePlusRankOne(features.sparse[order], (u[order], v))
     adjacency = graph.adjacency[order][:, order].tocsr()
     adjacency.sort_indices()
-    expected = chosen.embed(settings, weights, features, graph.adjacency)[order]
-    np.testing.assert_allclose(
-        chosen.embed(settings, weights, permuted, adjacency), expected, atol=1e-5
-    )
+    expected = chosen.embed(weights, features, graph.adjacency)[order]
+    np.testing.assert_allclose(chosen.embed(weights, permuted, adjacency), expected, atol=1e-5)
 
 
 @every_encoder
@@ -153,12 +149,12 @@ def test_smoothing_averages_the_finished_embedding(kind: str, graph: LabelledGra
     plain, smooth = (
         EncoderSettings(kind=kind, widths=(64, 32, 16), smoothing=times) for times in (0, 2)
     )
-    chosen, weights = initial(kind, plain)
-    expected = chosen.embed(plain, weights, features, graph.adjacency)
+    chosen, weights = initial(plain)
+    expected = chosen.embed(weights, features, graph.adjacency)
     for _ in range(2):
         expected = propagation_matrix(graph.adjacency) @ expected
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    found = chosen.embed(smooth, weights, features, graph.adjacency)
+    found = encoder(smooth).embed(weights, features, graph.adjacency)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -168,23 +164,23 @@ def test_one_thread_and_two_give_the_same_bits(kind: str) -> None:
 
     adjacency = generate_gn(np.random.default_rng(0), 2500, 50, 0.3, 0.002).adjacency()
     settings = EncoderSettings(kind=kind, widths=(256, 128, 64))
-    chosen, weights = initial(kind, settings)
+    chosen, weights = initial(settings)
     features = reduced_features(adjacency, "ICD-M", 256)
     answers = []
     for threads in (1, 2):
         with threadpool_limits(threads):  # the machine's BLAS may use as many, too
-            answers.append(chosen.embed(settings, weights, features, adjacency, threads))
+            answers.append(chosen.embed(weights, features, adjacency, threads))
     assert np.array_equal(*answers)
 
 
 @every_encoder
 def test_gradients_are_those_of_finite_differences(kind: str, graph: LabelledGraph) -> None:
     settings = settings_of(kind)
-    _, weights = initial(kind, settings)
+    _, weights = initial(settings)
     features = reduced_features(graph.adjacency, "ICD-M", 64)
     aim = torch.from_numpy(np.random.default_rng(4).standard_normal((300, 16))).float()
     tensors = {name: torch.from_numpy(w).requires_grad_() for name, w in weights.items()}
-    (forward(kind, settings, tensors, graph, features) * aim).sum().backward()
+    (forward(settings, tensors, graph, features) * aim).sum().backward()
     for name in weights:
         gradient = tensors[name].grad
         # Where the slope is slight, far enough that rounding the sum to float32 does not count.
@@ -193,11 +189,11 @@ def test_gradients_are_those_of_finite_differences(kind: str, graph: LabelledGra
         for sign in (1, -1):
             moved = {n: t.detach() for n, t in tensors.items()}
             moved[name] = moved[name] + sign * step * gradient
-            values.append((forward(kind, settings, moved, graph, features) * aim).sum().item())
+            values.append((forward(settings, moved, graph, features) * aim).sum().item())
         slope = (values[0] - values[1]) / (2 * step.item())
         assert slope == pytest.approx(gradient.square().sum().item(), rel=0.05)
 
 
 def test_an_unknown_encoder_is_told_which_there_are() -> None:
     with pytest.raises(BadSettings, match="gcn"):
-        encoder("transformer")
+        encoder(EncoderSettings(kind="transformer", widths=(4, 2)))

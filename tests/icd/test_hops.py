@@ -9,7 +9,7 @@ from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.hops import Hops
 from stream_icd.icd.features import reduced_features
 from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.structure import SparsePlusRankOne
 
 SETTINGS = EncoderSettings(kind="hops", widths=(64, 64))  # R is then orthogonal
 
@@ -20,7 +20,7 @@ def weights(b: float) -> Weights:
 
 
 def scalar_products(features: SparsePlusRankOne, graph: LabelledGraph, b: float) -> np.ndarray:
-    embedding = Hops().embed(SETTINGS, weights(b), features, graph.adjacency)
+    embedding = Hops(SETTINGS).embed(weights(b), features, graph.adjacency)
     return embedding @ embedding.T
 
 
@@ -36,6 +36,6 @@ def test_another_order_of_the_columns_keeps_all_scalar_products(graph: LabelledG
 
 
 def test_numbers_before_training_hardly_depend_on_the_seed() -> None:
-    first, other = (Hops().initial_weights(SETTINGS, np.random.default_rng(s)) for s in (1, 2))
+    first, other = (Hops(SETTINGS).initial_weights(np.random.default_rng(s)) for s in (1, 2))
     for name, weight in first.items():
         assert 0 < abs(weight - other[name]).max() <= 0.02

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from stream_icd.icd.encoder.initialisation import hadamard_matrix, initial_matrix
+from stream_icd.icd.encoder.initialisation import hadamard_matrix, initial_weight
 from stream_icd.icd.encoder.registry import ENCODERS
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import digest, initial_weights
@@ -19,7 +19,7 @@ from stream_icd.model import digest, initial_weights
 def test_columns_are_orthonormal_or_rows_where_there_are_fewer(
     kind: str, shape: tuple[int, int]
 ) -> None:
-    matrix = initial_matrix(np.random.default_rng(0), shape, kind)  # type: ignore[arg-type]
+    matrix = initial_weight(np.random.default_rng(0), shape, kind)  # type: ignore[arg-type]
     tall = matrix if shape[0] >= shape[1] else matrix.T
     np.testing.assert_allclose(tall.T @ tall, np.eye(min(shape)), atol=1e-6)
 

@@ -6,19 +6,20 @@ import tomllib
 from typing import Any
 
 import pytest
+import tomli_w
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.presets import PRESETS, preset
-from stream_icd.icd.recipe import Recipe, recipe_from_toml, recipe_to_toml
+from stream_icd.icd.recipe import Recipe, recipe_from_toml, recipe_values
 
 
 @pytest.mark.parametrize("variant", ["ICD-M", "ICD-C"])
 @pytest.mark.parametrize("data_set", PRESETS)
 def test_every_preset_survives_toml(data_set: str, variant: Any) -> None:
     recipe = preset(data_set, variant)
-    assert recipe_from_toml(recipe_to_toml(recipe).encode()) == recipe
-    assert encoder(recipe.encoder.kind).weight_shapes(recipe.encoder)
+    assert recipe_from_toml(tomli_w.dumps(recipe_values(recipe)).encode()) == recipe
+    assert encoder(recipe.encoder).weight_shapes()
 
 
 def test_presets_are_the_papers_table() -> None:
@@ -33,8 +34,11 @@ def test_presets_are_the_papers_table() -> None:
 
 def test_a_recipe_needs_no_encoder_of_its_own() -> None:
     recipe = Recipe(name="mine", split=(0.0, 0.8, 0.2))
-    assert tomllib.loads(recipe_to_toml(recipe)) == {"name": "mine", "split": [0.0, 0.8, 0.2]}
-    assert recipe_from_toml(recipe_to_toml(recipe).encode()) == recipe
+    assert tomllib.loads(tomli_w.dumps(recipe_values(recipe))) == {
+        "name": "mine",
+        "split": [0.0, 0.8, 0.2],
+    }
+    assert recipe_from_toml(tomli_w.dumps(recipe_values(recipe)).encode()) == recipe
     assert not recipe.trains_encoder
 
 

@@ -142,8 +142,8 @@ def _induced(model: Model, graph: LabelledGraph, prepared: TrainingGraph) -> flo
     """NMI of the communities in the label-induced embedding with the labels, in percent."""
     weights = {name: torch.from_numpy(weight) for name, weight in model.weights.items()}
     with torch.no_grad():
-        embedding = encoder(model.recipe.encoder.kind).forward(
-            model.recipe.encoder, weights, prepared.features, prepared.label_induced
+        embedding = encoder(model.recipe.encoder).forward(
+            weights, prepared.features, prepared.label_induced
         )
     assert graph.n_communities is not None
     assert graph.labels is not None

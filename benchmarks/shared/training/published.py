@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stream_icd.errors import BadSettings
+from stream_icd.icd.presets import OPTIONS, Option
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.scripts import OPTIONS
 
 
 def as_paper(recipe: Recipe) -> Recipe:
     """The recipe with every option set as in the paper."""
     for option in OPTIONS.values():
-        recipe = recipe.changed(**option.change_to(option.paper))
+        recipe = _with(recipe, option, option.paper)
     return recipe
 
 
@@ -27,5 +29,10 @@ def as_scripts(recipe: Recipe, *names: str) -> Recipe:
     for name in names or OPTIONS:
         if name not in OPTIONS:
             raise BadSettings(f"no option {name!r}: choose from {', '.join(OPTIONS)}")
-        recipe = recipe.changed(**OPTIONS[name].change_to(OPTIONS[name].scripts))
+        recipe = _with(recipe, OPTIONS[name], OPTIONS[name].scripts)
     return recipe
+
+
+def _with(recipe: Recipe, option: Option, value: Any) -> Recipe:
+    group, _, name = option.place.rpartition(".")
+    return recipe.changed(**({group: {name: value}} if group else {name: value}))

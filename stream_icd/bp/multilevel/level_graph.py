@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.errors import BadInput, LimitExceeded
-from stream_icd.graphs.compiled import compiled
+from stream_icd.graphs.compiled import FAR, compiled, prefetch
 from stream_icd.graphs.in_threads import in_parts
-from stream_icd.graphs.prefetch import FAR, prefetch
 
 Labels = NDArray[np.int32]
 
@@ -107,7 +106,7 @@ def ask_for_groups(
     turn: int,
     groups: Labels,
 ) -> None:
-    """Ask for rows of nodes visited soon, and for their neighbours' groups (`graphs.prefetch`).
+    """Ask for rows of nodes visited soon, and for their neighbours' groups (`prefetch`).
 
     Callers check `FAR` before: a call counts references to each array, which takes longer than a
     visit in a small graph.

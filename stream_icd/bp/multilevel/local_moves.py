@@ -18,9 +18,8 @@ from stream_icd.bp.multilevel.level_graph import (
     members_of,
     summed,
 )
-from stream_icd.graphs.compiled import compiled
+from stream_icd.graphs.compiled import FAR, compiled, prefetch
 from stream_icd.graphs.in_threads import LARGE, in_parts, in_threads, keep_threads
-from stream_icd.graphs.prefetch import FAR, prefetch
 
 Floats = NDArray[np.float64]
 

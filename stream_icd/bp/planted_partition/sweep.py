@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.bp.multilevel.level_graph import LevelGraph
-from stream_icd.graphs.compiled import compiled
-from stream_icd.graphs.prefetch import FAR, prefetch
+from stream_icd.graphs.compiled import FAR, compiled, prefetch
 
 Floats = NDArray[np.float64]
 

@@ -9,8 +9,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
-from stream_icd.printable import printable, say
-from stream_icd.suggest import did_you_mean, listed
+from stream_icd.printable import did_you_mean, listed, printable, say
 
 Item = TypeVar("Item")
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.icd.encoder.initialisation import initial_weight
 from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.row_blocks import Floats32
+from stream_icd.icd.structure import SparsePlusRankOne
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,38 +24,46 @@ Weights = dict[str, NDArray[np.float32]]
 """An encoder's parameters by name: what a model file holds."""
 
 
-class Encoder(Protocol):
+class Encoder(ABC):
     """An inductive encoder: `embed` runs it frozen, `forward` during training.
 
-    Both return the same embedding for the same weights. Permuting the nodes and their features
-    permutes its rows. The shapes of the weights do not depend on the number of nodes.
+    Both return the same embedding U, `(n, d)`, for the same weights. Permuting the nodes and their
+    features permutes its rows. The shapes of the weights do not depend on the number of nodes.
     """
 
-    def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
+    def __init__(self, settings: EncoderSettings) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every parameter."""
-        ...
 
-    def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:
-        """Weights before any training, float32."""
-        ...
+    def initial_weights(self, rng: np.random.Generator) -> Weights:
+        """Weights before any training, float32: each by the recipe's initialisation."""
+        kind, shapes = self.settings.initialisation, self.weight_shapes()
+        return {name: initial_weight(rng, shape, kind) for name, shape in shapes.items()}
 
+    @abstractmethod
     def embed(
-        self,
-        settings: EncoderSettings,
-        weights: Weights,
-        features: SparsePlusRankOne,
-        adjacency: csr_array,
-        threads: int = 1,
-    ) -> NDArray[np.float32]:
-        """U, `(n, d)`, of a graph `(n, n)` with reduced features Z, `(n, L)`."""
-        ...
+        self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
+    ) -> Floats32:
+        """U of a graph `(n, n)` with reduced features Z, `(n, L)`."""
 
+    @abstractmethod
     def forward(
-        self,
-        settings: EncoderSettings,
-        weights: Mapping[str, Tensor],
-        features: FeatureTensors,
-        neighbourhood: Neighbourhood,
+        self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
     ) -> Tensor:
-        """U, `(n, d)`, differentiable in the weights, over the neighbourhood of any graph."""
-        ...
+        """U, differentiable in the weights, over the neighbourhood of any graph."""
+
+    def scaled(self, hidden: Tensor) -> Tensor:
+        """Each row scaled to length 1 if the recipe says so; a row of zeros stays zero."""
+        if not self.settings.normalise_rows:
+            return hidden
+        length: Tensor = hidden.norm(dim=1, keepdim=True)
+        return hidden / length.clamp_min(1e-12)
+
+    def smoothed(self, hidden: Tensor, neighbourhood: Neighbourhood) -> Tensor:
+        """The embedding after the recipe's `smoothing`."""
+        for _ in range(self.settings.smoothing):
+            hidden = self.scaled(neighbourhood.convolve(hidden))
+        return hidden

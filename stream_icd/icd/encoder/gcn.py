@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.encoder.initialisation import initial_matrix
+from stream_icd.icd.encoder.contract import Encoder, Weights
 from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
-from stream_icd.icd.structure import propagation_matrix
+from stream_icd.icd.structure import SparsePlusRankOne, propagation_matrix
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,71 +25,37 @@ COLUMNS = 128
 """Columns of the widest layer to compute at a time; memory then scales with the other layers."""
 
 
-class Gcn:
+class Gcn(Encoder):
     """H ← tanh(D̂^-½ Â D̂^-½ H W), no bias; every row then optionally scaled to length 1.
 
     A frozen encoder needs only numpy and scipy, so a detector starts without torch.
     """
 
-    def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """One matrix per layer, `(width, next width)`."""
-        return {f"layer.{k}": step for k, step in enumerate(pairwise(settings.widths))}
-
-    def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:
-        """Each matrix, drawn by the recipe's initialisation."""
-        return {
-            f"layer.{k}": initial_matrix(rng, step, settings.initialisation)
-            for k, step in enumerate(pairwise(settings.widths))
-        }
+        return {f"layer.{k}": step for k, step in enumerate(pairwise(self.settings.widths))}
 
     def embed(
-        self,
-        settings: EncoderSettings,
-        weights: Weights,
-        features: SparsePlusRankOne,
-        adjacency: csr_array,
-        threads: int = 1,
-    ) -> NDArray[np.float32]:
+        self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
+    ) -> Floats32:
         """U, `(n, d)` float32; see `Encoder`."""
         propagation = propagation_matrix(adjacency).astype(np.float32)
         first, *others = (weights[f"layer.{k}"] for k in range(len(weights)))
-        mixed = _first_layer(propagation, features, first, others, settings, threads)
+        mixed = _first_layer(propagation, features, first, others, self.settings, threads)
         for matrix in others[1:]:
-            hidden = propagated(propagation, mixed, settings, threads)
+            hidden = propagated(propagation, mixed, self.settings, threads)
             mixed = product(hidden, matrix, threads)
-        hidden = propagated(propagation, mixed, settings, threads)
-        for _ in range(settings.smoothing):
-            hidden = propagated(propagation, hidden, settings, threads, squash=False)
-        return hidden
+        hidden = propagated(propagation, mixed, self.settings, threads)
+        return averaged(propagation, hidden, self.settings, threads)
 
     def forward(
-        self,
-        settings: EncoderSettings,
-        weights: Mapping[str, Tensor],
-        features: FeatureTensors,
-        neighbourhood: Neighbourhood,
+        self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
     ) -> Tensor:
         """U, `(n, d)`, differentiable; see `Encoder`."""
-        hidden = neighbourhood.convolve(features.times(weights["layer.0"])).tanh()
-        hidden = unit_rows(hidden) if settings.normalise_rows else hidden
+        hidden = self.scaled(neighbourhood.convolve(features.times(weights["layer.0"])).tanh())
         for k in range(1, len(weights)):
-            hidden = neighbourhood.convolve(hidden @ weights[f"layer.{k}"]).tanh()
-            hidden = unit_rows(hidden) if settings.normalise_rows else hidden
-        return smoothed(hidden, settings, neighbourhood)
-
-
-def smoothed(hidden: Tensor, settings: EncoderSettings, neighbourhood: Neighbourhood) -> Tensor:
-    """The embedding of any encoder after the recipe's `smoothing`."""
-    for _ in range(settings.smoothing):
-        hidden = neighbourhood.convolve(hidden)
-        hidden = unit_rows(hidden) if settings.normalise_rows else hidden
-    return hidden
-
-
-def unit_rows(hidden: Tensor) -> Tensor:
-    """Each row scaled to length 1; a row of zeros stays zero."""
-    length: Tensor = hidden.norm(dim=1, keepdim=True)
-    return hidden / length.clamp_min(1e-12)
+            hidden = self.scaled(neighbourhood.convolve(hidden @ weights[f"layer.{k}"]).tanh())
+        return self.smoothed(hidden, neighbourhood)
 
 
 def _first_layer(
@@ -155,10 +119,24 @@ def propagated(
         block = propagation[rows] @ mixed
         if squash:
             np.tanh(block, out=block)
-        if settings.normalise_rows:
-            lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
-            block /= np.maximum(lengths, 1e-12)[:, None]
-        result[rows] = block
+        result[rows] = scaled_rows(block, settings)
 
     for_blocks(fill, len(mixed), threads)
     return result
+
+
+def averaged(
+    propagation: csr_array, hidden: Floats32, settings: EncoderSettings, threads: int
+) -> Floats32:
+    """The embedding after the recipe's `smoothing`, as `Encoder.smoothed`."""
+    for _ in range(settings.smoothing):
+        hidden = propagated(propagation, hidden, settings, threads, squash=False)
+    return hidden
+
+
+def scaled_rows(hidden: Floats32, settings: EncoderSettings) -> Floats32:
+    """The rows in place, to length 1 if the recipe says so; a row of zeros stays zero."""
+    if settings.normalise_rows:
+        lengths = np.sqrt(np.einsum("ij,ij->i", hidden, hidden))
+        hidden /= np.maximum(lengths, 1e-12)[:, None]
+    return hidden

@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.encoder.gcn import propagated, smoothed, unit_rows
+from stream_icd.icd.encoder.contract import Encoder, Weights
+from stream_icd.icd.encoder.gcn import averaged, propagated, scaled_rows
 from stream_icd.icd.encoder.initialisation import hadamard_matrix
-from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
-from stream_icd.icd.structure import propagation_matrix, weighted_degrees
+from stream_icd.icd.structure import SparsePlusRankOne, propagation_matrix, weighted_degrees
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +31,7 @@ NOISE = 0.01
 LEAST_DEGREE = 1e-12
 
 
-class Hops:
+class Hops(Encoder):
     """U = Σ w_k H_k, with H_0 = D^-c Z R and H_k = D^-a A D^-b H_(k-1); D holds the degrees.
 
     Rows of each H_k and of U are optionally scaled to length 1; then a and c have no effect. R is a
@@ -43,11 +41,11 @@ class Hops:
     not used.
     """
 
-    def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:  # noqa: ARG002
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """The weight of each hop, and the exponents of the degrees."""
         return {name: (len(numbers),) for name, numbers in START.items()}
 
-    def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:  # noqa: ARG002
+    def initial_weights(self, rng: np.random.Generator) -> Weights:
         """`START`, with a little noise; a seed makes the same bits on every machine."""
         return {
             name: (np.array(numbers) + NOISE * _uniform(rng, len(numbers))).astype(np.float32)
@@ -55,50 +53,37 @@ class Hops:
         }
 
     def embed(
-        self,
-        settings: EncoderSettings,
-        weights: Weights,
-        features: SparsePlusRankOne,
-        adjacency: csr_array,
-        threads: int = 1,
-    ) -> NDArray[np.float32]:
+        self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
+    ) -> Floats32:
         """U, `(n, d)` float32; see `Encoder`."""
-        a, b, c = weights["exponents"]
+        settings, (a, b, c) = self.settings, weights["exponents"]
         degrees = np.maximum(weighted_degrees(adjacency), LEAST_DEGREE).astype(np.float32)
         with single_threaded_blas():
             first = features.times_dense(projection(features.shape[1], settings.widths[-1]))
         first *= degrees[:, None] ** -c
-        hidden = _scaled_rows(first, settings)
+        hidden = scaled_rows(first, settings)
         mixed = weights["hops"][0] * hidden
         step = _scaled_both_sides(degrees**-a, adjacency, degrees**-b)
         for weight in weights["hops"][1:]:
             hidden = propagated(step, hidden, settings, threads, squash=False)
             _add(mixed, weight, hidden, threads)
-        mixed = _scaled_rows(mixed, settings)
         propagation = propagation_matrix(adjacency).astype(np.float32)
-        for _ in range(settings.smoothing):
-            mixed = propagated(propagation, mixed, settings, threads, squash=False)
-        return mixed
+        return averaged(propagation, scaled_rows(mixed, settings), settings, threads)
 
     def forward(
-        self,
-        settings: EncoderSettings,
-        weights: Mapping[str, Tensor],
-        features: FeatureTensors,
-        neighbourhood: Neighbourhood,
+        self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
     ) -> Tensor:
         """U, `(n, d)`, differentiable; see `Encoder`."""
         hops, (a, b, c) = weights["hops"], weights["exponents"]
-        first = features.times(hops.new_tensor(projection(features.shape[1], settings.widths[-1])))
-        ones = first.new_ones((len(first), 1))
-        degrees = neighbourhood.total(ones).clamp_min(LEAST_DEGREE)
-        scaled = unit_rows if settings.normalise_rows else _unchanged
-        hidden = scaled(degrees**-c * first)
+        onto = hops.new_tensor(projection(features.shape[1], self.settings.widths[-1]))
+        first = features.times(onto)
+        degrees = neighbourhood.total(first.new_ones((len(first), 1))).clamp_min(LEAST_DEGREE)
+        hidden = self.scaled(degrees**-c * first)
         mixed = hops[0] * hidden
         for weight in hops[1:]:
-            hidden = scaled(degrees**-a * neighbourhood.total(degrees**-b * hidden))
+            hidden = self.scaled(degrees**-a * neighbourhood.total(degrees**-b * hidden))
             mixed = mixed + weight * hidden
-        return smoothed(scaled(mixed), settings, neighbourhood)
+        return self.smoothed(self.scaled(mixed), neighbourhood)
 
 
 @lru_cache(maxsize=4)
@@ -111,18 +96,6 @@ def _uniform(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
     """Numbers from -1 to 1, from raw output of the bit generator."""
     raw = np.asarray(rng.bit_generator.random_raw(n))
     return (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1
-
-
-def _unchanged(hidden: Tensor) -> Tensor:
-    return hidden
-
-
-def _scaled_rows(hidden: Floats32, settings: EncoderSettings) -> Floats32:
-    """The rows in place, to length 1 if the recipe says so; a row of zeros stays zero."""
-    if settings.normalise_rows:
-        lengths = np.sqrt(np.einsum("ij,ij->i", hidden, hidden))
-        hidden /= np.maximum(lengths, 1e-12)[:, None]
-    return hidden
 
 
 def _add(total: Floats32, weight: np.float32, hidden: Floats32, threads: int) -> None:

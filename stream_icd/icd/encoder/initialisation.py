@@ -13,22 +13,23 @@ BLOCK = 1024
 """Rows of a Hadamard matrix to compute at a time."""
 
 
-def initial_matrix(
-    rng: np.random.Generator, shape: tuple[int, int], kind: Initialisation
+def initial_weight(
+    rng: np.random.Generator, shape: tuple[int, ...], kind: Initialisation
 ) -> NDArray[np.float32]:
-    """An initial weight matrix of shape `(n_in, n_out)`, float32.
+    """An initial weight matrix of shape `(n_in, n_out)`, float32; or a vector, as one column.
 
     "xavier": uniform in ±√(6 / (n_in + n_out)) (Glorot and Bengio, AISTATS 2010).
-    "orthogonal": orthonormal columns (rows, if there are fewer), so distances are preserved.
+    "orthogonal": orthonormal columns (rows, if there are fewer), so distances are preserved; a
+    vector is as with "xavier".
     "hadamard": the same if the larger width is a power of 2, otherwise close to it; see
     `hadamard_matrix`. One seed gives the same bits on every machine.
     """
-    n_in, n_out = shape
-    if kind == "xavier":
+    n_in, n_out = shape if len(shape) == 2 else (*shape, 1)
+    if kind == "hadamard":
+        return hadamard_matrix(rng.bit_generator, (n_in, n_out)).reshape(shape)
+    if kind == "xavier" or len(shape) == 1:
         bound = np.sqrt(6 / (n_in + n_out))
         return rng.uniform(-bound, bound, shape).astype(np.float32)
-    if kind == "hadamard":
-        return hadamard_matrix(rng.bit_generator, shape)
     tall = rng.standard_normal((max(n_in, n_out), min(n_in, n_out)))
     basis, _ = np.linalg.qr(tall)
     return np.ascontiguousarray(basis if n_in >= n_out else basis.T, dtype=np.float32)

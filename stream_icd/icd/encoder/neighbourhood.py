@@ -10,8 +10,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
-from stream_icd.icd.structure import propagation_matrix
+from stream_icd.icd.structure import SparsePlusRankOne, propagation_matrix
 
 
 class Neighbourhood(Protocol):
@@ -38,20 +37,20 @@ class GraphNeighbourhood:
     """The neighbourhoods of a sparse graph, `(n, n)`."""
 
     def __init__(self, adjacency: csr_array, device: str = "cpu") -> None:
-        self._adjacency = SymmetricSparse(adjacency, device)
+        self._adjacency = _sparse_tensor(adjacency, device)
         with_loops = propagation_matrix(adjacency)
-        self._propagation = SymmetricSparse(with_loops, device)
+        self._propagation = _sparse_tensor(with_loops, device)
         row = np.repeat(np.arange(adjacency.shape[0]), np.diff(with_loops.indptr))
         self._row = torch.as_tensor(row, device=device)
         self._column = torch.as_tensor(with_loops.indices.astype(np.int64), device=device)
 
     def convolve(self, hidden: Tensor) -> Tensor:
         """See `Neighbourhood`."""
-        return self._propagation.times(hidden)
+        return _times(self._propagation, self._propagation, hidden)  # it is symmetric
 
     def total(self, hidden: Tensor) -> Tensor:
         """See `Neighbourhood`."""
-        return self._adjacency.times(hidden)
+        return _times(self._adjacency, self._adjacency, hidden)
 
     def attend(self, source: Tensor, target: Tensor, hidden: Tensor) -> Tensor:
         """See `Neighbourhood`."""
@@ -73,32 +72,19 @@ class FeatureTensors:
 
     def __init__(self, features: SparsePlusRankOne, device: str = "cpu") -> None:
         self.shape = features.shape
-        self._sparse = sparse_tensor(features.sparse, device)
-        self._transposed = sparse_tensor(features.sparse.T.tocsr(), device)
-        self._outer = None
-        if features.outer is not None:
-            u, v = (torch.as_tensor(part.astype(np.float32)) for part in features.outer)
-            self._outer = u.to(device), v.to(device)
+        self._sparse = _sparse_tensor(features.sparse, device)
+        self._transposed = _sparse_tensor(features.sparse.T.tocsr(), device)
+        self._outer = [
+            torch.as_tensor(part.astype(np.float32), device=device) for part in features.outer or ()
+        ]
 
     def times(self, weight: Tensor) -> Tensor:
         """Z W, `(n, width)`, differentiable in W."""
-        product: Tensor = _SparseProduct.apply(self._sparse, self._transposed, weight)
-        if self._outer is None:
+        product = _times(self._sparse, self._transposed, weight)
+        if not self._outer:
             return product
         u, v = self._outer
         return product + torch.outer(u, v @ weight)
-
-
-class SymmetricSparse:
-    """A symmetric sparse matrix on a device."""
-
-    def __init__(self, matrix: csr_array, device: str) -> None:
-        self._matrix = sparse_tensor(matrix, device)
-
-    def times(self, hidden: Tensor) -> Tensor:
-        """The product with `(n, width)`, differentiable in it."""
-        product: Tensor = _SparseProduct.apply(self._matrix, self._matrix, hidden)
-        return product
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -114,7 +100,12 @@ class _SparseProduct(torch.autograd.Function):
         return None, None, context.transposed @ gradients[0]
 
 
-def sparse_tensor(matrix: csr_array, device: str) -> Tensor:
+def _times(matrix: Tensor, transposed: Tensor, hidden: Tensor) -> Tensor:
+    product: Tensor = _SparseProduct.apply(matrix, transposed, hidden)
+    return product
+
+
+def _sparse_tensor(matrix: csr_array, device: str) -> Tensor:
     """A scipy matrix as a float32 CSR tensor."""
     with warnings.catch_warnings():  # torch warns that CSR tensors are in beta
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.encoder.gcn import smoothed, unit_rows
-from stream_icd.icd.encoder.initialisation import Initialisation, initial_matrix
-from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.encoder.contract import Encoder, Weights
+from stream_icd.icd.encoder.initialisation import initial_weight
+from stream_icd.icd.row_blocks import Floats32
+from stream_icd.icd.structure import SparsePlusRankOne
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,40 +22,22 @@ if TYPE_CHECKING:
     from stream_icd.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
 
 
-class LayersOnTorch:
+class LayersOnTorch(Encoder):
     """H ← layer(H W), W being the layer's matrix; every row then optionally scaled to length 1."""
 
+    @abstractmethod
     def layer(
         self, k: int, mixed: Tensor, weights: Mapping[str, Tensor], neighbourhood: Neighbourhood
     ) -> Tensor:
         """The output of layer k, given H W."""
-        raise NotImplementedError
-
-    def forward(
-        self,
-        settings: EncoderSettings,
-        weights: Mapping[str, Tensor],
-        features: FeatureTensors,
-        neighbourhood: Neighbourhood,
-    ) -> Tensor:
-        """U, `(n, d)`, differentiable; see `Encoder`."""
-        hidden: Tensor | None = None
-        for k in range(len(settings.widths) - 1):
-            matrix = weights[f"layer.{k}"]
-            mixed = features.times(matrix) if hidden is None else hidden @ matrix
-            hidden = self.layer(k, mixed, weights, neighbourhood)
-            hidden = unit_rows(hidden) if settings.normalise_rows else hidden
-        assert hidden is not None  # a recipe has at least two widths
-        return smoothed(hidden, settings, neighbourhood)
 
     def embed(
         self,
-        settings: EncoderSettings,
         weights: Weights,
         features: SparsePlusRankOne,
         adjacency: csr_array,
         threads: int = 1,  # noqa: ARG002 - one thread makes it deterministic
-    ) -> NDArray[np.float32]:
+    ) -> Floats32:
         """U, `(n, d)` float32: `forward` without gradients."""
         import torch
 
@@ -64,10 +45,19 @@ class LayersOnTorch:
 
         tensors = {name: torch.tensor(weight) for name, weight in weights.items()}
         with torch.no_grad(), _one_thread():
-            embedding = self.forward(
-                settings, tensors, FeatureTensors(features), GraphNeighbourhood(adjacency)
-            )
-        return np.asarray(embedding)
+            neighbourhood = GraphNeighbourhood(adjacency)
+            return np.asarray(self.forward(tensors, FeatureTensors(features), neighbourhood))
+
+    def forward(
+        self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
+    ) -> Tensor:
+        """U, `(n, d)`, differentiable; see `Encoder`."""
+        mixed = features.times(weights["layer.0"])
+        hidden = self.scaled(self.layer(0, mixed, weights, neighbourhood))
+        for k in range(1, len(self.settings.widths) - 1):
+            mixed = hidden @ weights[f"layer.{k}"]
+            hidden = self.scaled(self.layer(k, mixed, weights, neighbourhood))
+        return self.smoothed(hidden, neighbourhood)
 
 
 class Gat(LayersOnTorch):
@@ -77,22 +67,12 @@ class Gat(LayersOnTorch):
     one row of each layer's width.
     """
 
-    def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """One matrix per layer, and its attention vectors for the source and target node."""
         shapes: dict[str, tuple[int, ...]] = {}
-        for k, step in enumerate(pairwise(settings.widths)):
+        for k, step in enumerate(pairwise(self.settings.widths)):
             shapes |= {f"layer.{k}": step, f"source.{k}": step[1:], f"target.{k}": step[1:]}
         return shapes
-
-    def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:
-        """Matrices by the recipe's initialisation; attention vectors by Xavier or Hadamard."""
-        weights: Weights = {}
-        vector: Initialisation = "hadamard" if settings.initialisation == "hadamard" else "xavier"
-        for k, step in enumerate(pairwise(settings.widths)):
-            weights[f"layer.{k}"] = initial_matrix(rng, step, settings.initialisation)
-            for part in ("source", "target"):
-                weights[f"{part}.{k}"] = initial_matrix(rng, (step[1], 1), vector)[:, 0].copy()
-        return weights
 
     def layer(
         self, k: int, mixed: Tensor, weights: Mapping[str, Tensor], neighbourhood: Neighbourhood
@@ -105,22 +85,23 @@ class Gat(LayersOnTorch):
 class Gin(LayersOnTorch):
     """H ← tanh(tanh(((1 + ε) H + A H) W) V): a perceptron on sums (GIN, Xu et al. 2019)."""
 
-    def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Two matrices and one ε per layer."""
         shapes: dict[str, tuple[int, ...]] = {}
-        for k, (n_in, n_out) in enumerate(pairwise(settings.widths)):
+        for k, (n_in, n_out) in enumerate(pairwise(self.settings.widths)):
             shapes |= {f"layer.{k}": (n_in, n_out), f"second.{k}": (n_out, n_out)}
             shapes[f"epsilon.{k}"] = (1,)
         return shapes
 
-    def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:
+    def initial_weights(self, rng: np.random.Generator) -> Weights:
         """Matrices by the recipe's initialisation, ε = 0."""
-        weights: Weights = {}
-        for k, (n_in, n_out) in enumerate(pairwise(settings.widths)):
-            weights[f"layer.{k}"] = initial_matrix(rng, (n_in, n_out), settings.initialisation)
-            weights[f"second.{k}"] = initial_matrix(rng, (n_out, n_out), settings.initialisation)
-            weights[f"epsilon.{k}"] = np.zeros(1, np.float32)
-        return weights
+        kind = self.settings.initialisation
+        return {
+            name: initial_weight(rng, shape, kind)
+            if len(shape) > 1
+            else np.zeros(shape, np.float32)
+            for name, shape in self.weight_shapes().items()
+        }
 
     def layer(
         self, k: int, mixed: Tensor, weights: Mapping[str, Tensor], neighbourhood: Neighbourhood

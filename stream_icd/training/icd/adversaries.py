@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.encoder.initialisation import initial_matrix
+from stream_icd.icd.encoder.initialisation import initial_weight
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.presets import PRESETS
 from stream_icd.icd.recipe import OptimiserSettings, Recipe
@@ -26,7 +26,7 @@ def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> 
     """The weights of a multi-layer perceptron: matrices drawn as Xavier, and biases of zero."""
     weights: Weights = {}
     for k, step in enumerate(pairwise(widths)):
-        weights[f"layer.{k}"] = initial_matrix(rng, step, "xavier")
+        weights[f"layer.{k}"] = initial_weight(rng, step, "xavier")
         weights[f"bias.{k}"] = np.zeros(step[1], np.float32)
     return weights
 
@@ -59,7 +59,7 @@ class Adversaries:
             )
         rng = np.random.default_rng([recipe.seed, 1])  # G's own is drawn by initial_model
         self._recipe = recipe
-        self._encoder = encoder(recipe.encoder.kind)
+        self._encoder = encoder(recipe.encoder)
         self.generator = _parameters(initial_model(recipe).weights, device)
         self.discriminator = _parameters(
             initial_discriminator(recipe.discriminator_widths, rng), device
@@ -76,9 +76,7 @@ class Adversaries:
             rows: rows of X used for the losses FR and CR; None: all rows.
             update: whether to update; False: only compute the losses.
         """
-        encode = partial(
-            self._encoder.forward, self._recipe.encoder, self.generator, graph.features
-        )
+        encode = partial(self._encoder.forward, self.generator, graph.features)
         embedded = encode(graph.neighbourhood)  # D's update does not change it
         with torch.no_grad():  # no gradients for G: this step updates D only
             induced = encode(graph.label_induced)

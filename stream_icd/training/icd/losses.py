@@ -11,8 +11,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
-from stream_icd.icd.structure import Variant, structure_matrix, weighted_degrees
+from stream_icd.icd.structure import SparsePlusRankOne, Variant, structure_matrix, weighted_degrees
 
 EPSILON = 1e-15
 """Added to each probability before the logarithm, as in the authors' scripts."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stream_icd.errors import BadInput
+from stream_icd.graphs.adjacency import among, linked_nodes
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.graphs.linked import among, linked_nodes
 from stream_icd.graphs.weights import comparable
 from stream_icd.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourhood
 from stream_icd.icd.features import model_features
