@@ -1,0 +1,38 @@
+"""What programs show: progress on standard error, and tables on standard output."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import (
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+WIDTH = 160
+"""Of tables that a program reads: none is cut."""
+
+
+def wide_console() -> Console:
+    """As wide as the terminal, or as a table needs where there is none."""
+    console = Console(markup=False)  # names of graphs come from outside
+    return console if console.is_terminal else Console(width=WIDTH, markup=False)
+
+
+class _Rate(ProgressColumn):
+    """Snapshots per second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="progress.data.speed")
+
+
+def progress_bar(*columns: ProgressColumn) -> Progress:
+    """A bar and columns (default: count, rate and times) on standard error, if a terminal."""
+    usual = (MofNCompleteColumn(), _Rate(), TimeElapsedColumn(), TimeRemainingColumn())
+    shown = (*Progress.get_default_columns()[:2], *(columns or usual))
+    console = Console(stderr=True)
+    return Progress(*shown, console=console, disable=not console.is_terminal)
