@@ -11,14 +11,7 @@ from stream_icd.programs.past import ArchiveUri
 
 app = typer.Typer()
 
-
-class Kinds(StrEnum):
-    """What can be archived."""
-
-    SNAPSHOTS = "snapshots"
-    LABELS = "labels"
-    COMMUNITIES = "communities"
-    MEMORY = "memory"
+Kinds = StrEnum("Kinds", ["SNAPSHOTS", "LABELS", "COMMUNITIES", "MEMORY"])
 
 
 @command(app, "archive")

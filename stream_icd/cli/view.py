@@ -1,7 +1,5 @@
 """`stream-icd view`: a live page of what a stream's communities do."""
 
-from __future__ import annotations
-
 import typer
 
 from stream_icd.printable import say

@@ -10,16 +10,9 @@ import signal
 import sys
 import threading
 
-import structlog
-import typer
-
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
-from stream_icd.sources.source import Stop
 
 M_ARENA_MAX = -8  # of malloc.h
-
-INTERRUPTED = 130
-"""Exit status after a requested stop, as shells use for Ctrl-C."""
 
 
 def share_one_heap() -> None:
@@ -68,16 +61,3 @@ def stop_on_signals() -> threading.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
     return stop
-
-
-def finish(stop: Stop, failed: bool, /, **counts: object) -> None:
-    """Log what was done.
-
-    Raises:
-        typer.Exit: `INTERRUPTED` after a requested stop, else 1 if something failed.
-    """
-    structlog.get_logger().info("stopped" if stop.is_set() else "finished", **counts)
-    if stop.is_set():
-        raise typer.Exit(INTERRUPTED)
-    if failed:
-        raise typer.Exit(1)

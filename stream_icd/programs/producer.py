@@ -32,8 +32,8 @@ from stream_icd.messages.publish import (
     read_sent_before,
 )
 from stream_icd.programs.options import Producer
-from stream_icd.programs.process import finish, stop_on_signals
-from stream_icd.programs.terminal import progress_bar
+from stream_icd.programs.process import stop_on_signals
+from stream_icd.programs.terminal import finish, progress_bar
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
 from stream_icd.sources.windows import LateRows, OnLate

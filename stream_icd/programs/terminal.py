@@ -1,7 +1,9 @@
-"""What programs show: progress on standard error, and tables on standard output."""
+"""What programs show: progress on standard error, tables on standard output, and how they end."""
 
 from __future__ import annotations
 
+import structlog
+import typer
 from rich.console import Console
 from rich.progress import (
     MofNCompleteColumn,
@@ -12,6 +14,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+from stream_icd.kafka.clock import Stop
+
+INTERRUPTED = 130
+"""Exit status after a requested stop, as shells use for Ctrl-C."""
 
 WIDTH = 160
 """Of tables that a program reads: none is cut."""
@@ -36,3 +43,16 @@ def progress_bar(*columns: ProgressColumn) -> Progress:
     shown = (*Progress.get_default_columns()[:2], *(columns or usual))
     console = Console(stderr=True)
     return Progress(*shown, console=console, disable=not console.is_terminal)
+
+
+def finish(stop: Stop, failed: bool, /, **counts: object) -> None:
+    """Log what was done.
+
+    Raises:
+        typer.Exit: `INTERRUPTED` after a requested stop, else 1 if something failed.
+    """
+    structlog.get_logger().info("stopped" if stop.is_set() else "finished", **counts)
+    if stop.is_set():
+        raise typer.Exit(INTERRUPTED)
+    if failed:
+        raise typer.Exit(1)

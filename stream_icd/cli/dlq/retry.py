@@ -20,8 +20,8 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
 from stream_icd.messages.publish import Pace
 from stream_icd.printable import say
-from stream_icd.programs.process import INTERRUPTED, finish, stop_on_signals
-from stream_icd.programs.terminal import progress_bar
+from stream_icd.programs.process import stop_on_signals
+from stream_icd.programs.terminal import INTERRUPTED, finish, progress_bar
 
 
 def run_retry(settings: KafkaSettings, choice: Choice, options: RetryLetters) -> None:

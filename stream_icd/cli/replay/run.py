@@ -29,8 +29,8 @@ from stream_icd.messages.outcome import Refused
 from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange, read_range
 from stream_icd.printable import printable, say
-from stream_icd.programs.process import finish, stop_on_signals
-from stream_icd.programs.terminal import progress_bar, wide_console
+from stream_icd.programs.process import stop_on_signals
+from stream_icd.programs.terminal import finish, progress_bar, wide_console
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
 from stream_icd.registry.find import find_model
 from stream_icd.registry.settings import registry_at
