@@ -1,24 +1,17 @@
 """`stream-icd consume archive`: store the messages of the topics."""
 
 from enum import StrEnum
-from typing import Annotated
 
 import typer
 
-from stream_icd.programs.declared import command
+from stream_icd import programs
+from stream_icd.programs.declared import command, option
 from stream_icd.programs.options import WorkerOptions
 from stream_icd.programs.past import ArchiveUri
 
 app = typer.Typer()
 
-
-class Kinds(StrEnum):
-    """What can be archived."""
-
-    SNAPSHOTS = "snapshots"
-    LABELS = "labels"
-    COMMUNITIES = "communities"
-    MEMORY = "memory"
+Kinds = StrEnum("Kinds", ["SNAPSHOTS", "LABELS", "COMMUNITIES", "MEMORY"])
 
 
 @command(app, "archive")
@@ -30,20 +23,15 @@ class Archive(WorkerOptions):
     letter.
 
       stream-icd consume archive history/
-
       stream-icd consume archive s3://bucket/history --kind snapshots
     """
 
     uri: ArchiveUri
-    kind: Annotated[
-        list[Kinds] | None,
-        typer.Option(help="Only this kind; may be repeated. Default: all kinds."),
-    ] = None
+    kind: list[Kinds] | None = option(None, "Only this kind; may be repeated. Default: all kinds.")
 
     def run(self) -> None:
         from stream_icd.history.archive import Archive
         from stream_icd.history.layout import KINDS
-        from stream_icd.programs import run_worker
         from stream_icd.store.store import open_store
         from stream_icd.workers.archive import TOPICS, Archiver
 
@@ -54,7 +42,7 @@ class Archive(WorkerOptions):
             return {TOPICS[name]: Archiver(archive, name) for name in kinds}
 
         # At least once is enough: keeping a record twice is keeping it once.
-        run_worker(
+        programs.run_worker(
             archivers,
             self,
             "archive",

@@ -1,33 +1,18 @@
 """`stream-icd consume detect`: find the communities of each snapshot that arrives."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.declared import command
-from stream_icd.programs.options import (
-    Delivery,
-    Horizon,
-    Memory,
-    Method,
-    RegistryUri,
-    Seed,
-    Threads,
-    WorkerOptions,
-    chosen_horizon,
-    threads_for,
-)
-
-if TYPE_CHECKING:
-    from stream_icd.programs import WorkerRun
-    from stream_icd.workers.detect import Detector
+from stream_icd import programs
+from stream_icd.programs.declared import command, option
+from stream_icd.programs.options import Delivery, DetectionOptions, WorkerOptions
 
 app = typer.Typer()
 
 
 @command(app, "detect")
-class Detect(WorkerOptions):
+class Detect(DetectionOptions, WorkerOptions):
     """Detect communities: read icd.snapshots.v1, write icd.communities.v1.
 
     What the windows before showed improves the communities of the next one, and communities have
@@ -40,64 +25,39 @@ class Detect(WorkerOptions):
     share the topic's partitions.
 
       stream-icd consume detect --model lfr
-
       stream-icd consume detect --processes 4
-
       stream-icd consume detect --model champion --registry s3://bucket/models
     """
 
-    model: Annotated[
-        str,
-        typer.Option(
-            help="Name of a shipped model, the folder of one (a path, or a URI such as "
-            "s3://bucket/mine), or with a registry: a version, or champion. With champion, the "
-            "detector starts with the newest champion and changes to each later one between two "
-            "batches, without a restart."
-        ),
-    ] = "default"
-    registry: RegistryUri = None
-    k: Annotated[
-        int | None,
-        typer.Option(
-            "--k",
-            min=1,
-            help="Number of communities for snapshots that do not state it, at most the number of "
-            "nodes. Default: determine it for each snapshot.",
-        ),
-    ] = None
-    method: Method = "bp"
-    memory: Memory = "auto"
-    horizon: Horizon = "auto"
+    model: str = option(
+        "default",
+        "Name of a shipped model, the folder of one (a path, or a URI such as s3://bucket/mine), "
+        "or with a registry: a version, or champion. With champion, the detector starts with the "
+        "newest champion and changes to each later one between two batches, without a restart.",
+    )
     delivery: Delivery = "auto"
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Maximum number of snapshots published together. Default: 8 per process; with "
-            "memory and several processes, 32 per process, so that several graphs are among them.",
-        ),
-    ] = None
-    processes: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Number of worker processes; each works on one snapshot at a time. Use one per "
-            "core. Results keep their order. With memory, they work on different graphs.",
-        ),
-    ] = 1
-    threads: Threads = None
-    seed: Seed = 0
+    batch: int | None = option(
+        None,
+        "Maximum number of snapshots published together. Default: 8 per process; with memory and "
+        "several processes, 32 per process, so that several graphs are among them.",
+        min=1,
+    )
+    processes: int = option(
+        1,
+        "Number of worker processes; each works on one snapshot at a time. Use one per core. "
+        "Results keep their order. With memory, they work on different graphs.",
+        min=1,
+    )
 
     def run(self) -> None:
         from stream_icd.execution.fork_server import start_fork_server
 
         start_fork_server()  # first, since it takes as long as what follows
         from stream_icd.detection.record import RecordDetection
-        from stream_icd.detection.settings import DetectSettings, result_version
+        from stream_icd.detection.settings import result_version
         from stream_icd.execution.engines import ProcessPool
         from stream_icd.execution.waiting import IN_HAND, IN_HAND_OF_CHAINS
         from stream_icd.kafka.topics import SNAPSHOTS
-        from stream_icd.programs import run_worker
         from stream_icd.programs.model_at_work import check_model, model_at_work
         from stream_icd.workers.detect import Detector
         from stream_icd.workers.memories import open_memories
@@ -105,18 +65,10 @@ class Detect(WorkerOptions):
         remembers = self.memory == "auto"
         in_hand = IN_HAND_OF_CHAINS if remembers and self.processes > 1 else IN_HAND
         batch = self.batch or self.processes * in_hand
-        settings = DetectSettings(
-            memory=self.memory,
-            horizon=chosen_horizon(self.horizon, self.memory),
-            group=self.group_of("detect"),
-            n_communities=self.k,
-            method=self.method,
-            threads=threads_for(self.threads, self.processes),
-            seed=self.seed,
-        )
+        settings = self.settings(self.processes, self.group_of("detect"))
         check_model(self.model, self.registry)
 
-        def detector(run: "WorkerRun") -> "dict[str, Detector]":
+        def detector(run: programs.WorkerRun) -> dict[str, Detector]:
             memories = None
             if remembers:
                 memories = open_memories(run.settings, settings.group)
@@ -135,4 +87,4 @@ class Detect(WorkerOptions):
             room = partial(run.room, settings.memory_topic)
             return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room)}
 
-        run_worker(detector, self, "detect", delivery=self.delivery, batch=batch)
+        programs.run_worker(detector, self, "detect", delivery=self.delivery, batch=batch)

@@ -1,15 +1,10 @@
 """`stream-icd consume track`: follow communities from window to window."""
 
-from typing import TYPE_CHECKING, Annotated
-
 import typer
 
-from stream_icd.programs.declared import command
-from stream_icd.programs.options import Delivery, NamesFile, WorkerOptions
-
-if TYPE_CHECKING:
-    from stream_icd.programs import WorkerRun
-    from stream_icd.workers.track import Tracker
+from stream_icd import programs
+from stream_icd.programs.declared import command, option
+from stream_icd.programs.options import Delivery, NamesFile, WorkerOptions, naming_by
 
 app = typer.Typer()
 
@@ -33,52 +28,28 @@ class Track(WorkerOptions):
     --confirmed.
     """
 
-    match: Annotated[
-        float,
-        typer.Option(
-            help="A community keeps its id if its Jaccard index with its earlier self is at least "
-            "this."
-        ),
-    ] = 0.3
-    part: Annotated[
-        float,
-        typer.Option(
-            help="A community merges into another, or splits from it, with more than this fraction "
-            "of its members; 1: only similarity (--match) counts."
-        ),
-    ] = 0.5
-    change: Annotated[
-        float,
-        typer.Option(
-            help="Report growth or shrinkage if the size changes by at least this fraction."
-        ),
-    ] = 0.1
-    smallest: Annotated[
-        int,
-        typer.Option(
-            help="Do not report mergers or splits of communities with fewer members than this."
-        ),
-    ] = 3
-    absence: Annotated[
-        int, typer.Option(help="Number of windows for which an absent community keeps its id.")
-    ] = 5
-    ahead: Annotated[
-        str,
-        typer.Option(
-            help="Refuse windows that end further in the future than this; otherwise all later "
-            "windows would be too late."
-        ),
-    ] = "31d"
+    match: float = option(
+        0.3, "A community keeps its id if its Jaccard index with its earlier self is at least this."
+    )
+    part: float = option(
+        0.5,
+        "A community merges into another, or splits from it, with more than this fraction of its "
+        "members; 1: only similarity (--match) counts.",
+    )
+    change: float = option(0.1, "Report growth or shrinkage by at least this fraction of the size.")
+    smallest: int = option(3, "Do not report mergers or splits of communities with fewer members.")
+    absence: int = option(5, "Number of windows for which an absent community keeps its id.")
+    ahead: str = option(
+        "31d",
+        "Refuse windows that end further in the future than this; otherwise all later windows "
+        "would be too late.",
+    )
     names: NamesFile = None
     delivery: Delivery = "auto"
-    batch: Annotated[
-        int, typer.Option(min=1, help="Maximum number of windows published together.")
-    ] = 16
+    batch: int = option(16, "Maximum number of windows published together.", min=1)
 
     def run(self) -> None:
         from stream_icd.kafka.topics import COMMUNITIES
-        from stream_icd.programs import run_worker
-        from stream_icd.programs.names import naming_by
         from stream_icd.sources.durations import parse_duration
         from stream_icd.tracking.settings import TrackSettings
         from stream_icd.workers.track import Tracker
@@ -88,10 +59,10 @@ class Track(WorkerOptions):
             self.match, self.part, self.change, self.smallest, self.absence, ahead
         )
 
-        def tracker(run: "WorkerRun") -> "dict[str, Tracker]":
+        def tracker(run: programs.WorkerRun) -> dict[str, Tracker]:
             given = naming_by(self.names, lambda: run.settings, self.graph)
             naming = run.until_the_end.enter_context(given)
             tracker = Tracker(run.settings, thresholds, graph=self.graph, naming=naming)
             return {COMMUNITIES: tracker}
 
-        run_worker(tracker, self, "track", delivery=self.delivery, batch=self.batch)
+        programs.run_worker(tracker, self, "track", delivery=self.delivery, batch=self.batch)

@@ -2,16 +2,13 @@
 
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_icd import programs
 from stream_icd.errors import BadSettings
-from stream_icd.programs.declared import ReadingProducer, command
-from stream_icd.programs.options import Window, checked_graph
-
-if TYPE_CHECKING:
-    from stream_icd.programs import ProducerRun, Source
+from stream_icd.programs.declared import argument, command, option
+from stream_icd.programs.options import ReadingProducer, Window, checked_graph
 
 app = typer.Typer()
 
@@ -30,32 +27,23 @@ class AsTopology(ReadingProducer):
     A routing table from RIPE or Route Views:
 
       bgpdump -m rib.20080101.0000.bz2 > rib.20080101.0000.txt
-
       stream-icd produce as rib.20080101.0000.txt --graph routes
     """
 
-    path: Annotated[
-        Path,
-        typer.Argument(
-            help="as-733.tar.gz, a folder of dated files, one such file (also .gz, .bz2), or "
-            "Parquet."
-        ),
-    ]
-    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None
-    last: Annotated[str | None, typer.Option("--to", help="Last day, included.")] = None
+    path: Path = argument(
+        "as-733.tar.gz, a folder of dated files, one such file (also .gz, .bz2), or Parquet."
+    )
+    first: str | None = option(None, "First day, YYYY-MM-DD.", "--from")
+    last: str | None = option(None, "Last day, included.", "--to")
     window: Window = None
-    source: Annotated[str, typer.Option(help="Source URI (ce_source).")] = "urn:stream_icd:as"
-    graph: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the graph, the key of its messages. Default: the name of the file or "
-            "folder.",
-            callback=checked_graph,
-        ),
-    ] = None
+    source: str = option("urn:stream_icd:as", "Source URI (ce_source).")
+    graph: str | None = option(
+        None,
+        "Name of the graph, the key of its messages. Default: the name of the file or folder.",
+        callback=checked_graph,
+    )
 
-    def open(self, run: "ProducerRun") -> "Source":
-        """Open the snapshots of the days."""
+    def open(self, run: "programs.ProducerRun") -> "programs.Source":
         from stream_icd.datasets.as_topology import read_as_topology
         from stream_icd.sources.durations import parse_window
 

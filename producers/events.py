@@ -1,21 +1,21 @@
 """`stream-icd produce events`: mails, calls, payments: timed pairs, cut into windows."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from stream_icd.programs.declared import ReadingProducer, command
-from stream_icd.programs.options import GraphName, RowOptions
+from stream_icd import programs
+from stream_icd.programs.declared import command, option
+from stream_icd.programs.options import GraphName, ReadingProducer, RowOptions
 
 if TYPE_CHECKING:
-    from stream_icd.programs import ProducerRun, Source
     from stream_icd.sources.timed_rows import Number
 
 app = typer.Typer()
 
 
 @command(app, "events")
-class Events(ReadingProducer, RowOptions):
+class Events(RowOptions, ReadingProducer):
     """Send one graph per time window from timed pairs: mails, calls, payments.
 
     Windows are cut by event time, not by arrival time. A window is sent when an event arrives that
@@ -31,42 +31,26 @@ class Events(ReadingProducer, RowOptions):
       stream-icd produce events --topic payments --hop 5m --lateness 30s
     """
 
-    window: Annotated[str, typer.Option(help="Window length, such as 1h or 3d.")] = "1h"
-    hop: Annotated[
-        str | None,
-        typer.Option(
-            help="Start a window at this interval, such as 5m (windows overlap). Default: at the "
-            "end of the previous one."
-        ),
-    ] = None
-    align: Annotated[
-        str,
-        typer.Option(
-            help="Shift the starts of windows, which are multiples of --hop since 1970 UTC."
-        ),
-    ] = "0s"
-    session: Annotated[
-        str | None,
-        typer.Option(
-            help="Session windows, instead of --window: a window ends after a gap of this length."
-        ),
-    ] = None
-    src: Annotated[str, typer.Option(help="Column of senders (or of one end of an edge).")] = "src"
-    dst: Annotated[str, typer.Option(help="Column of receivers (or of the other end).")] = "dst"
-    weight: Annotated[
-        str | None,
-        typer.Option(
-            help="Column to sum for edge weights, or count for the number of events. Default: "
-            "edges have no weight."
-        ),
-    ] = None
-    least_nodes: Annotated[
-        int, typer.Option(min=2, help="Skip (and count) windows with fewer nodes.")
-    ] = 2
+    window: str = option("1h", "Window length, such as 1h or 3d.")
+    hop: str | None = option(
+        None,
+        "Start a window at this interval, such as 5m (windows overlap). Default: at the end of "
+        "the previous one.",
+    )
+    align: str = option("0s", "Shift the starts of windows from multiples of --hop since 1970 UTC.")
+    session: str | None = option(
+        None, "Session windows, instead of --window: a window ends after a gap of this length."
+    )
+    src: str = option("src", "Column of senders (or of one end of an edge).")
+    dst: str = option("dst", "Column of receivers (or of the other end).")
+    weight: str | None = option(
+        None,
+        "Column to sum as edge weights, or count for the number of events. Default: no weights.",
+    )
+    least_nodes: int = option(2, "Skip (and count) windows with fewer nodes.", min=2)
     graph: GraphName = "events"
 
-    def open(self, run: "ProducerRun") -> "Source":
-        """Cut the rows into windows, and open the snapshots of these."""
+    def open(self, run: "programs.ProducerRun") -> "programs.Source":
         from urllib.parse import quote
 
         from stream_icd.programs.windowed import windowed_source

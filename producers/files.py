@@ -2,15 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.declared import ReadingProducer, command
-from stream_icd.programs.options import GraphName, Ids, Window
-
-if TYPE_CHECKING:
-    from stream_icd.programs import ProducerRun, Source
+from stream_icd import programs
+from stream_icd.programs.declared import argument, command, option
+from stream_icd.programs.options import GraphName, Ids, ReadingProducer, Window
 
 app = typer.Typer()
 
@@ -28,28 +25,17 @@ class Files(ReadingProducer):
     the next file; without one, it is the time of the file's last change.
 
       stream-icd produce files graphs/ --graph friends
-
       stream-icd produce files /var/spool/graphs --watch --every 10s
     """
 
-    path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER", help="Folder of edge lists: CSV, Parquet, Arrow or GraphML."
-        ),
-    ]
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Keep running and send new and changed files.")
-    ] = False
-    every: Annotated[
-        str, typer.Option(help="Polling interval; files that still grow are read later.")
-    ] = "2s"
+    path: Path = argument("Folder of edge lists: CSV, Parquet, Arrow or GraphML.", metavar="FOLDER")
+    watch: bool = option(False, "Keep running and send new and changed files.")
+    every: str = option("2s", "Polling interval; files that still grow are read later.")
     window: Window = None
     ids: Ids = "auto"
     graph: GraphName = "files"
 
-    def open(self, run: "ProducerRun") -> "Source":
-        """Open the snapshots of the files."""
+    def open(self, run: "programs.ProducerRun") -> "programs.Source":
         from stream_icd.sources.durations import parse_duration, parse_window
         from stream_icd.sources.edge_files import watch_edge_files
 
@@ -66,6 +52,4 @@ class Files(ReadingProducer):
         )
 
     def run(self) -> None:
-        from stream_icd.programs import run_producer
-
-        run_producer(self.open, replace(self, correct=self.correct or self.watch))
+        programs.run_producer(self.open, replace(self, correct=self.correct or self.watch))

@@ -1,14 +1,12 @@
 """`stream-icd produce gn`: simulated graphs of equal communities."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Literal
 
 import typer
 
-from stream_icd.programs.declared import Producer, command
-from stream_icd.programs.options import GraphName, Seed
-
-if TYPE_CHECKING:
-    from stream_icd.programs import ProducerRun, Source
+from stream_icd import programs
+from stream_icd.programs.declared import command, option
+from stream_icd.programs.options import GraphName, Producer, Seed
 
 app = typer.Typer()
 
@@ -21,28 +19,21 @@ class Gn(Producer):
     A pair in different communities has an edge with probability (1 - p_in) / (K - 1).
 
       stream-icd produce gn --p-in 0.4 --limit 50
-
       stream-icd produce gn --drift gradual --p-in 0.4 --p-in-after 0.2
     """
 
-    limit: Annotated[int, typer.Option(min=1, help="Number of snapshots.")] = 100
-    nodes: Annotated[int, typer.Option(min=2, help="Nodes per snapshot.")] = 5000
-    communities: Annotated[int, typer.Option(min=1, help="Communities per snapshot (K).")] = 250
-    p_in: Annotated[
-        float, typer.Option(min=0, max=1, help="Probability of an edge within a community.")
-    ] = 0.3
-    drift: Annotated[
-        Literal["none", "sudden", "gradual"],
-        typer.Option(help="Whether --p-in stays, jumps halfway, or moves evenly to --p-in-after."),
-    ] = "none"
-    p_in_after: Annotated[
-        float, typer.Option(min=0, max=1, help="Final value of --p-in, with drift.")
-    ] = 0.2
+    limit: int = option(100, "Number of snapshots.", min=1)
+    nodes: int = option(5000, "Nodes per snapshot.", min=2)
+    communities: int = option(250, "Communities per snapshot (K).", min=1)
+    p_in: float = option(0.3, "Probability of an edge within a community.", min=0, max=1)
+    drift: Literal["none", "sudden", "gradual"] = option(
+        "none", "Whether --p-in stays, jumps halfway, or moves evenly to --p-in-after."
+    )
+    p_in_after: float = option(0.2, "Final value of --p-in, with drift.", min=0, max=1)
     seed: Seed = 0
     graph: GraphName = "gn"
 
-    def open(self, _run: "ProducerRun") -> "Source":
-        """Generate the graphs."""
+    def open(self, _run: "programs.ProducerRun") -> "programs.Source":
         from stream_icd.sources.generated import independent_gn
 
         return independent_gn(

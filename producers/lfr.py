@@ -1,16 +1,16 @@
 """`stream-icd produce lfr`: simulated graphs with known communities that drift."""
 
 import re
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from stream_icd import programs
 from stream_icd.errors import BadSettings
-from stream_icd.programs.declared import Producer, command
-from stream_icd.programs.options import GraphName, Seed
+from stream_icd.programs.declared import command, option
+from stream_icd.programs.options import GraphName, Producer, Seed
 
 if TYPE_CHECKING:
-    from stream_icd.programs import ProducerRun, Source
     from stream_icd.synthetic.lfr import LfrSettings
 
 app = typer.Typer()
@@ -38,60 +38,38 @@ class Lfr(Producer):
       stream-icd produce lfr --sizes 5-50 --change-at 40 --sizes-after 10-200
     """
 
-    limit: Annotated[int, typer.Option(min=1, help="Number of snapshots.")] = 100
-    nodes: Annotated[int, typer.Option(min=20, help="Nodes per snapshot.")] = 5000
-    most_nodes: Annotated[
-        int | None,
-        typer.Option(
-            min=20,
-            help="Draw the number of nodes from --nodes to this (not with --drift communities).",
-        ),
-    ] = None
-    mixing: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Fraction of a node's edges that leave its community (μ)."),
-    ] = 0.3
-    sizes: Annotated[
-        str, typer.Option(help="Smallest and largest number of nodes of a community.")
-    ] = "10-200"
-    drift: Annotated[
-        Literal["communities", "none", "sudden", "gradual"],
-        typer.Option(
-            help="communities: the same nodes, whose communities change. Otherwise the graphs are "
-            "independent, and the mixing stays, jumps halfway, or moves evenly to --mixing-after."
-        ),
-    ] = "communities"
-    mixing_after: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1, help="Final mixing, with --drift sudden or gradual or with --change-at."
-        ),
-    ] = 0.6
-    change_at: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="With --drift communities: after this number of snapshots, the mixing is "
-            "--mixing-after, the sizes are --sizes-after, and all communities are new. Default: "
-            "never.",
-        ),
-    ] = None
-    sizes_after: Annotated[
-        str | None, typer.Option(help="Sizes after --change-at. Default: --sizes.")
-    ] = None
-    churn: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Fraction of nodes that may change community per step."),
-    ] = 0.02
-    event_rate: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Probability of a merge, split, birth or death per step."),
-    ] = 0.1
+    limit: int = option(100, "Number of snapshots.", min=1)
+    nodes: int = option(5000, "Nodes per snapshot.", min=20)
+    most_nodes: int | None = option(
+        None, "Draw the number of nodes from --nodes to this; not with --drift communities.", min=20
+    )
+    mixing: float = option(
+        0.3, "Share of a node's edges that leave its community (μ).", min=0, max=1
+    )
+    sizes: str = option("10-200", "Smallest and largest number of nodes of a community.")
+    drift: Literal["communities", "none", "sudden", "gradual"] = option(
+        "communities",
+        "communities: the same nodes, whose communities change. Otherwise the graphs are "
+        "independent, and the mixing stays, jumps halfway, or moves evenly to --mixing-after.",
+    )
+    mixing_after: float = option(
+        0.6, "Final mixing, with --drift sudden or gradual or with --change-at.", min=0, max=1
+    )
+    change_at: int | None = option(
+        None,
+        "With --drift communities: after this number of snapshots, the mixing is --mixing-after, "
+        "the sizes are --sizes-after, and all communities are new. Default: never.",
+        min=1,
+    )
+    sizes_after: str | None = option(None, "Sizes after --change-at. Default: --sizes.")
+    churn: float = option(0.02, "Share of nodes that may change community per step.", min=0, max=1)
+    event_rate: float = option(
+        0.1, "Probability of a merge, split, birth or death per step.", min=0, max=1
+    )
     seed: Seed = 0
     graph: GraphName = "lfr"
 
-    def open(self, _run: "ProducerRun") -> "Source":
-        """Generate the graphs."""
+    def open(self, _run: "programs.ProducerRun") -> "programs.Source":
         from stream_icd.sources.generated import LawChange, drifting_lfr, independent_lfr
 
         settings = self._settings("--sizes", self.sizes, self.mixing)

@@ -1,21 +1,17 @@
 """`stream-icd produce replay`: archived snapshots as a live stream."""
 
-from typing import TYPE_CHECKING, Annotated
-
 import typer
 
-from stream_icd.programs.declared import Producer, command
-from stream_icd.programs.options import checked_graph
+from stream_icd import programs
+from stream_icd.programs.declared import argument, command, option
+from stream_icd.programs.options import Producer, checked_graph
 from stream_icd.programs.past import PastOptions, TempoOptions
-
-if TYPE_CHECKING:
-    from stream_icd.programs import ProducerRun, Source
 
 app = typer.Typer()
 
 
 @command(app, "replay")
-class Replay(Producer, TempoOptions, PastOptions):
+class Replay(PastOptions, TempoOptions, Producer):
     """Send archived snapshots and their labels again, byte for byte.
 
     With --speed 10x, an hour between two windows takes six minutes. Of a snapshot that was
@@ -23,28 +19,19 @@ class Replay(Producer, TempoOptions, PastOptions):
     another graph (--as-graph), or to another topic (--topic; without labels).
 
       stream-icd produce replay history/ --graph as733 --speed 86400x
-
       stream-icd produce replay s3://bucket/history --rate 50/s
-
       stream-icd produce replay history/ --graph as733 --as-graph test
     """
 
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="URI", help="The archive: a folder, or a URI such as s3://bucket/history."
-        ),
-    ]
-    as_graph: Annotated[
-        str | None,
-        typer.Option(help="Send the graph under this name, ids too.", callback=checked_graph),
-    ] = None
-    topic: Annotated[
-        str, typer.Option(help="Topic for the snapshots; created if it does not exist.")
-    ] = "icd.snapshots.v1"
+    path: str = argument(
+        "The archive: a folder, or a URI such as s3://bucket/history.", metavar="URI"
+    )
+    as_graph: str | None = option(
+        None, "Send the graph under this name, ids too.", callback=checked_graph
+    )
+    topic: str = option("icd.snapshots.v1", "Topic of the snapshots; created if it does not exist.")
 
-    def open(self, run: "ProducerRun") -> "Source":
-        """Open the archived snapshots, each at its time."""
+    def open(self, run: "programs.ProducerRun") -> "programs.Source":
         import time
 
         from stream_icd.replay.archived_source import archived_source, paced_source
@@ -59,10 +46,8 @@ class Replay(Producer, TempoOptions, PastOptions):
         )
 
     def run(self) -> None:
-        from stream_icd.programs import run_producer
-
         way_out = (
             "--as-graph NAME sends them as another graph, --topic NAME to another topic, --again "
             "once more"
         )
-        run_producer(self.open, self, self.topic, way_out)
+        programs.run_producer(self.open, self, self.topic, way_out)

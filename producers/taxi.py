@@ -1,21 +1,18 @@
 """`stream-icd produce taxi`: a fleet's positions, as graphs of who is close to whom."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.declared import ReadingProducer, command
-from stream_icd.programs.options import GraphName, RowOptions
-
-if TYPE_CHECKING:
-    from stream_icd.programs import ProducerRun, Source
+from stream_icd import programs
+from stream_icd.programs.declared import command, option
+from stream_icd.programs.options import GraphName, ReadingProducer, RowOptions
 
 app = typer.Typer()
 
 
 @command(app, "taxi")
-class Taxi(ReadingProducer, RowOptions):
+class Taxi(RowOptions, ReadingProducer):
     """Send, at each tick, the graph of which taxis are close to each other.
 
     A taxi is at its last reported position (fix) unless that is --stale. Distances are great-circle
@@ -32,44 +29,28 @@ class Taxi(ReadingProducer, RowOptions):
       stream-icd produce taxi --topic fixes --radius 300 --tick 30s --stale 2m
     """
 
-    tick: Annotated[str, typer.Option(help="Snapshot interval.")] = "5m"
-    stale: Annotated[
-        str | None, typer.Option(help="Ignore positions older than this. Default: --tick.")
-    ] = None
-    nearest: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Link a taxi with this number of nearest taxis. Default: 50, with --radius 0.",
-        ),
-    ] = None
-    radius: Annotated[
-        float, typer.Option(min=0, help="Link taxis within this distance, metres.")
-    ] = 0.0
-    sample: Annotated[
-        int | None, typer.Option(min=2, help="Use a random sample of this number of active taxis.")
-    ] = None
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0
-    coordinates: Annotated[
-        bool,
-        typer.Option(
-            help="Put the position of each taxi into the snapshot, for the map of stream-icd view."
-        ),
-    ] = True
-    t_drive: Annotated[
-        bool,
-        typer.Option(
-            "--t-drive",
-            help="T-Drive's format: a file per taxi, lines of id,datetime,lon,lat, Beijing time.",
-        ),
-    ] = False
-    taxi: Annotated[str, typer.Option(help="Column of taxi ids.")] = "taxi"
-    lat: Annotated[str, typer.Option(help="Latitude column, degrees.")] = "lat"
-    lon: Annotated[str, typer.Option(help="Longitude column, degrees.")] = "lon"
+    tick: str = option("5m", "Snapshot interval.")
+    stale: str | None = option(None, "Ignore positions older than this. Default: --tick.")
+    nearest: int | None = option(
+        None, "Link a taxi with this number of nearest taxis. Default: 50, with --radius 0.", min=0
+    )
+    radius: float = option(0.0, "Link taxis within this distance, metres.", min=0)
+    sample: int | None = option(None, "Use a random sample of this number of active taxis.", min=2)
+    seed: int = option(0, "Random seed of the sample.", min=0)
+    coordinates: bool = option(
+        True,
+        "Put the position of each taxi into the snapshot, for the map of stream-icd view.",
+        "--coordinates/--no-coordinates",
+    )
+    t_drive: bool = option(
+        False, "T-Drive's format: a file per taxi, lines of id,datetime,lon,lat, Beijing time."
+    )
+    taxi: str = option("taxi", "Column of taxi ids.")
+    lat: str = option("lat", "Latitude column, degrees.")
+    lon: str = option("lon", "Longitude column, degrees.")
     graph: GraphName = "taxi"
 
-    def open(self, run: "ProducerRun") -> "Source":
-        """Open the graphs of the ticks."""
+    def open(self, run: "programs.ProducerRun") -> "programs.Source":
         from stream_icd.datasets.taxi import TaxiSettings, degrees
         from stream_icd.programs.windowed import windowed_source
         from stream_icd.sources.durations import parse_duration

@@ -1,12 +1,11 @@
 """`stream-icd data`: the public data that producers read."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from stream_icd.printable import say
-from stream_icd.programs.declared import command
+from stream_icd.programs.declared import argument, command, option
 
 app = typer.Typer(no_args_is_help=True, help="Download public data sets.")
 
@@ -21,8 +20,7 @@ class ListData:
     def run(self) -> None:
         from stream_icd.datasets.public_data import CATALOGUE
 
-        for data in CATALOGUE:
-            say(f"{data.name:<12} {data.about}")
+        say(*(f"{data.name:<12} {data.about}" for data in CATALOGUE))
 
 
 @command(app, "fetch")
@@ -33,23 +31,21 @@ class Fetch:
     by hand and where to put the file.
 
       stream-icd data fetch as-733
-
       stream-icd produce as data/as-733/as-733.tar.gz --graph as733
     """
 
-    name: Annotated[str, typer.Argument(help="Name of the data set, see stream-icd data list.")]
-    to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data")
+    name: str = argument("Name of the data set, see stream-icd data list.")
+    to: Path = option(Path("data"), "Folder for the data.")
 
     def run(self) -> None:
-        from rich.console import Console
-        from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+        from rich.progress import DownloadColumn, TransferSpeedColumn
 
-        from stream_icd.datasets.public_data import fetch, public_data
+        from stream_icd.datasets.public_data import fetch as download
+        from stream_icd.datasets.public_data import public_data
+        from stream_icd.programs.terminal import progress_bar
 
         data = public_data(self.name)
-        console = Console(stderr=True)
-        columns = (*Progress.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn())
-        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        with progress_bar(DownloadColumn(), TransferSpeedColumn()) as progress:
             tasks = {
                 url.rpartition("/")[2]: progress.add_task(url, start=False) for url in data.urls
             }
@@ -58,7 +54,7 @@ class Fetch:
                 progress.start_task(tasks[file])
                 progress.update(tasks[file], completed=got, total=size)
 
-            path = fetch(data, self.to, show)
+            path = download(data, self.to, show)
         say(f"{path}: {data.about}")
         say(f"terms: {data.terms}")
         say(f"cite:  {data.citation}")

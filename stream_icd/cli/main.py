@@ -50,11 +50,7 @@ def _root(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Check the environment before a command runs.
-
-    Raises:
-        BadSettings: a setting there has a name or a log level that does not exist.
-    """
+    """Check the environment before a command runs."""
     if not any(name.upper().startswith("STREAM_ICD_") for name in os.environ):
         return
     from stream_icd.cli.environment import check_environment

@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
-from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import typer
@@ -20,13 +18,12 @@ def write_as_it_is(command: Any) -> None:
     """Prepare a command, and those in it, for typer's rich help.
 
     Typer takes `[local]` for markup and leaves it out, and keeps the line ends of the source code.
-
-    Args:
-        command: what `typer.main.get_command` made.
+    The whole program offers shell completion, once.
     """
     command.help = flowing(command.help or "")
     command.short_help = command.short_help and escaped(command.short_help)
-    command.params = [param for param in command.params if not _is_completion(param)]
+    completion = ("install_completion", "show_completion")
+    command.params = [param for param in command.params if param.name not in completion]
     for param in command.params:
         if getattr(param, "help", None):
             param.help = escaped(param.help)
@@ -62,43 +59,44 @@ def escaped(text: str) -> str:
     return MARKUP.sub(r"\\", text)
 
 
-def _is_completion(param: Any) -> bool:
-    """Whether it installs shell completion, which the whole program offers once."""
-    return param.name in ("install_completion", "show_completion")
-
-
 Load = Callable[[], typer.Typer]
 
 HOMES = {
-    "demo": "stream_icd.cli.demo",
-    "data": "stream_icd.cli.data",
+    "demo": "stream_icd.cli.demo:app",
+    "data": "stream_icd.cli.data:app",
     "produce": "stream_icd.cli.plugins:produce",
     "consume": "stream_icd.cli.plugins:consume",
-    "subscribe": "stream_icd.cli.subscribe.command",
-    "view": "stream_icd.cli.view",
-    "report": "stream_icd.cli.report",
-    "explain": "stream_icd.cli.explain",
-    "broker": "stream_icd.cli.broker",
-    "topics": "stream_icd.cli.topics",
-    "train": "stream_icd.cli.train",
-    "label": "stream_icd.cli.label",
-    "attributes": "stream_icd.cli.attributes",
-    "retrain": "stream_icd.retraining.command",
-    "evaluate": "stream_icd.cli.evaluate",
-    "models": "stream_icd.cli.models.command",
-    "history": "stream_icd.cli.history.command",
-    "replay": "stream_icd.cli.replay.command",
-    "dlq": "stream_icd.cli.dlq.command",
+    "subscribe": "stream_icd.cli.subscribe.command:app",
+    "view": "stream_icd.cli.view:app",
+    "report": "stream_icd.cli.report:report",
+    "explain": "stream_icd.cli.report:explain",
+    "broker": "stream_icd.cli.topics:broker",
+    "topics": "stream_icd.cli.topics:app",
+    "train": "stream_icd.cli.train:app",
+    "label": "stream_icd.cli.send_table:label",
+    "attributes": "stream_icd.cli.send_table:attributes",
+    "retrain": "stream_icd.retraining.command:app",
+    "evaluate": "stream_icd.cli.evaluate:app",
+    "models": "stream_icd.cli.models.command:app",
+    "history": "stream_icd.cli.history.command:app",
+    "replay": "stream_icd.cli.replay.command:app",
+    "dlq": "stream_icd.cli.dlq.command:app",
 }
-"""The commands of this package, and the `app` of which module each is."""
+"""The commands of this package, and where each is."""
 
 
 class LazyGroup(TyperGroup):
-    """A command group that imports a command's module only to run it or to list it in help."""
+    """A command group that imports a command's module only to run it or to list it in help.
+
+    Its commands are the entry points of the group `GROUP`, which packages may add.
+    """
+
+    GROUP = ""
 
     def members(self) -> dict[str, Load]:
         """Name of each command, and what loads it."""
-        raise NotImplementedError
+        found = sorted(entry_points(group=self.GROUP), key=lambda entry: entry.name)
+        return {entry.name: entry.load for entry in found}
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)
@@ -122,34 +120,14 @@ class BuiltIn(LazyGroup):
     """The commands of this package."""
 
     def members(self) -> dict[str, Load]:
-        return {name: partial(_loaded, home) for name, home in HOMES.items()}
+        return {name: EntryPoint(name, home, "").load for name, home in HOMES.items()}
 
 
-def _loaded(home: str) -> typer.Typer:
-    module, _, name = home.partition(":")
-    app: typer.Typer = getattr(import_module(module), name or "app")
-    return app
-
-
-class Installed(LazyGroup):
-    """Commands that installed packages offer under the entry point group `GROUP`."""
-
-    GROUP = ""
-
-    def members(self) -> dict[str, Load]:
-        found = sorted(entry_points(group=self.GROUP), key=lambda entry: entry.name)
-        return {entry.name: entry.load for entry in found}
-
-
-class Producers(Installed):
-    """What can be produced."""
-
+class Producers(LazyGroup):
     GROUP = "stream_icd.producers"
 
 
-class Consumers(Installed):
-    """What can consume."""
-
+class Consumers(LazyGroup):
     GROUP = "stream_icd.consumers"
 
 

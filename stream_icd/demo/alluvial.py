@@ -55,27 +55,23 @@ def draw_bands(
 ) -> None:
     """Draw a column for each window and a band for each community that has a colour.
 
-    Args:
-        others: whether to draw the other communities too, together, in grey.
-        names: of communities, by id, which stand beside the last column.
+    The others are drawn together, in grey; names stand beside the last column.
     """
     columns = [heights(one, list(colours), others=others) for one in windows]
     total = max(sum(column.values()) for column in columns)
     bottoms = [stack(column, total) for column in columns]
+    top = 0.0
     for x, (column, bottom) in enumerate(zip(columns, bottoms, strict=True)):
         for community, size in column.items():
             axes.bar(x, size, BAR, bottom[community], color=colours.get(community, GREY))
+            top = max(top, bottom[community] + size)
     for x, (before, after) in enumerate(pairwise(windows)):
         flow(axes, x, moves(before, after, list(colours)), bottoms[x], bottoms[x + 1], colours)
-    top = 1.02 * max(map(_top, bottoms, columns))
-    label(axes, len(windows), columns[-1], bottoms[-1], top, names or {})
+    top *= 1.02
+    middles = {one: bottoms[-1][one] + size / 2 for one, size in columns[-1].items()}
+    label(axes, len(windows) - 0.8, middles, top, names or {})
     axes.set_xlim(-0.5, len(windows) - 0.5)
     axes.set_ylim(0, top)
-
-
-def _top(bottom: Mapping[int, float], column: Mapping[int, int]) -> float:
-    last = list(column)[-1]
-    return bottom[last] + column[last]
 
 
 def heights(one: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict[int, int]:
@@ -119,10 +115,9 @@ def flow(
     across = np.linspace(0, 1, 30)
     bend = across**2 * (3 - 2 * across)
     place = x + BAR / 2 + across * (1 - BAR)
-    drawn = {way: n for way, n in flows.items() if way[0] in starts and way[1] in ends}
-    for (a, b), n in sorted(
-        drawn.items(), key=lambda way: (rank_left.index(way[0][0]), rank_right.index(way[0][1]))
-    ):
+    drawn = [way for way in flows if way[0] in starts and way[1] in ends]
+    for a, b in sorted(drawn, key=lambda way: (rank_left.index(way[0]), rank_right.index(way[1]))):
+        n = flows[a, b]
         low = starts[a] + bend * (ends[b] - starts[a])
         colour = colours.get(a, GREY)
         axes.fill_between(place, low, low + n, color=colour, alpha=0.55 if a != b else 0.3, lw=0)
@@ -131,19 +126,14 @@ def flow(
 
 
 def label(
-    axes: Any,
-    n_windows: int,
-    column: Mapping[int, int],
-    bottom: Mapping[int, float],
-    top: float,
-    names: Mapping[int, str],
+    axes: Any, x: float, middles: Mapping[int, float], top: float, names: Mapping[int, str]
 ) -> None:
-    """Draw the names of the communities beside the last column, without overlaps."""
+    """Draw the names of communities beside the middles of their bands, without overlaps."""
     lowest = 0.0
-    for community, size in column.items():
+    for community, middle in middles.items():
         text = names.get(community, f"community {community}")
         text = "all others" if community == OTHERS else text
-        height = max(bottom[community] + size / 2, lowest)
+        height = max(middle, lowest)
         lowest = height + LINE * top
-        axes.text(n_windows - 0.8, height, text, va="center", color=INK, fontsize=10, clip_on=False,
+        axes.text(x, height, text, va="center", color=INK, fontsize=10, clip_on=False,
                   parse_math=False)  # fmt: skip

@@ -46,7 +46,8 @@ def place_discs(
     first = largest(sizes)
     centres = np.zeros((len(ids), 2))
     known = np.array([int(one) in before for one in ids[first]], bool)
-    start = _start(ids[first], radii[first])
+    # A direction for each id, so that nothing is random.
+    start = np.sqrt((radii[first] ** 2).sum()) * 1.2 * _unit(ids[first] * GOLDEN_ANGLE)
     for at, one in enumerate(ids[first].tolist()):
         if one in before:
             start[at] = before[one]
@@ -97,13 +98,6 @@ def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> Poi
         here = labels == community
         positions[here] += place_members(degrees[here])
     return positions
-
-
-def _start(ids: NDArray[np.int64], radii: Points) -> Points:
-    """Return where new discs begin: a direction for each id, so that nothing is random."""
-    away = np.sqrt((radii**2).sum()) * 1.2
-    starts: Points = away * _unit(ids * GOLDEN_ANGLE)
-    return starts
 
 
 def _settled(

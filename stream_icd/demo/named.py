@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,38 +26,23 @@ Names = Mapping[int, str]
 
 @dataclass(frozen=True, slots=True)
 class NamedEvent:
-    """A merger or split that lasted.
-
-    Attributes:
-        window: its window, and `event`.
-        names: those of its communities that have one, by id.
-    """
+    """A merger or split that lasted, its window, and the names of communities by id."""
 
     window: CommunityEvents
     event: CommunityEvent
     names: Names
 
     def __str__(self) -> str:
-        event, said = self.event, self._called
+        def said(community: int) -> str:
+            return f"[{self.names.get(community, f'community {community}')}]"
+
+        event = self.event
         others = [one for one in (*event.parents, *event.children) if one != event.community]
         with_them = ", ".join(map(said, others[:3])) + (", …" if len(others) > 3 else "")
         merged = f"{said(event.community)} takes in {with_them}"
         split = f"{with_them} {'leaves' if len(others) == 1 else 'leave'} {said(event.community)}"
         what = merged if event.kind == "merged" else split
         return f"{self.window.window.start:%Y-%m-%d}  {what} ({event.bits or 0:,.0f} bits)"
-
-    def _called(self, community: int) -> str:
-        return f"[{self.names.get(community, f'community {community}')}]"
-
-
-def names_of(window: CommunityEvents, attributes: Attributes) -> dict[int, str]:
-    """Return the names of a window's communities, by id.
-
-    Raises:
-        BadSettings: the table names nodes by texts and the graph by numbers, or the reverse.
-    """
-    found = named(window.nodes, window.communities, attributes).names()
-    return {community: str(name) for community, name in found.items()}
 
 
 def strongest_events(
@@ -71,14 +56,10 @@ def strongest_events(
         if known:
             best[at] = max(known, key=lambda one: one.bits or 0.0)
     chosen = sorted(sorted(best, key=lambda at: -(best[at].bits or 0.0))[:MOST_EVENTS])
-    return [_named(windows, at, best[at], attributes) for at in chosen]
-
-
-def _named(
-    windows: Sequence[CommunityEvents], at: int, event: CommunityEvent, attributes: Attributes
-) -> NamedEvent:
-    before, now = (names_of(one, attributes) for one in windows[at - 1 : at + 1])
-    return NamedEvent(windows[at], event, {**before, **now})
+    return [
+        NamedEvent(windows[at], best[at], _names(windows[at - 1 : at + 1], attributes))
+        for at in chosen
+    ]
 
 
 def draw_story(
@@ -93,9 +74,7 @@ def draw_story(
     above, below = figure.subplots(2, 1, height_ratios=(2.6, 1))
     places = np.unique(np.linspace(0, len(windows) - 1, MOST_COLUMNS).round().astype(int)).tolist()
     columns = [windows[at] for at in places]
-    names: dict[int, str] = {}
-    for one in columns:
-        names |= names_of(one, attributes)
+    names = _names(columns, attributes)
     shown = _largest(columns, names)
     draw_bands(above, columns, dict(zip(shown, COLOURS, strict=False)), names=names)
     ends = [f"{one.window.start:%Y-%m}" for one in columns]
@@ -124,22 +103,25 @@ def draw_story(
         loc="left", color=INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
     )  # fmt: skip
     below.axis("off")
-    for line, text in enumerate(_numbered(events)):
+    for line, event in enumerate(events):
+        text = f"{line + 1:>2}  {event}"
         below.text(0, 1 - line / MOST_EVENTS, text, color=INK, fontsize=11, va="top",
                    transform=below.transAxes, parse_math=False)  # fmt: skip
     figure.savefig(path, dpi=DPI)
 
 
-def _numbered(events: Sequence[NamedEvent]) -> Iterator[str]:
-    for number, event in enumerate(events, start=1):
-        yield f"{number:>2}  {event}"
+def _names(windows: Sequence[CommunityEvents], attributes: Attributes) -> dict[int, str]:
+    """Return the last name of each community, by its id."""
+    names: dict[int, str] = {}
+    for one in windows:
+        found = named(one.nodes, one.communities, attributes).names()
+        names |= {community: str(name) for community, name in found.items()}
+    return names
 
 
 def _largest(columns: Sequence[CommunityEvents], names: Names) -> list[int]:
     """Return the communities with a name and the most members, as many as there are colours."""
-    ids, counts = np.unique(
-        np.concatenate([one.communities for one in columns]),
-        return_counts=True,
-    )
+    everybody = np.concatenate([one.communities for one in columns])
+    ids, counts = np.unique(everybody, return_counts=True)
     ranked = [one for one in ids[np.argsort(-counts, kind="stable")].tolist() if one in names]
     return sorted(ranked[: len(COLOURS)])

@@ -39,17 +39,12 @@ DPI = 120
 
 
 def demo_figure(
-    run: DemoRun,
-    last: Snapshot,
-    found: Found,
-    alone: Found | None,
-    change_at: int | None = None,
+    run: DemoRun, last: Snapshot, found: Found, alone: Found | None, change_at: int | None = None
 ) -> Figure:
     """Plot the last communities, their quality, and nine communities over time.
 
     Args:
         last: the last complete snapshot.
-        found: what the detector found.
         alone: the same of each snapshot alone; None if the detector has no memory.
         change_at: number of snapshots before the law of the stream changes; None: it does not.
     """
@@ -61,32 +56,32 @@ def demo_figure(
     figure = Figure(figsize=(14, 10.5), layout="constrained")
     FigureCanvasAgg(figure)
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
-    figure.suptitle(_title(run), x=0.012, ha="left", fontsize=20, color=INK)
+    graph, seen = run.arrivals[-1].result["graph"], len(run.arrivals)
+    title = f"stream_icd: communities of the graph {graph} in {seen} snapshot{'s' * (seen != 1)}"
+    figure.suptitle(title, x=0.012, ha="left", fontsize=20, color=INK)
     above, below = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=(1.15, 1)))
     left, right = above.subplots(1, 2, width_ratios=(0.8, 1))
     where = "below" if alone is None else "at the lower right"
-    which = "The last snapshot" if n == len(run.arrivals) else "The last complete snapshot"
+    which = "The last snapshot" if n == seen else "The last complete snapshot"
     _draw_communities(left, last, found.windows[-1], colours, which, where)
-    _draw_quality(right, run, found, alone)
+    # The position of each snapshot in the stream.
+    places = {one.result["snapshot_id"]: place for place, one in enumerate(run.arrivals)}
+    _draw_quality(right, run, [places[one.snapshot_id] for one in found.windows], found, alone)
     _mark(right, run, change_at)
-    names = _places(run)
     if alone is None:
         title = f"{len(colours)} communities over time"
-        _draw_lives(below.add_subplot(), found.windows, chosen, names, title)
+        _draw_lives(below.add_subplot(), found.windows, chosen, places, title)
     else:
         left, right = below.subplots(1, 2)
-        first, last_one = (names[found.windows[at].snapshot_id] for at in (chosen[0], chosen[-1]))
-        which = f"Snapshots {first} to {last_one}"
-        _draw_lives(left, alone.windows, chosen, names, f"{which}, each alone")
-        _draw_lives(right, found.windows, chosen, names, f"{which}, with memory")
+        first, end = (places[found.windows[at].snapshot_id] for at in (chosen[0], chosen[-1]))
+        which = f"Snapshots {first} to {end}"
+        _draw_lives(left, alone.windows, chosen, places, f"{which}, each alone")
+        _draw_lives(right, found.windows, chosen, places, f"{which}, with memory")
     return figure
 
 
 def consecutive(windows: Sequence[CommunityEvents], most: int) -> list[int]:
-    """Return the positions of at most so many windows between which none is missing.
-
-    They are the last ones, if there is such a run of that length, else the longest run.
-    """
+    """Return the positions of the last `most` windows without a gap, or of the longest run."""
     best: list[int] = []
     run: list[int] = []
     for at, one in enumerate(windows):
@@ -94,16 +89,6 @@ def consecutive(windows: Sequence[CommunityEvents], most: int) -> list[int]:
         if len(run) >= len(best):
             best = run
     return best
-
-
-def _places(run: DemoRun) -> dict[str, int]:
-    """Return the position of each snapshot in the stream, by its id."""
-    return {one.result["snapshot_id"]: place for place, one in enumerate(run.arrivals)}
-
-
-def _title(run: DemoRun) -> str:
-    graph, n = run.arrivals[-1].result["graph"], len(run.arrivals)
-    return f"stream_icd: communities of the graph {graph} in {n} snapshot{'s' * (n != 1)}"
 
 
 def _draw_communities(
@@ -135,9 +120,10 @@ def _draw_communities(
     axes.axis("off")
 
 
-def _draw_quality(axes: Axes, run: DemoRun, found: Found, alone: Found | None) -> None:
+def _draw_quality(
+    axes: Axes, run: DemoRun, places: Sequence[int], found: Found, alone: Found | None
+) -> None:
     """Plot agreement with the truth; if it is unknown, how many nodes stay; else modularity."""
-    places = [_places(run)[one.snapshot_id] for one in found.windows]
     incomplete = sorted(set(range(len(run.arrivals))) - set(places))
     lines = {"with memory": (found, BLUE)}
     if alone is not None:
@@ -147,7 +133,9 @@ def _draw_quality(axes: Axes, run: DemoRun, found: Found, alone: Found | None) -
             title, values = "NMI with the planted communities", list(one.agreement)
         elif alone is not None:
             title = "Fraction of the nodes that stay in their community"
-            values = _at_places(staying(one.windows), places, len(run.arrivals))
+            spread = np.full(len(run.arrivals), np.nan)
+            spread[list(places)] = staying(one.windows)
+            values = spread.tolist()
         else:
             title = "Modularity"
             values = [arrival.result["modularity"] for arrival in run.arrivals]
@@ -169,14 +157,11 @@ def _draw_quality(axes: Axes, run: DemoRun, found: Found, alone: Found | None) -
         more.append(f"incomplete at the source, and left out: {len(incomplete)} (shaded)")
     _entitle(axes, title, *more)
     axes.set_xlabel("snapshot", color=QUIET, fontsize=TEXT)
-    _finish(axes)
-
-
-def _at_places(values: Sequence[float], places: Sequence[int], n: int) -> list[float]:
-    """Return n values, NaN but at these places."""
-    spread = np.full(n, np.nan)
-    spread[list(places)] = values
-    return list(spread.tolist())
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25)
+    axes.margins(x=0)
+    axes.tick_params(labelsize=TEXT)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
@@ -190,10 +175,9 @@ def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
 
 
 def staying(windows: Sequence[CommunityEvents]) -> list[float]:
-    """Return, for each window, the share of the nodes that keep their community.
+    """Return the share of each window's nodes that keep their community of the window before.
 
-    Of the nodes that are in the window before, too; communities are matched by the tracker. NaN for
-    the first window, and where windows are missing: nothing is just before them.
+    NaN for the first window, and where windows are missing: nothing is just before them.
     """
     shares = [float("nan")] * min(1, len(windows))
     for before, after in pairwise(windows):
@@ -215,11 +199,6 @@ def _draw_lives(
     places: Mapping[str, int],
     title: str,
 ) -> None:
-    """Draw communities over the chosen windows, in colours of their own.
-
-    Args:
-        places: the position of each snapshot in the stream.
-    """
     columns = [windows[at] for at in chosen]
     colours = colours_of(columns)
     together = sum(np.isin(one.communities, list(colours)).mean() for one in columns)
@@ -233,20 +212,16 @@ def _draw_lives(
 
 
 def _entitle(axes: Axes, title: str, *more: str) -> None:
-    """Write a title, and under it further lines."""
     axes.set_title(title, loc="left", color=INK, fontsize=TITLE, pad=8 + 16 * len(more))
-    text = "\n".join(more)
     axes.annotate(
-        text, (0, 1), (0, 5), "axes fraction", "offset points", color=QUIET, fontsize=TEXT
+        "\n".join(more),
+        (0, 1),
+        (0, 5),
+        "axes fraction",
+        "offset points",
+        color=QUIET,
+        fontsize=TEXT,
     )
-
-
-def _finish(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25)
-    axes.margins(x=0)
-    axes.tick_params(labelsize=TEXT)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 LASTING = 5
@@ -260,8 +235,8 @@ class Happened:
     """Events of a stream after its first snapshot.
 
     Attributes:
-        lasting: number of events by kind in which all communities last.
-        others: number of events in which one does not.
+        lasting: number of events by kind whose communities all last.
+        others: number of all other events.
     """
 
     lasting: Counter[str]
@@ -277,7 +252,7 @@ class Happened:
 
 
 def happened(windows: Sequence[CommunityEvents]) -> Happened:
-    """Count births, mergers, splits and deaths of the communities that last, and all others."""
+    """Count births, mergers, splits and deaths."""
     seen: Counter[int] = Counter()
     for one in windows:
         seen.update(np.unique(one.communities).tolist())

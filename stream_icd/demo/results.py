@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from stream_icd.communities import Communities
 from stream_icd.demo.run import Arrival, DemoRun
 from stream_icd.detection.detect import Method, detect
-from stream_icd.errors import StreamIcdError
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
-from stream_icd.messages.claims import MessageReader
+from stream_icd.messages.claims import Content, Decode, MessageReader
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 from stream_icd.snapshot import Snapshot, Window
@@ -43,7 +42,7 @@ class Found:
 
     Attributes:
         windows: those of the complete snapshots, with stable ids across windows.
-        agreement: NMI of each with the ground truth; empty if it is unknown.
+        agreement: NMI of each snapshot with the ground truth; empty if it is unknown.
     """
 
     windows: Sequence[CommunityEvents]
@@ -56,7 +55,6 @@ class Results:
 
     Attributes:
         incomplete: snapshots that lack nodes at the source, by id; `found` and `alone` lack them.
-        found: what the detector found.
         alone: the same of each snapshot alone; None if the detector has no memory.
     """
 
@@ -68,7 +66,7 @@ class Results:
 def results_of(
     settings: KafkaSettings, run: DemoRun, model_of: Callable[[str], Model], method: Method
 ) -> Results:
-    """Return what was found, from the arrivals and the topics of a run; see `found_alone`."""
+    """Return what was found, from the arrivals and the topics of a run, and models by version."""
     known = known_communities(settings)
     results = [communities_of(one) for one in run.arrivals]
     complete = complete_places([len(one.nodes) for one in results])
@@ -78,7 +76,7 @@ def results_of(
 
     alone = None
     if results[-1].community_ids is not None:
-        alone = followed(list(found_alone(settings, run, model_of, method)))
+        alone = followed(list(_found_alone(settings, results, cache(model_of), method)))
     left_out = [one.snapshot_id for at, one in enumerate(results) if at not in set(complete)]
     return Results(left_out, followed(results), alone)
 
@@ -118,56 +116,36 @@ def communities_of(arrival: Arrival) -> Communities:
     )
 
 
-def found_alone(
-    settings: KafkaSettings, run: DemoRun, model_of: Callable[[str], Model], method: Method = "bp"
+def _found_alone(
+    settings: KafkaSettings,
+    results: Sequence[Communities],
+    model_of: Callable[[str], Model],
+    method: Method,
 ) -> Iterator[Communities]:
-    """Yield the result of each arrival as it would be without memory.
-
-    Only its communities are found again; all else is that of the arrival.
-
-    Args:
-        model_of: returns the model of a version.
-    """
-    model = cache(model_of)
-    arrivals = {one.result["snapshot_id"]: one for one in run.arrivals}
+    """Yield each result with the communities that would be found without memory."""
+    by_id = {one.snapshot_id: one for one in results}
     for snapshot in snapshots(settings):
-        if snapshot.id in arrivals:
-            before = communities_of(arrivals[snapshot.id])
-            found = detect(
-                snapshot.adjacency(), model(before.model), snapshot.n_communities, method=method
-            )
-            labels = found.communities
-            yield replace(before, labels=labels, community_ids=None, replaced=None)
+        if (before := by_id.get(snapshot.id)) is not None:
+            model, n_communities = model_of(before.model), snapshot.n_communities
+            found = detect(snapshot.adjacency(), model, n_communities, method=method)
+            yield replace(before, labels=found.communities, community_ids=None, replaced=None)
 
 
 def snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
     """Yield the snapshots of the snapshots topic."""
-    reader = MessageReader()
-    with open_reader(settings, SNAPSHOTS, start="beginning", until="end") as records:
-        for record in records:
-            yield reader.decoded(record, decode_snapshot)
-
-
-def read_snapshot(settings: KafkaSettings, snapshot_id: str) -> Snapshot:
-    """Return the snapshot with that id from the snapshots topic.
-
-    Raises:
-        StreamIcdError: the topic does not hold it.
-    """
-    wanted = ("ce_id", snapshot_id.encode())
-    with open_reader(settings, SNAPSHOTS, start="beginning", until="end") as records:
-        for record in records:
-            if wanted in record.headers:
-                return MessageReader().decoded(record, decode_snapshot)
-    raise StreamIcdError(f"the topic {SNAPSHOTS} does not hold {snapshot_id}")
+    return _decoded(settings, SNAPSHOTS, decode_snapshot)
 
 
 def known_communities(settings: KafkaSettings) -> Known:
     """Return the known communities of all snapshots that have some."""
+    return {one.snapshot_id: one.labels for one in _decoded(settings, LABELS, decode_labels)}
+
+
+def _decoded(settings: KafkaSettings, topic: str, decode: Decode[Content]) -> Iterator[Content]:
     reader = MessageReader()
-    with open_reader(settings, LABELS, start="beginning", until="end") as records:
-        found = [reader.decoded(record, decode_labels) for record in records]
-    return {one.snapshot_id: one.labels for one in found}
+    with open_reader(settings, topic, start="beginning", until="end") as records:
+        for record in records:
+            yield reader.decoded(record, decode)
 
 
 def agreement(known: Known, results: Sequence[Communities]) -> list[float]:
@@ -186,9 +164,6 @@ def complete_places(sizes: Sequence[int]) -> list[int]:
     A snapshot is incomplete if it has less than `PART` of the nodes of some snapshot among the
     `NEAR` before it, and of some among the `NEAR` after it. So a system that grows or shrinks for
     good is complete; for the last snapshots, only those before them tell.
-
-    Args:
-        sizes: number of nodes of each snapshot, in time order.
     """
     return [at for at in range(len(sizes)) if not _is_incomplete(sizes, at)]
 

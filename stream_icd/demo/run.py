@@ -10,21 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import Progress
 
 from stream_icd.child_process import start_child, stop_children, tail
 from stream_icd.demo.story import PATIENCE_S, Story, count_events, read_log
@@ -47,9 +40,14 @@ STALL_S = 90.0
 STOP_S = 10.0
 LOOK_EVERY_S = 0.05
 
+NAMES = ("produce", "produce-2")
+"""Of the producers, and of their logs."""
+
 SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
 
 Child = subprocess.Popen[bytes]
+Arguments = tuple[str, ...]
+"""What stands after `stream-icd`."""
 
 
 class DemoFailed(StreamIcdError):
@@ -76,7 +74,7 @@ class DemoRun:
 
     Attributes:
         sent: snapshots that the broker acknowledged to the producer.
-        arrivals: results that the subscriber printed, in order, each snapshot once.
+        arrivals: results that the subscriber printed, in order.
         dead_letters: snapshots that the detector dead-lettered.
         seconds: time from the producer's start to the last result.
     """
@@ -94,37 +92,27 @@ class DemoRun:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The programs, each with its arguments after `stream-icd`.
+    """The programs.
 
     Attributes:
-        view: the live page, if it is wanted.
-        story: the change of the law and the retraining, if they are wanted; it sends the stream in
-            place of `produce`.
+        producers: one after the other; the second waits until the detector has learned.
+        others: by name, such as the live page.
+        story: the change of the law, if it is wanted.
     """
 
-    produce: tuple[str, ...]
-    detect: tuple[str, ...]
-    view: tuple[str, ...] | None = None
+    producers: Sequence[Arguments]
+    detect: Arguments
+    others: Mapping[str, Arguments] = field(default_factory=dict)
     story: Story | None = None
 
 
 @contextmanager
 def demo_broker(folder: Path) -> Iterator[KafkaSettings]:
-    """Run an embedded broker with all topics for the duration of the block.
-
-    Raises:
-        MissingExtra: the embedded broker is not installed; the message says how.
-    """
+    """Run an embedded broker with all topics for the duration of the block."""
     with embedded_broker(log_file=folder / "broker.log") as broker:
         settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
         create_topics(settings)
         yield settings
-
-
-def demo_progress(console: Console) -> Progress:
-    """Return the progress bars of a run."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeElapsedColumn(), console=console)
 
 
 def run_demo(
@@ -132,15 +120,14 @@ def run_demo(
 ) -> DemoRun:
     """Run the programs as separate processes until every snapshot sent has its result.
 
-    Args:
-        folder: folder for their logs and for `communities.jsonl`, the subscriber's output.
+    The folder gets their logs and `communities.jsonl`, the subscriber's output.
 
     Raises:
         DemoFailed: one of them ended with an error.
     """
     started: list[Child] = []
 
-    def start(arguments: tuple[str, ...], name: str, stdout: int | None = None) -> Child:
+    def start(arguments: Arguments, name: str, stdout: int | None = None) -> Child:
         child = start_child(
             # -P: ignore any producers.py or kafka.py in the working directory.
             (sys.executable, "-P", "-m", "stream_icd.cli", *arguments),
@@ -159,13 +146,9 @@ def run_demo(
         children = {
             "detect": start(programs.detect, "detect"),
             "subscribe": start(SUBSCRIBE, "subscribe", subprocess.PIPE),
+            **{name: start(arguments, name) for name, arguments in programs.others.items()},
         }
-        if programs.story is not None:
-            for name, arguments in programs.story.consumers().items():
-                children[name] = start(arguments, name)
         arrivals: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
-        if programs.view is not None:
-            children["view"] = start(programs.view, "view")
         printed = children["subscribe"].stdout
         assert printed is not None
         reading = (printed, folder / "communities.jsonl", arrivals)
@@ -178,9 +161,9 @@ def run_demo(
 
 @dataclass
 class _Sending:
-    """The producers, one after the other: the second continues when the detector has learned."""
+    """Starts the producers, each at its time."""
 
-    start: Callable[[tuple[str, ...], str], Child]
+    start: Callable[[Arguments, str], Child]
     folder: Path
     programs: Programs
     started: list[Child] = field(default_factory=list)
@@ -189,30 +172,19 @@ class _Sending:
     @property
     def is_waiting(self) -> bool:
         """Whether all that was to be sent before the pause is sent."""
-        return self.waiting_since is not None and len(self.started) < len(self.commands)
-
-    @property
-    def commands(self) -> list[tuple[str, ...]]:
-        story = self.programs.story
-        if story is None:
-            return [self.programs.produce]
-        return [story.produce(story.until_learned), story.produce(story.snapshots)]
+        return self.waiting_since is not None and len(self.started) < len(self.programs.producers)
 
     def look(self) -> int | None:
-        """Start the next producer when it is time; return what was sent, if that was all.
-
-        Raises:
-            DemoFailed: a producer ended with an error.
-        """
-        if self.started and self.started[-1].poll() is None:
-            return None
+        """Start the next producer when it is time; return what was sent, if that was all."""
+        at = len(self.started)
         if self.started:
-            _check({self._name(len(self.started)): self.started[-1]}, self.folder, may_end=True)
-        if len(self.started) == len(self.commands):
-            return sum(map(self._sent, range(1, len(self.started) + 1)))
-        if not self.started or self._is_time():
-            name = self._name(len(self.started) + 1)
-            self.started.append(self.start(self.commands[len(self.started)], name))
+            if self.started[-1].poll() is None:
+                return None
+            _check({NAMES[at - 1]: self.started[-1]}, self.folder, may_end=True)
+        if at == len(self.programs.producers):
+            return sum(map(self._sent, NAMES[:at]))
+        if at == 0 or self._is_time():
+            self.started.append(self.start(self.programs.producers[at], NAMES[at]))
         return None
 
     def _is_time(self) -> bool:
@@ -221,14 +193,10 @@ class _Sending:
         self.waiting_since = self.waiting_since or now
         return story.is_over() or now - self.waiting_since > PATIENCE_S
 
-    def _sent(self, number: int) -> int:
-        log = read_log(self.folder / f"{self._name(number)}.log")
+    def _sent(self, name: str) -> int:
+        log = read_log(self.folder / f"{name}.log")
         finished = [entry for entry in log if entry.get("event") == "finished"]
         return int(finished[-1]["snapshots"]) if finished else 0
-
-    @staticmethod
-    def _name(number: int) -> str:
-        return "produce" if number == 1 else f"produce-{number}"
 
 
 def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival]) -> None:

@@ -17,9 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HISTORY, REGISTRY = "retraining-history", "demo-registry"
-"""Folders of the retrainer's archive and of the registry, in that of the results."""
-
 PATIENCE_S = 600.0
 """Time after which the rest of the stream is sent, whether there is a new champion or not."""
 
@@ -36,8 +33,6 @@ class Story:
 
     Attributes:
         folder: folder of the results.
-        snapshots: length of the stream.
-        nodes: number of nodes of each snapshot.
         change_at: number of snapshots before the change of the law.
         first: the first champion, a shipped model.
     """
@@ -50,13 +45,12 @@ class Story:
 
     @property
     def registry(self) -> str:
-        """Place of the registry."""
-        return str(self.folder / REGISTRY)
+        return str(self.folder / "demo-registry")
 
     @property
     def history(self) -> str:
         """Place of the retrainer's archive."""
-        return str(self.folder / HISTORY)
+        return str(self.folder / "retraining-history")
 
     @property
     def until_learned(self) -> int:
@@ -69,15 +63,15 @@ class Story:
             shutil.rmtree(place, ignore_errors=True)
         return ("models", "import", self.first, "--registry", self.registry, "--first-champion")
 
-    def produce(self, limit: int) -> tuple[str, ...]:
-        """The command that sends the first snapshots, as far as they were not sent before."""
+    def producers(self) -> list[tuple[str, ...]]:
+        """The commands that send the snapshots before the pause, and the others after it."""
         sizes = ("--sizes", "5-50", "--sizes-after", "10-200", "--mixing-after", "0.55")
-        change = ("--change-at", str(self.change_at))
-        limits = ("--limit", str(limit), "--nodes", str(self.nodes))
-        return ("produce", "lfr", *limits, *change, *sizes)
+        law = ("--nodes", str(self.nodes), "--change-at", str(self.change_at), *sizes)
+        limits = (self.until_learned, self.snapshots)
+        return [("produce", "lfr", "--limit", str(limit), *law) for limit in limits]
 
     def detect(self) -> tuple[str, ...]:
-        """Options of the detector."""
+        """The model of the detector, as options."""
         return ("--model", "champion", "--registry", self.registry)
 
     def consumers(self) -> dict[str, tuple[str, ...]]:

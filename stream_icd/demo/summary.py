@@ -16,15 +16,6 @@ from stream_icd.demo.run import DemoRun
 from stream_icd.demo.story import Story
 
 
-def stage_milliseconds(run: DemoRun) -> dict[str, list[float]]:
-    """Return the milliseconds of every snapshot in each stage, publishing included."""
-    stages = {
-        stage: [arrival.result["milliseconds"][stage] for arrival in run.arrivals]
-        for stage in STAGES
-    }
-    return {**stages, "publish": [arrival.publish_ms for arrival in run.arrivals]}
-
-
 def evidence_in_words(evidence: Sequence[str]) -> str:
     """Return the number of snapshots by strength of evidence, such as "118 strong, 2 none"."""
     counts = {strength: evidence.count(strength) for strength in ("strong", "weak", "none")}
@@ -34,14 +25,10 @@ def evidence_in_words(evidence: Sequence[str]) -> str:
 def totals_table(
     run: DemoRun, agreement: Iterable[float] = (), agreement_alone: Iterable[float] = ()
 ) -> Table:
-    """Snapshots, nodes, edges, communities, modularity; and NMI if the ground truth is known.
-
-    Args:
-        agreement_alone: NMI of each snapshot detected alone, without memory.
-    """
-    table = Table(title="What was seen", show_header=True, title_justify="left")
-    for name in ("", "median", "least", "most"):
-        table.add_column(name, justify="left" if not name else "right")
+    """Nodes, edges, communities, modularity; and NMI if the ground truth is known."""
+    table = Table("", title="What was seen", title_justify="left")
+    for name in ("median", "least", "most"):
+        table.add_column(name, justify="right")
     for name, key, form in (
         ("nodes", "n_nodes", ",.0f"),
         ("edges", "n_edges", ",.0f"),
@@ -60,11 +47,15 @@ def totals_table(
 
 def stages_table(run: DemoRun) -> Table:
     """Median and 95th percentile of each stage, milliseconds."""
-    table = Table(title="Milliseconds per snapshot", title_justify="left")
-    table.add_column("stage")
-    table.add_column("median", justify="right")
-    table.add_column("95th percentile", justify="right")
-    for stage, times in stage_milliseconds(run).items():
+    table = Table("stage", title="Milliseconds per snapshot", title_justify="left")
+    for name in ("median", "95th percentile"):
+        table.add_column(name, justify="right")
+    stages = {
+        stage: [arrival.result["milliseconds"][stage] for arrival in run.arrivals]
+        for stage in STAGES
+    }
+    stages["publish"] = [arrival.publish_ms for arrival in run.arrivals]
+    for stage, times in stages.items():
         if not any(times):
             table.add_row(stage, "not used", "(--method icd does)")
         else:
@@ -109,12 +100,13 @@ def tell_received(console: Console, run: DemoRun) -> None:
 
 def story_table(run: DemoRun, agreement: Sequence[float], change_at: int) -> Table:
     """Quality before the change of the law, after it, and with each later model."""
-    table = Table(title=f"The law changes after {change_at} snapshots", title_justify="left")
-    table.add_column("model")
-    table.add_column("snapshots", justify="right")
-    for name in ("NMI with the truth, median", "communities, median"):
+    title = f"The law changes after {change_at} snapshots"
+    table = Table("model", title=title, title_justify="left")
+    for name in ("snapshots", "NMI with the truth, median", "communities, median"):
         table.add_column(name, justify="right")
-    for first, end in _parts(run, change_at):
+    n = len(run.arrivals)
+    changes = {at for at in (change_at, *model_changes(run)) if 0 < at < n}
+    for first, end in pairwise((0, *sorted(changes), n)):
         counts = [arrival.result["n_communities"] for arrival in run.arrivals[first:end]]
         nmi = f"{np.median(agreement[first:end]):.4f}" if agreement else ""
         model = run.arrivals[first].result["model"]
@@ -123,16 +115,9 @@ def story_table(run: DemoRun, agreement: Sequence[float], change_at: int) -> Tab
 
 
 def model_changes(run: DemoRun) -> list[int]:
-    """Return the positions of the first results of each later model."""
+    """Return the position of the first result of each later model."""
     models = [arrival.result["model"] for arrival in run.arrivals]
     return [at for at, (before, after) in enumerate(pairwise(models), 1) if before != after]
-
-
-def _parts(run: DemoRun, change_at: int) -> list[tuple[int, int]]:
-    """Beginning and end of each part of the stream with one law and one model."""
-    n = len(run.arrivals)
-    inner = {at for at in (change_at, *model_changes(run)) if 0 < at < n}
-    return list(pairwise((0, *sorted(inner), n)))
 
 
 def _add(table: Table, name: str, values: list[float], form: str) -> None:

@@ -13,8 +13,8 @@ from stream_icd.lazy_import import lazy_imports
 if TYPE_CHECKING:
     from stream_icd.messages.claims import MessageReader
     from stream_icd.messages.records import Outcome, Processed, Refused
-    from stream_icd.programs.declared import Producer, ReadingProducer, command
-    from stream_icd.programs.options import SendOptions, WorkerOptions
+    from stream_icd.programs.declared import argument, command, option
+    from stream_icd.programs.options import Producer, ReadingProducer, WorkerOptions
     from stream_icd.programs.producer import ProducerRun, run_producer
     from stream_icd.programs.worker import WorkerRun, run_worker
     from stream_icd.sources.source import Source
@@ -29,12 +29,13 @@ __all__ = [
     "ProducerRun",
     "ReadingProducer",
     "Refused",
-    "SendOptions",
     "Source",
     "Step",
     "WorkerOptions",
     "WorkerRun",
+    "argument",
     "command",
+    "option",
     "run_producer",
     "run_worker",
 ]
@@ -44,16 +45,17 @@ _MODULES = {
     "MessageReader": "stream_icd.messages.claims",
     "Outcome": "stream_icd.messages.records",
     "Processed": "stream_icd.messages.records",
-    "Producer": "stream_icd.programs.declared",
+    "Producer": "stream_icd.programs.options",
     "ProducerRun": "stream_icd.programs.producer",
-    "ReadingProducer": "stream_icd.programs.declared",
+    "ReadingProducer": "stream_icd.programs.options",
     "Refused": "stream_icd.messages.records",
-    "SendOptions": "stream_icd.programs.options",
     "Source": "stream_icd.sources.source",
     "Step": "stream_icd.workers.step",
     "WorkerOptions": "stream_icd.programs.options",
     "WorkerRun": "stream_icd.programs.worker",
+    "argument": "stream_icd.programs.declared",
     "command": "stream_icd.programs.declared",
+    "option": "stream_icd.programs.declared",
     "run_producer": "stream_icd.programs.producer",
     "run_worker": "stream_icd.programs.worker",
 }

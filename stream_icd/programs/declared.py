@@ -1,66 +1,79 @@
 """Commands that are declared as data: the fields of a class are the options.
 
-A field is annotated as a parameter of a typer command would be. `@command(app, "mine")` above the
-class makes the command; its docstring is the help.
+`@command(app, "mine")` above a class makes the command; its docstring is the help. `@options` makes
+a class of options that several commands inherit. A field is an `option(...)`, an `argument(...)` or
+annotated as a parameter of a typer command would be.
 """
 
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+from dataclasses import MISSING, dataclass, field
+from functools import partial
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import typer
 from typer.core import TyperCommand
 
-from stream_icd.programs.options import Sending, SendOptions
+SHOWN = "shown"
+"""Where the metadata of a field have what makes its `typer.Option` or `typer.Argument`."""
 
-if TYPE_CHECKING:
-    from stream_icd.programs.producer import ProducerRun
-    from stream_icd.sources.source import Source
+Options = TypeVar("Options")
+Value = TypeVar("Value")
+
+
+def option(default: Value, help: str, *names: str, **rules: Any) -> Value:
+    """Declare a field that is an option.
+
+    Args:
+        names: of the option, such as `--from`. Default: that of the field; a flag then has no
+            negation, `--no-NAME`.
+        rules: further arguments of `typer.Option`, such as `min`.
+    """
+    return field(
+        default=default, metadata={SHOWN: partial(typer.Option, *names, help=help, **rules)}
+    )
+
+
+def argument(help: str, *, default: Any = MISSING, **rules: Any) -> Any:
+    """Declare a field that is an argument of the command line, required without a default."""
+    return field(default=default, metadata={SHOWN: partial(typer.Argument, help=help, **rules)})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(argument,))
+def options(declared: type[Options]) -> type[Options]:
+    """Make a class a frozen dataclass whose fields are options."""
+    types = inspect.get_annotations(declared, eval_str=True)
+    for name, kind in types.items():
+        shown = getattr(vars(declared).get(name), "metadata", {}).get(SHOWN)
+        if shown is not None:
+            names = [f"--{name.replace('_', '-')}"] if kind is bool and not shown.args else []
+            types[name] = Annotated[kind, shown(*names)]
+    declared.__annotations__ = types
+    return dataclass(frozen=True, kw_only=True)(declared)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(argument,))
+def command(app: typer.Typer, name: str) -> Callable[[type[Options]], type[Options]]:
+    """Make a class a frozen dataclass, and a command of the app that calls its method `run`."""
+
+    def made(declared: type[Options]) -> type[Options]:
+        return app.command(name, cls=Declared)(options(declared))
+
+    return made
 
 
 class Declared(TyperCommand):
     """A command whose callback is a dataclass of options: makes one of them, and runs it.
 
-    Its own options come before those that it shares with others.
+    What is required comes first; then its own options, and those that it shares with others.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        own = getattr(self.callback, "__annotations__", {})
-        self.params.sort(key=lambda param: param.name not in own)
+        callback: Any = self.callback
+        bases = inspect.getmro(inspect.unwrap(callback))
+        order = [name for one in bases for name in inspect.get_annotations(one)]
+        self.params.sort(key=lambda param: (not param.required, order.index(param.name)))
 
     def invoke(self, ctx: Any) -> Any:
         return super().invoke(ctx).run()
-
-
-Options = TypeVar("Options")
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-def command(app: typer.Typer, name: str) -> Callable[[type[Options]], type[Options]]:
-    """Make a class a frozen dataclass, and a command of the app that calls its method `run`."""
-
-    def declared(options: type[Options]) -> type[Options]:
-        made = dataclass(frozen=True, kw_only=True)(options)
-        app.command(name, cls=Declared)(made)
-        return made
-
-    return declared
-
-
-class Producer(Sending):
-    """The options of a producer, and the source that they describe."""
-
-    def open(self, run: "ProducerRun") -> "Source":
-        """Open the source of snapshots; see `run_producer`."""
-        raise NotImplementedError
-
-    def run(self) -> None:
-        """Send the snapshots of the source; see `run_producer`."""
-        from stream_icd.programs.producer import run_producer
-
-        run_producer(self.open, self)
-
-
-class ReadingProducer(Producer, SendOptions):
-    """The options of a producer that reads rows."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,14 +17,16 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.sources.node_tables import LabelOfNode, WindowName, names_of
 from stream_icd.store.store import Store
 
+Archived = dict[str, dict[str | datetime | None, list[ArchivedWindow]]]
+"""The windows of each graph by their names; None: all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
     """What became of a table of labels.
 
     Attributes:
-        windows: windows whose labels were sent.
-        nodes: labelled nodes that were sent.
+        windows, nodes: what was sent.
         partly: how many of these windows have nodes without a label.
         unknown_nodes: labels of nodes that none of their windows has; not sent.
         unknown_windows: windows that the archive does not have; their labels were not sent.
@@ -49,16 +52,12 @@ def send_labels(
     Args:
         groups: labels by window, as `label_groups` reads them.
         graph: the graph of windows without one; None: any graph that has such a window.
-        source: source of the labels, a URI reference.
-
-    Raises:
-        HistoryDamaged: an archived window cannot be read.
     """
-    archived = _Archived(store, graph)
+    archived = _archived(store, graph)
     sent, nodes, partly, unknown_nodes = 0, 0, 0, 0
     unknown: list[WindowName] = []
     for name, label_of in groups.items():
-        found = list(archived.named(name))
+        found = _named(archived, name)
         if not found:
             unknown.append(name)
         unseen = set(label_of) if found else set[str]()
@@ -74,28 +73,23 @@ def send_labels(
     return Counts(sent, nodes, partly, unknown_nodes, tuple(unknown))
 
 
-class _Archived:
-    """Looks up archived windows by the names in a table."""
+def _archived(store: Store, graph: str | None) -> Archived:
+    """The archived windows by the names that a table may give them."""
+    found: Archived = defaultdict(dict)
+    stems: Archived = defaultdict(dict)
+    for noted in windows(store, Selection("snapshots", graph)):
+        of_graph = noted.partition.graph
+        found[of_graph].setdefault(None, []).append(noted)
+        *own, stem = names_of(of_graph, noted.identity.snapshot_id, noted.window.start)
+        found[of_graph] |= {name: [noted] for name in own}
+        stems[of_graph][stem] = [noted]
+    return {of_graph: stems[of_graph] | names for of_graph, names in found.items()}
 
-    def __init__(self, store: Store, graph: str | None) -> None:
-        self._found: dict[tuple[str, str | datetime], ArchivedWindow] = {}
-        self._graphs: dict[str, list[ArchivedWindow]] = {}
-        by_stem: dict[tuple[str, str | datetime], ArchivedWindow] = {}
-        for noted in windows(store, Selection("snapshots", graph)):
-            of_graph = noted.partition.graph
-            self._graphs.setdefault(of_graph, []).append(noted)
-            *own, stem = names_of(of_graph, noted.identity.snapshot_id, noted.window.start)
-            self._found |= {(of_graph, name): noted for name in own}
-            by_stem[of_graph, stem] = noted
-        self._found = by_stem | self._found
 
-    def named(self, name: WindowName) -> Iterator[ArchivedWindow]:
-        """Yield the windows of that name: at most one of a graph, or all of it."""
-        for graph in self._graphs if name.graph is None else (name.graph,):
-            if name.window is None:
-                yield from self._graphs.get(graph, ())
-            elif (graph, name.window) in self._found:
-                yield self._found[graph, name.window]
+def _named(archived: Archived, name: WindowName) -> list[ArchivedWindow]:
+    """The windows of that name: at most one of a graph, or all of it."""
+    graphs = archived if name.graph is None else [name.graph]
+    return [one for graph in graphs for one in archived.get(graph, {}).get(name.window, ())]
 
 
 def _labels(snapshot: Snapshot, label_of: LabelOfNode, source: str) -> Labels | None:

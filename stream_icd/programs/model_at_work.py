@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 
@@ -20,28 +20,19 @@ from stream_icd.registry.aliases import CHAMPION
 from stream_icd.registry.find import find_model
 from stream_icd.registry.settings import RegistrySettings, registry_at, required
 from stream_icd.registry.shipped import VersionedModel, open_model
-from stream_icd.store.store import Store
-from stream_icd.workers.follow_champion import (
-    ChampionFollower,
-    Refusal,
-    start_with_champion,
-)
+from stream_icd.workers.follow_champion import ChampionFollower, Refusal, start_with_champion
 from stream_icd.workers.model_swap import ModelSwap, OpenPool, Pool
 
 JOIN_S = 5.0
 """How long a background thread may take to end before it dies with the process."""
 
+TRY_AGAIN_S = 30.0
+
 Version = Callable[[VersionedModel], str]
 
 
 def check_model(name: str, registry_uri: str | None) -> None:
-    """Check that there is such a model, before anything is asked of a broker.
-
-    Raises:
-        ModelNotFound: nothing has that name.
-        BadSettings: it is an alias, and there is no registry.
-        RegistryDamaged, StoreUnreachable: the registry cannot be read.
-    """
+    """Check that there is such a model, or a registry of champions; see `find_model`."""
     registry = registry_at(registry_uri)
     if name == CHAMPION:
         required(registry)
@@ -59,8 +50,7 @@ def model_at_work(
     two batches.
 
     Args:
-        name: see `registry.find.find_model`.
-        registry_uri: the registry; None: from the settings.
+        name: see `find_model`.
         version: the version under which a model's results are published.
 
     Raises:
@@ -80,10 +70,9 @@ def model_at_work(
         metrics.refused_models.labels(kind).inc()
         reason = f"{kind}: {one.error}"
         log.error("champion refused; the one before it is used", model=one.version, reason=reason)
-        now = datetime.now(UTC)
-        said = refusal(required(registry), one.aliases, one.error, "consume detect", now)
+        now, by = datetime.now(UTC), "consume detect"
         try:
-            announce(run.settings, said)
+            announce(run.settings, refusal(required(registry), one.aliases, one.error, by, now))
         except BrokerError as error:
             log.info("the refusal is not announced", reason=f"{type(error).__name__}: {error}")
 
@@ -94,31 +83,26 @@ def model_at_work(
     swap = ModelSwap(opening, swapped)
     metrics.processes(lambda: swap.alive, lambda: swap.resident_bytes)
     metrics.in_hand(lambda: swap.in_hand)
+    following: AbstractContextManager[None] = nullcontext()
     try:
-        if name != CHAMPION:
-            swap.start(*_fixed(name, registry), run.stop)
-            metrics.model(version(swap.model()))
-            yield swap
-            return
-        store = required(registry)
-        start_with_champion(store, swap, run.stop, refused)
+        if name == CHAMPION:
+            start_with_champion(required(registry), swap, run.stop, refused)
+            follower = ChampionFollower(required(registry), swap, run.stop, refused)
+            metrics.follows_champion(lambda: follower.in_use)
+            following = _following(run, follower)
+        else:
+            place = find_model(name, registry).uri
+            swap.start(open_model(place), place, run.stop)
         metrics.model(version(swap.model()))
-        follower = ChampionFollower(store, swap, run.stop, refused)
-        metrics.follows_champion(lambda: follower.in_use)
-        with _following(run, follower, RegistrySettings().registry_check_s):
+        with following:
             yield swap
     finally:
         swap.close()
 
 
-def _fixed(name: str, registry: Store | None) -> tuple[VersionedModel, str]:
-    place = find_model(name, registry).uri
-    return open_model(place), place
-
-
 @contextmanager
-def _following(run: WorkerRun, follower: ChampionFollower, every_s: float) -> Iterator[None]:
-    nudged = threading.Event()
+def _following(run: WorkerRun, follower: ChampionFollower) -> Iterator[None]:
+    nudged, every_s = threading.Event(), RegistrySettings().registry_check_s
     threads = [
         threading.Thread(target=work, name=name, daemon=True)
         for name, work in (
@@ -137,13 +121,8 @@ def _following(run: WorkerRun, follower: ChampionFollower, every_s: float) -> It
             thread.join(JOIN_S)
 
 
-TRY_AGAIN_S = 30.0
-
-
 def nudge_on_messages(
-    settings: KafkaSettings,
-    nudged: threading.Event,
-    stop: threading.Event,
+    settings: KafkaSettings, nudged: threading.Event, stop: threading.Event
 ) -> None:
     """Set `nudged` at each new message of the topic, until `stop`.
 

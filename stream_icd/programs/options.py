@@ -1,24 +1,30 @@
-"""Options that several commands share.
+"""Options that several commands share, and what they stand for."""
 
-Annotations stay objects here, since typer reads those of a dataclass's fields.
-"""
+from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Option
 
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadInput, BadSettings
+from stream_icd.graph_name import check_graph_name
+from stream_icd.programs.declared import argument, option, options
 from stream_icd.replay.pacing import parse_rate
 
 if TYPE_CHECKING:
+    from stream_icd.detection.settings import DetectSettings
     from stream_icd.kafka.settings import KafkaSettings
+    from stream_icd.names.names import Naming
+    from stream_icd.programs.producer import ProducerRun
+    from stream_icd.sources.source import Source
 
 BootstrapServers = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--bootstrap-servers",
         "-b",
         help="Kafka bootstrap servers, HOST:PORT[,HOST:PORT]. Default: those set in the "
@@ -27,13 +33,8 @@ BootstrapServers = Annotated[
 ]
 
 
-def kafka_settings(bootstrap_servers: str | None) -> "KafkaSettings":
-    """Return settings of a broker that is there; see `chosen_settings`.
-
-    Raises:
-        BadSettings: a setting is wrong.
-        BrokerUnavailable: nobody listens at the address.
-    """
+def kafka_settings(bootstrap_servers: str | None) -> KafkaSettings:
+    """Return `chosen_settings`; raise `BrokerUnavailable` if nobody listens at the address."""
     from stream_icd.kafka.somebody import check_that_somebody_listens
 
     settings = chosen_settings(bootstrap_servers)
@@ -41,12 +42,8 @@ def kafka_settings(bootstrap_servers: str | None) -> "KafkaSettings":
     return settings
 
 
-def chosen_settings(bootstrap_servers: str | None) -> "KafkaSettings":
-    """Return settings from the environment and the configuration file, with this address if given.
-
-    Raises:
-        BadSettings: a setting is wrong.
-    """
+def chosen_settings(bootstrap_servers: str | None) -> KafkaSettings:
+    """Return settings of the environment and the configuration file, with this address if given."""
     from stream_icd.kafka.settings import KafkaSettings
 
     if bootstrap_servers is None:
@@ -54,22 +51,31 @@ def chosen_settings(bootstrap_servers: str | None) -> "KafkaSettings":
     return KafkaSettings(bootstrap_servers=bootstrap_servers)
 
 
+@options
+class BrokerOptions:
+    """The options of commands that speak to Kafka."""
+
+    bootstrap_servers: BootstrapServers = None
+
+    def kafka(self, *, check: bool = True) -> KafkaSettings:
+        """Return the settings of the broker; check that it is there."""
+        return (kafka_settings if check else chosen_settings)(self.bootstrap_servers)
+
+
 RegistryUri = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--registry",
         help="Registry of models: a folder, or a URI such as s3://bucket/models. Default: that of "
         "STREAM_ICD_REGISTRY.",
     ),
 ]
 
-OnlyGraph = Annotated[
-    str | None, typer.Option("--graph", help="Only this graph. Default: all graphs.")
-]
+OnlyGraph = Annotated[str | None, Option("--graph", help="Only this graph. Default: all graphs.")]
 
 NamesFile = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--names",
         metavar="FILE|topic",
         help="Name communities by this table of attributes of nodes: CSV or Parquet, with the "
@@ -80,58 +86,124 @@ NamesFile = Annotated[
 
 Delivery = Annotated[
     Literal["auto", "exactly-once", "at-least-once"],
-    typer.Option(
+    Option(
         help="Delivery guarantee after a failure; auto: the strongest that the broker supports."
     ),
 ]
 
-Method = Annotated[
-    Literal["bp", "icd"],
-    typer.Option(
-        help="bp: local moves and belief propagation, better and faster; icd: the paper's "
-        "method, encoder and K-means."
-    ),
-]
-
-Memory = Annotated[
-    Literal["auto", "off"],
-    typer.Option(
-        help="auto: detect each window with the memory of the graph's last one (with --method bp, "
-        "if the model's `stay` is above 0); off: detect each window alone."
-    ),
-]
-
-Horizon = Annotated[
-    str,
-    typer.Option(
-        metavar="auto|off|WINDOWS",
-        help="How far back memory looks. auto: found for each graph; off: the last window, and "
-        "what is believed of it; or a number of windows.",
-    ),
-]
+TOPIC = Path("topic")
+"""`--names topic`; a file of this name is given with its folder, as `/data/topic`."""
 
 
-def chosen_horizon(text: str, memory: str) -> float | Literal["auto", "off"]:
-    """Return the horizon that an option gives.
+@contextmanager
+def naming_by(
+    names: Path | None, settings: Callable[[], KafkaSettings], graph: str | None = None
+) -> Iterator[Naming | None]:
+    """Give what names communities, by a table or by the topic; None without `--names`.
 
-    Raises:
-        BadSettings: it is none, or there is no memory that it would be of.
+    Attributes of the topic are kept up to date during the block. Raises what `read_attributes` or
+    `following_attributes` does.
+
+    Args:
+        settings: connection to Kafka, called only for the topic.
+        graph: attributes of this graph only; None: of all.
     """
-    if text == "auto":  # without importing what detects with memory
-        return "auto"
-    from stream_icd.memory.horizon import read_horizon
+    if names is None:
+        yield None
+        return
+    from stream_icd.names.names import Naming
 
-    horizon = read_horizon(text)
-    if memory == "off" and horizon != "auto":
-        raise BadSettings(
-            f"--horizon {text} has no effect with --memory off: leave one of them out"
+    if names == TOPIC:
+        from stream_icd.subscribers.attributes import following_attributes
+
+        with following_attributes(settings(), graph) as attributes:
+            yield Naming(attributes)
+        return
+    from stream_icd.sources.node_tables import read_attributes
+
+    yield Naming(read_attributes(names))
+
+
+Seed = Annotated[int, Option(min=0, help="Random seed; the same seed gives the same bytes.")]
+
+
+def threads_for(asked: int | None, processes: int) -> int:
+    """Cores of one snapshot: together, the processes use no more than there are."""
+    return asked or max(1, min((os.cpu_count() or 1) // processes, 4))
+
+
+@options
+class MethodOptions:
+    """The method, and how far back it looks with memory."""
+
+    method: Literal["bp", "icd"] = option(
+        "bp",
+        "bp: local moves and belief propagation, better and faster; icd: the paper's method, "
+        "encoder and K-means.",
+    )
+    horizon: str = option(
+        "auto",
+        "How far back memory looks. auto: found for each graph; off: the last window, and what is "
+        "believed of it; or a number of windows.",
+        metavar="auto|off|WINDOWS",
+    )
+
+    def chosen_horizon(self, memory: str = "auto") -> float | Literal["auto", "off"]:
+        """Return the horizon; raise `BadSettings` if it is none, or if there is no memory."""
+        if self.horizon == "auto":  # without importing what detects with memory
+            return "auto"
+        from stream_icd.memory.horizon import read_horizon
+
+        horizon = read_horizon(self.horizon)
+        if memory == "off" and horizon != "auto":
+            raise BadSettings(
+                f"--horizon {self.horizon} has no effect with --memory off: leave one of them out"
+            )
+        return horizon
+
+
+@options
+class DetectionOptions(MethodOptions):
+    """How communities are detected."""
+
+    registry: RegistryUri = None
+    k: int | None = option(
+        None,
+        "Number of communities for snapshots that do not state it, at most the number of nodes. "
+        "Default: determine it for each snapshot.",
+        min=1,
+    )
+    memory: Literal["auto", "off"] = option(
+        "auto",
+        "auto: detect each window with the memory of the graph's last one (with --method bp, if "
+        "the model's `stay` is above 0); off: detect each window alone.",
+    )
+    threads: int | None = option(
+        None,
+        "Cores per snapshot. The method bp uses one below 50,000 nodes. Default: the machine's "
+        "cores divided by the number of processes, at most 4.",
+        min=1,
+    )
+    seed: Seed = 0
+
+    def settings(self, processes: int, group: str = "") -> DetectSettings:
+        """Return the settings of a detection in so many processes."""
+        from stream_icd.detection.settings import DetectSettings
+
+        return DetectSettings(
+            memory=self.memory,
+            horizon=self.chosen_horizon(self.memory),
+            group=group,
+            n_communities=self.k,
+            method=self.method,
+            threads=threads_for(self.threads, processes),
+            seed=self.seed,
         )
-    return horizon
 
 
 Rate = Annotated[
     float | None,
-    typer.Option(
+    Option(
         parser=parse_rate,
         metavar="RATE",
         help="Maximum rate, in snapshots per second, such as 2 or 50/s. Default: unlimited.",
@@ -139,55 +211,46 @@ Rate = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sending:
-    """The options of all producers; `SendOptions` are those of producers that read rows."""
+@options
+class Producer(BrokerOptions):
+    """The options of a producer, and the source that they describe."""
 
     rate: Rate = None
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this number of snapshots.")
-    ] = None
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again", help="Also send snapshots that the topic already holds. Default: skip them."
-        ),
-    ] = False
-    correct: Annotated[
-        bool,
-        typer.Option(
-            "--correct", help="Send corrections: snapshots that the topic holds with other content."
-        ),
-    ] = False
-    partition_by: Annotated[
-        Literal["graph", "snapshot"],
-        typer.Option(
-            help="How partitions are chosen. graph: all snapshots of a graph go to one partition, "
-            "in order. snapshot: they are spread over all partitions for more detectors, without "
-            "order."
-        ),
-    ] = "graph"
-    bootstrap_servers: BootstrapServers = None
+    limit: int | None = option(None, "Stop after this number of snapshots.", min=1)
+    again: bool = option(False, "Also send snapshots that the topic holds. Default: skip them.")
+    correct: bool = option(False, "Correct snapshots that the topic holds with other content.")
+    partition_by: Literal["graph", "snapshot"] = option(
+        "graph",
+        "How partitions are chosen. graph: all snapshots of a graph go to one partition, in "
+        "order. snapshot: they are spread over all partitions for more detectors, without order.",
+    )
 
     @property
     def strict(self) -> bool:
         """Whether to stop at the first bad row."""
         return False
 
+    def open(self, run: ProducerRun) -> Source:
+        """Open the source of snapshots."""
+        raise NotImplementedError
 
-@dataclass(frozen=True, kw_only=True)
-class SendOptions(Sending):
-    """The options of producers that read rows, some of which may be bad."""
+    def run(self) -> None:
+        """Send the snapshots of the source; see `run_producer`."""
+        from stream_icd.programs.producer import run_producer
 
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Stop at the first bad row instead of counting bad rows."),
-    ] = False
+        run_producer(self.open, self)
+
+
+@options
+class ReadingProducer(Producer):
+    """The options of a producer that reads rows, some of which may be bad."""
+
+    strict: bool = option(False, "Stop at the first bad row instead of counting bad rows.")
 
 
 MetricsPort = Annotated[
     int | None,
-    typer.Option(
+    Option(
         min=0,
         max=65535,
         help="Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464. "
@@ -197,35 +260,27 @@ MetricsPort = Annotated[
 
 MetricsHost = Annotated[
     str,
-    typer.Option(
+    Option(
         help="Address to serve metrics on. 0.0.0.0 serves other machines too, without a password."
     ),
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerOptions:
+@options
+class WorkerOptions(BrokerOptions):
     """The options of programs that are members of a consumer group."""
 
     graph: OnlyGraph = None
-    group: Annotated[
-        str | None,
-        typer.Option(
-            help="Consumer group; its members share the work. Default: stream-icd-NAME, where NAME "
-            "is that of this command, or stream-icd-NAME-GRAPH with --graph. archive appends the "
-            "topic."
-        ),
-    ] = None
-    max_dead_letters: Annotated[
-        float,
-        typer.Option(
-            help="Stop if more than this fraction of the last 50 records became dead letters; "
-            "1: never stop."
-        ),
-    ] = 0.5
+    group: str | None = option(
+        None,
+        "Consumer group; its members share the work. Default: stream-icd-NAME, where NAME is that "
+        "of this command, or stream-icd-NAME-GRAPH with --graph. archive appends the topic.",
+    )
+    max_dead_letters: float = option(
+        0.5, "Stop if more than this fraction of the last 50 records became dead letters; 1: never."
+    )
     metrics_port: MetricsPort = None
     metrics_host: MetricsHost = "127.0.0.1"
-    bootstrap_servers: BootstrapServers = None
 
     def group_of(self, name: str) -> str:
         """Return the group of the program of this name.
@@ -240,14 +295,7 @@ class WorkerOptions:
 
 
 def checked_graph(name: str | None) -> str | None:
-    """Return the name for a graph that an option gives.
-
-    Raises:
-        BadSettings: no graph may have this name.
-    """
-    from stream_icd.errors import BadInput
-    from stream_icd.graph_name import check_graph_name
-
+    """Return the name; raise `BadSettings` if no graph may have it."""
     try:
         if name is not None:
             check_graph_name(name)
@@ -257,12 +305,12 @@ def checked_graph(name: str | None) -> str | None:
 
 
 GraphName = Annotated[
-    str, typer.Option(help="Name of the graph, the key of its messages.", callback=checked_graph)
+    str, Option(help="Name of the graph, the key of its messages.", callback=checked_graph)
 ]
 
 Window = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Window length, such as 2h, 1d or month; files of the same window become one "
         "snapshot. Default: a window lasts until the next file."
     ),
@@ -270,101 +318,45 @@ Window = Annotated[
 
 Ids = Annotated[
     Literal["auto", "integer", "string"],
-    typer.Option(
-        help="Type of the node ids; auto: integer if the first id is an integer, else string."
-    ),
-]
-
-Seed = Annotated[
-    int,
-    typer.Option(min=0, help="Random seed; the same seed gives the same bytes."),
+    Option(help="Type of the node ids; auto: integer if the first id is an integer, else string."),
 ]
 
 
-Threads = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Cores per snapshot. The method bp uses one below 50,000 nodes. Default: the "
-        "machine's cores divided by the number of processes, at most 4.",
-    ),
-]
-
-
-def threads_for(asked: int | None, processes: int) -> int:
-    """Cores of one snapshot: together, the processes use no more than there are."""
-    return asked or max(1, min((os.cpu_count() or 1) // processes, 4))
-
-
-@dataclass(frozen=True, kw_only=True)
+@options
 class RowOptions:
-    """The options of producers that make windows of timed rows.
+    """The options of producers that make windows of timed rows, from a path or a topic."""
 
-    Raises:
-        BadSettings: neither a path nor a topic is given, or both are.
-    """
-
-    path: Annotated[
-        Path | None,
-        typer.Argument(
-            help="CSV, JSON lines or Parquet file (also .gz), or a folder of such files."
-        ),
-    ] = None
-    topic: Annotated[
-        str | None,
-        typer.Option(
-            help="Read rows from this Kafka topic, one JSON object per record, instead of a file."
-        ),
-    ] = None
-    until: Annotated[
-        Literal["forever", "end"],
-        typer.Option(help="With --topic: follow it forever, or stop at its current end."),
-    ] = "forever"
-    quiet_after: Annotated[
-        str | None,
-        typer.Option(
-            help="With --topic: stop waiting for partitions without records for this long, such as "
-            "30s. Default: windows wait for all partitions."
-        ),
-    ] = None
-    columns: Annotated[
-        str | None,
-        typer.Option(help="Column names of files without a header line, such as src,dst,t."),
-    ] = None
-    time: Annotated[
-        str | None,
-        typer.Option(
-            help="Time column. Default: t, or the only one called time, timestamp, ts or datetime."
-        ),
-    ] = None
-    time_unit: Annotated[
-        Literal["s", "ms", "us", "ns"],
-        typer.Option(help="Unit of numeric times, counted from 1970 UTC."),
-    ] = "s"
-    zone: Annotated[
-        str, typer.Option(help="Time zone of times without one, such as Asia/Shanghai.")
-    ] = "UTC"
+    path: Path | None = argument(
+        "CSV, JSON lines or Parquet file (also .gz), or a folder of such files.", default=None
+    )
+    topic: str | None = option(
+        None, "Read rows from this Kafka topic, one JSON object per record, instead of a file."
+    )
+    until: Literal["forever", "end"] = option(
+        "forever", "With --topic: follow it forever, or stop at its current end."
+    )
+    quiet_after: str | None = option(
+        None,
+        "With --topic: stop waiting for partitions without records for this long, such as 30s. "
+        "Default: windows wait for all partitions.",
+    )
+    columns: str | None = option(None, "Columns of files without a header line, such as src,dst,t.")
+    time: str | None = option(
+        None, "Time column. Default: t, or the only one called time, timestamp, ts or datetime."
+    )
+    time_unit: Literal["s", "ms", "us", "ns"] = option("s", "Unit of numeric times since 1970 UTC.")
+    zone: str = option("UTC", "Time zone of times without one, such as Asia/Shanghai.")
     ids: Ids = "auto"
-    sort: Annotated[
-        bool,
-        typer.Option(
-            "--sort", help="Sort the rows of files by time first; reads all of them into memory."
-        ),
-    ] = False
-    lateness: Annotated[
-        str,
-        typer.Option(
-            help="Keep windows open for rows that arrive this long after their end, such as 30s."
-        ),
-    ] = "0s"
-    late_rows: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write rows that arrive after their window has closed to this file, as JSON "
-            "lines. Default: GRAPH.late.jsonl.",
-        ),
-    ] = None
+    sort: bool = option(False, "Sort rows of files by time first; reads all of them into memory.")
+    lateness: str = option(
+        "0s", "Keep windows open for rows that arrive this long after their end, such as 30s."
+    )
+    late_rows: Path | None = option(
+        None,
+        "Write rows that arrive after their window has closed to this file, as JSON lines. "
+        "Default: GRAPH.late.jsonl.",
+        metavar="FILE",
+    )
     graph: GraphName = "rows"
 
     def __post_init__(self) -> None:

@@ -1,12 +1,12 @@
 """Options that commands for archived snapshots share."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from stream_icd.errors import BadSettings
+from stream_icd.programs.declared import option, options
 from stream_icd.programs.options import OnlyGraph, Rate
 from stream_icd.times import parse_utc
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from stream_icd.replay.pacing import Tempo
 
 First = Annotated[
-    str | None, typer.Option("--from", help="Only windows that begin at this time or later.")
+    str | None, Option("--from", help="Only windows that begin at this time or later.")
 ]
 
-Last = Annotated[str | None, typer.Option("--to", help="Only windows that begin before this time.")]
+Last = Annotated[str | None, Option("--to", help="Only windows that begin before this time.")]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class PastOptions:
     """Which windows of an archive."""
 
@@ -33,11 +33,7 @@ class PastOptions:
     graph: OnlyGraph = None
 
     def selection(self, kind: "Kind" = "snapshots") -> "Selection":
-        """Return what the options select.
-
-        Raises:
-            BadSettings: a time is none.
-        """
+        """Return what is selected; raise `BadSettings` if a time is none."""
         from stream_icd.history.archive import Selection
 
         start, end = parse_time("--from", self.first), parse_time("--to", self.last)
@@ -45,32 +41,21 @@ class PastOptions:
 
 
 ArchiveUri = Annotated[
-    str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
+    str, Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class PartOptions:
     """Which part of a topic."""
 
-    first: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="Start: a time, an offset, or PARTITION:OFFSET,…. Default: the beginning.",
-        ),
-    ] = None
-    last: Annotated[
-        str | None, typer.Option("--to", help="End (not included), see --from. Default: the end.")
-    ] = None
+    first: str | None = option(
+        None, "Start: a time, an offset, or PARTITION:OFFSET,…. Default: the beginning.", "--from"
+    )
+    last: str | None = option(None, "End (not included), see --from. Default: the end.", "--to")
 
     def part(self, settings: "KafkaSettings", topic: str) -> "TopicRange":
-        """Return what the options select of a topic.
-
-        Raises:
-            BadSettings: one is no position, or they name different partitions.
-            TopicMissing, BrokerUnavailable: see these classes.
-        """
+        """Return what is selected of a topic; raise `BadSettings` if it is no such part."""
         from stream_icd.kafka.topics import describe_topic
         from stream_icd.messages.topic_range import TopicRange, parse_position
 
@@ -79,36 +64,23 @@ class PartOptions:
         return TopicRange(topic, start, end)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class TempoOptions:
     """How fast the past passes."""
 
-    speed: Annotated[
-        str | None, typer.Option(help="Replay at this multiple of real time, such as 10x.")
-    ] = None
+    speed: str | None = option(None, "Replay at this multiple of real time, such as 10x.")
     rate: Rate = None
-    fastest: Annotated[
-        bool,
-        typer.Option("--as-fast-as-possible", help="Do not wait between windows (the default)."),
-    ] = False
+    fastest: bool = option(False, "Do not wait between windows (default).", "--as-fast-as-possible")
 
     def tempo(self) -> "Tempo":
-        """Return the tempo of the options.
-
-        Raises:
-            BadSettings: they exclude each other.
-        """
+        """Return the tempo; raise `BadSettings` if the options exclude each other."""
         from stream_icd.replay.pacing import parse_tempo
 
         return parse_tempo(self.speed, self.rate, fastest=self.fastest)
 
 
 def parse_time(option: str, text: str | None) -> datetime | None:
-    """Parse a time, or a date, which means its beginning; the default zone is UTC.
-
-    Raises:
-        BadSettings: the text is neither.
-    """
+    """Parse a time, or a date, which means its beginning; the default zone is UTC."""
     if text is None:
         return None
     try:

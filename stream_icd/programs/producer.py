@@ -5,24 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Event
 
 import structlog
-import typer
-from rich.console import Console
-from rich.progress import (
-    MofNCompleteColumn,
-    Progress,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
 from stream_icd.kafka.port import TopicSpec
@@ -43,16 +32,16 @@ from stream_icd.messages.publish import (
     read_sent_before,
 )
 from stream_icd.printable import listed
-from stream_icd.programs.options import Sending, chosen_settings
+from stream_icd.programs.options import Producer
 from stream_icd.programs.process import stop_on_signals
+from stream_icd.programs.terminal import finish, progress_bar
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
 from stream_icd.sources.windows import LateRows, OnLate
 from stream_icd.tracing import Tracing, traces_of
 
-SHOWN_BAD_ROWS = 5
-INTERRUPTED = 130
-"""Exit status after a requested stop, as shells use for Ctrl-C."""
+SHOWN = 5
+"""Number of bad rows, and of changed snapshots, that are logged."""
 
 
 class BadRows:
@@ -64,16 +53,12 @@ class BadRows:
         self._strict = strict
 
     def __call__(self, error: BadRow) -> None:
-        """Note a bad row.
-
-        Raises:
-            BadRow: when strict.
-        """
+        """Note a bad row; if strict, raise it."""
         if self._strict:
             stop_at_bad_row(error)
         self.count += 1
         self.first = self.first or str(error)
-        if self.count <= SHOWN_BAD_ROWS:
+        if self.count <= SHOWN:
             structlog.get_logger().warning("bad row", reason=str(error))
 
 
@@ -82,16 +67,13 @@ class ProducerRun:
     """Information about the run for a producer's source.
 
     Attributes:
-        settings: connection to Kafka.
-        options: what to send, and how.
-        topic: where snapshots go.
         bad_rows: called with each row that cannot be read.
         stop: set when a stop is requested.
         left_out: counts of data left out on purpose, by kind.
     """
 
     settings: KafkaSettings
-    options: Sending
+    options: Producer
     bad_rows: BadRows
     stop: Event
     topic: str = SNAPSHOTS
@@ -118,7 +100,7 @@ class ProducerRun:
 
 def run_producer(
     open_source: Callable[[ProducerRun], Source],
-    options: Sending,
+    options: Producer,
     topic: str = SNAPSHOTS,
     way_out: str = "--again sends them once more",
 ) -> Published:
@@ -139,11 +121,11 @@ def run_producer(
     configure_logging()
     stop = stop_on_signals()
     pace = Pace(options.rate, time.monotonic, stop.wait)
-    settings = chosen_settings(options.bootstrap_servers)
+    settings = options.kafka(check=False)
     run = ProducerRun(settings, options, BadRows(strict=options.strict), stop, topic)
     source, limit = open_source(run), options.limit
     total = source.total if limit is None else min(limit, source.total or limit)
-    sent_before, changed = run.sent_before, Changed(run.sent_before)
+    sent_before, changed = run.sent_before, list[str]()
     labels = LABELS if topic == SNAPSHOTS else None
     partition_of = partitioning(settings, options.partition_by, topic)
     with (
@@ -154,8 +136,15 @@ def run_producer(
         task = progress.add_task("sent", total=total)
 
         def on_already(snapshot: Snapshot) -> None:
-            changed.look_at(snapshot)
             progress.advance(task, 1 if limit is None or total == source.total else 0)
+            if sent_before.is_changed(snapshot):
+                changed.append(snapshot.id)
+                if len(changed) <= SHOWN:
+                    structlog.get_logger().warning(
+                        "not sent: the topic holds this snapshot with other content",
+                        graph=snapshot.graph,
+                        snapshot=snapshot.id,
+                    )
 
         sent = publish_source(
             source,
@@ -169,10 +158,7 @@ def run_producer(
             on_already=on_already,
         )
     _sum_up(sent, run, way_out)
-    if stop.is_set():
-        raise typer.Exit(INTERRUPTED)
-    _refuse_nothing_but_bad_rows(sent, run)
-    changed.refuse(topic)
+    _check(sent, run, changed)
     return sent
 
 
@@ -185,58 +171,21 @@ def _traced(
     return lambda record: claim_check(tracing.created(record))
 
 
-class Changed:
-    """Collects the snapshots that the topic holds with other content, and that were not sent."""
-
-    def __init__(self, sent_before: SentBefore) -> None:
-        self._sent_before = sent_before
-        self._ids: list[str] = []
-
-    def look_at(self, snapshot: Snapshot) -> None:
-        """Check a snapshot that was not sent; the first changed ones are logged."""
-        if self._sent_before.is_changed(snapshot):
-            self._ids.append(snapshot.id)
-            if len(self._ids) <= SHOWN_BAD_ROWS:
-                structlog.get_logger().warning(
-                    "not sent: the topic holds this snapshot with other content",
-                    graph=snapshot.graph,
-                    snapshot=snapshot.id,
-                )
-
-    def refuse(self, topic: str) -> None:
-        """Check that no snapshots have changed.
-
-        Raises:
-            ContentChanged: some have.
-        """
-        if self._ids:
-            raise ContentChanged(
-                f"{len(self._ids):,} snapshots were not sent, because {topic} holds them with "
-                f"other content: {listed(self._ids)}. Send them as corrections with --correct, "
-                "or send everything again with --again"
-            )
-
-
-def _refuse_nothing_but_bad_rows(sent: Published, run: ProducerRun) -> None:
+def _check(sent: Published, run: ProducerRun, changed: Sequence[str]) -> None:
     if run.bad_rows.count and not sent.snapshots and not sent.already_sent:
         raise NoGoodRows(
             f"no snapshot was sent: the input has {run.bad_rows.count:,} bad rows and no good "
             f"ones; the first bad row: {run.bad_rows.first}"
         )
+    if changed:
+        raise ContentChanged(
+            f"{len(changed):,} snapshots were not sent, because {run.topic} holds them with other "
+            f"content: {listed(changed)}. Send them as corrections with --correct, or send "
+            "everything again with --again"
+        )
 
 
 def _sum_up(sent: Published, run: ProducerRun, way_out: str) -> None:
-    structlog.get_logger().info(
-        "stopped" if run.stop.is_set() else "finished",
-        snapshots=sent.snapshots,
-        already_sent=sent.already_sent,
-        labels=sent.labels,
-        nodes=sent.nodes,
-        edges=sent.edges,
-        bytes=sent.bytes,
-        bad_rows=run.bad_rows.count,
-        **run.left_out,
-    )
     if sent.already_sent:
         which = "some" if sent.snapshots else "nothing was sent: all"
         structlog.get_logger().log(
@@ -245,26 +194,4 @@ def _sum_up(sent: Published, run: ProducerRun, way_out: str) -> None:
             already_sent=sent.already_sent,
             topic=run.topic,
         )
-
-
-class _Rate(TextColumn):
-    """Snapshots per second."""
-
-    def __init__(self) -> None:
-        super().__init__("")
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="progress.data.speed")
-
-
-def progress_bar() -> Progress:
-    """Show count, rate and times on standard error; nothing if it is not a terminal."""
-    return Progress(
-        *Progress.get_default_columns()[:2],
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=not Console(stderr=True).is_terminal,
-    )
+    finish(run.stop, False, **asdict(sent), bad_rows=run.bad_rows.count, **run.left_out)

@@ -17,7 +17,7 @@ from stream_icd.errors import BadRow, BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.publish import SentBefore
-from stream_icd.programs.declared import Producer
+from stream_icd.programs.options import Producer
 from stream_icd.programs.producer import BadRows, ProducerRun
 from stream_icd.sources.edge_files import is_archive
 from stream_icd.sources.node_tables import LabelTable
@@ -80,46 +80,34 @@ def training_graphs(description: str) -> list[LabelledGraph]:
         parts = map(training_graphs, description.split(MORE))
         turns = zip_longest(*parts)
         return [graph for turn in turns for graph in turn if graph is not None]
-    kind, options = _parsed(description)
     try:
-        limit = int(options.pop("graphs", str(DEFAULT_GRAPHS)))
+        kind, options = _parsed(description)
+        limit = int(options.pop("graphs", DEFAULT_GRAPHS))
         graphs = _generated(kind, options) if kind in GENERATED else _produced(kind, options)
     except (UsageError, ValueError) as error:
-        raise BadSettings(
-            f"{description!r}: {_said(error)}; describe graphs as\n{FORMS}"
-        ) from error
+        said = getattr(error, "format_message", error.__str__)()
+        raise BadSettings(f"{description!r}: {said}; describe graphs as\n{FORMS}") from error
     return list(islice(graphs, limit))
 
 
 def _parsed(description: str) -> tuple[str, Options]:
     kind, _, rest = description.partition(":")
     if kind in PRODUCERS or kind in GENERATED:
-        return kind, _options(description, rest)
+        options: Options = {}
+        for part in filter(None, rest.split(",")):
+            name, given, value = part.partition("=")
+            if not given or not value:
+                raise ValueError(f"{part!r} is not name=value")
+            options[name] = value
+        return kind, options
     folder = Path(description)
     if folder.is_dir():
         return "archive" if is_archive(folder) else "files", {"path": description}
     if folder.is_file():
-        raise BadSettings(
-            f"{description!r} is a file: for timed pairs give events:path={description},window=1d; "
-            f"for others describe it as one of\n{FORMS}"
+        raise ValueError(
+            f"what is in this file? For timed pairs, give events:path={description},window=1d"
         )
-    raise BadSettings(f"no graphs at or of kind {kind!r}; describe them as one of\n{FORMS}")
-
-
-def _options(description: str, rest: str) -> Options:
-    options: Options = {}
-    for part in filter(None, rest.split(",")):
-        name, given, value = part.partition("=")
-        if not given or not value:
-            raise BadSettings(
-                f"{description!r}: {part!r} is not name=value; the forms are\n{FORMS}"
-            )
-        options[name] = value
-    return options
-
-
-def _said(error: Any) -> str:
-    return str(error) if isinstance(error, ValueError) else str(error.format_message())
+    raise ValueError(f"no graphs at or of kind {kind!r}")
 
 
 def _generated(kind: str, given: Options) -> Labelled:
@@ -166,11 +154,11 @@ def _producer(name: str, options: Options) -> Producer:
     flags = {param.name for param in command.params if getattr(param, "is_flag", False)}
     path, arguments = options.pop("path", None), []
     for option, value in options.items():
-        text = value.replace(";", ",")
+        flag = f"--{option.replace('_', '-')}"
         if option in flags and value in ("yes", "no"):
-            arguments += [f"--{option.replace('_', '-')}"] * (value == "yes")
+            arguments += [flag] * (value == "yes")
         else:
-            arguments += [f"--{option.replace('_', '-')}", text]
+            arguments += [flag, value.replace(";", ",")]
     if path is not None:
         arguments += ["--", path]
     with command.make_context(name, arguments) as context:

@@ -1,18 +1,26 @@
-"""Makes snapshots from timed rows, in files or a topic, by a producer's options."""
+"""Snapshots out of timed rows, in files or a topic, by a producer's options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import queue
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.programs.options import RowOptions
 from stream_icd.programs.producer import ProducerRun
-from stream_icd.programs.topic_rows import read_topic_rows
 from stream_icd.sources.durations import EPOCH, parse_duration
-from stream_icd.sources.source import Source
-from stream_icd.sources.tables import read_rows
+from stream_icd.sources.source import OnBadRow, Source, Stop
+from stream_icd.sources.tables import RawRows, read_rows, rows_of_json
 from stream_icd.sources.timed_rows import (
     Columns,
     Number,
@@ -21,6 +29,12 @@ from stream_icd.sources.timed_rows import (
     timed_rows,
 )
 from stream_icd.sources.windows import Quiet, TimedRows, Windowing, windowed_snapshots
+
+BATCH = 10_000
+LOOK_EVERY_S = 0.2
+
+Arrived = queue.Queue[Record | BaseException | None]
+"""The records of a topic, then None at its end or the error that ended the reading."""
 
 
 def windowed_source(
@@ -45,18 +59,31 @@ def windowed_source(
     Raises:
         SourceNotFound, BadSettings, BrokerError: see these classes.
     """
-    header = None
-    if options.columns is not None:
-        header = [name.strip() for name in options.columns.split(",")]
-    time = time_of(options.path, header, options.time)
-    columns = Columns(time, ids, numbers, options.time_unit, options.zone, options.ids)
+    given = options.columns
+    header = None if given is None else [name.strip() for name in given.split(",")]
+    column = time_of(options.path, header, options.time)
+    columns = Columns(column, ids, numbers, options.time_unit, options.zone, options.ids)
     n_streams, after = 1, None
+    rows: Iterable[TimedRows | Quiet]
     if options.path is not None:
-        rows = _rows_of_files(options.path, options, header, columns, run)
+        raw = read_rows(options.path, columns.names, run.bad_rows, header=header)
+        rows = timed_rows(raw, columns, run.bad_rows)
+        if options.sort:
+            rows = sorted_by_time(rows)
     else:
         assert options.topic is not None
-        after = run.sent_before.ends.get(options.graph)
-        rows = _rows_of_topic(options.topic, options, columns, run, after, reach)
+        after, quiet = run.sent_before.ends.get(options.graph), options.quiet_after
+        records = read_topic_rows(
+            run.settings,
+            options.topic,
+            columns.names,
+            run.bad_rows,
+            since=None if after is None else max(after, EPOCH + reach) - reach,
+            until=options.until,
+            quiet_after_s=None if quiet is None else parse_duration(quiet).total_seconds(),
+            stop=run.stop,
+        )
+        rows = timed_rows(records, columns, run.bad_rows)
         n_streams = describe_topic(run.settings, options.topic).partitions
     return windowed_snapshots(
         rows,
@@ -69,35 +96,102 @@ def windowed_source(
     )
 
 
-def _rows_of_files(
-    path: Path,
-    options: RowOptions,
-    header: Sequence[str] | None,
-    columns: Columns,
-    run: ProducerRun,
-) -> Iterable[TimedRows | Quiet]:
-    raw = read_rows(path, columns.names, run.bad_rows, header=header)
-    rows = timed_rows(raw, columns, run.bad_rows)
-    return sorted_by_time(rows) if options.sort else rows
-
-
-def _rows_of_topic(
+def read_topic_rows(
+    settings: KafkaSettings,
     topic: str,
-    options: RowOptions,
-    columns: Columns,
-    run: ProducerRun,
-    after: datetime | None,
-    reach: timedelta,
-) -> Iterable[TimedRows | Quiet]:
-    quiet_after = options.quiet_after
-    records = read_topic_rows(
-        run.settings,
-        topic,
-        columns.names,
-        run.bad_rows,
-        since=None if after is None else max(after, EPOCH + reach) - reach,
-        until=options.until,
-        quiet_after_s=None if quiet_after is None else parse_duration(quiet_after).total_seconds(),
-        stop=run.stop,
-    )
-    return timed_rows(records, columns, run.bad_rows)
+    columns: Sequence[str],
+    on_bad_row: OnBadRow,
+    *,
+    since: datetime | None = None,
+    until: Literal["forever", "end"] = "forever",
+    quiet_after_s: float | None = None,
+    stop: Stop,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Iterator[RawRows | Quiet]:
+    """Yield a topic's rows as they arrive, each batch from one partition.
+
+    A record is a JSON object, such as a mail or a taxi's position.
+
+    Args:
+        since: only records with this timestamp or a later one.
+        quiet_after_s: report partitions without rows for this number of seconds; default: never.
+
+    Raises:
+        TopicMissing, OffsetGone, BrokerUnavailable: see these classes.
+    """
+    partitions = range(describe_topic(settings, topic).partitions)
+    heard = dict.fromkeys(partitions, monotonic())
+    quiet: frozenset[int] = frozenset()
+    for records in _batches(settings, topic, since, until, stop):
+        by_partition: dict[int, list[Record]] = defaultdict(list)
+        for record in records:
+            by_partition[record.partition].append(record)
+        now = monotonic()
+        heard |= dict.fromkeys(by_partition, now)
+        if quiet_after_s is not None:
+            silent = frozenset(p for p in partitions if now - heard[p] >= quiet_after_s)
+            if silent != quiet:
+                quiet = silent
+                yield Quiet(quiet)
+        for partition, of_one in sorted(by_partition.items()):
+            values = [(record.offset, record.value) for record in of_one]
+            yield rows_of_json(f"{topic}[{partition}]", values, columns, on_bad_row, partition)
+
+
+def _batches(
+    settings: KafkaSettings,
+    topic: str,
+    since: datetime | None,
+    until: Literal["forever", "end"],
+    stop: Stop,
+) -> Iterator[list[Record]]:
+    """Yield what has arrived, at least every `LOOK_EVERY_S`, even if it is nothing.
+
+    A thread reads, since the reader blocks until a record arrives.
+    """
+    arrived: Arrived = queue.Queue(BATCH)
+    enough = threading.Event()
+
+    def read() -> None:
+        try:
+            with open_reader(
+                settings, topic, since or "beginning", until=until, stop=enough
+            ) as records:
+                for record in records:
+                    _put(arrived, record, enough)
+            _put(arrived, None, enough)
+        except BaseException as error:  # raised again in the waiting thread
+            _put(arrived, error, enough)
+
+    thread = threading.Thread(target=read, name=f"read {topic}", daemon=True)
+    thread.start()
+    try:
+        while not stop.is_set():
+            taken, ended = _take(arrived)
+            yield taken
+            if ended:
+                return
+    finally:
+        enough.set()
+        thread.join(timeout=5.0)
+
+
+def _put(arrived: Arrived, item: Record | BaseException | None, enough: threading.Event) -> None:
+    while not enough.is_set():
+        with suppress(queue.Full):
+            arrived.put(item, timeout=LOOK_EVERY_S)
+            return
+
+
+def _take(arrived: Arrived) -> tuple[list[Record], bool]:
+    """Return what is available, and whether the reader has ended."""
+    taken: list[Record] = []
+    with suppress(queue.Empty):
+        while len(taken) < BATCH:
+            item = arrived.get(timeout=0 if taken else LOOK_EVERY_S)
+            if item is None:
+                return taken, True
+            if isinstance(item, BaseException):
+                raise item
+            taken.append(item)
+    return taken, False

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import structlog
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.kafka.clock import IDLE_S
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
-from stream_icd.programs.options import WorkerOptions, kafka_settings
+from stream_icd.metrics.metrics import Health, Metrics
+from stream_icd.metrics.server import serving
+from stream_icd.programs.options import WorkerOptions
 from stream_icd.programs.process import FreezeWhatStays, share_one_heap, stop_on_signals
 from stream_icd.tracing import MOST_BYTES, Tracing, traces_of
 from stream_icd.workers.runner import Runner, Stream, run_streams
 from stream_icd.workers.step import BatchStep
-
-if TYPE_CHECKING:
-    from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.metrics.metrics import Metrics
-
 
 LIMIT_EVERY_S = 1.0
 """Interval between requests for a topic's limit, while the broker is unavailable."""
@@ -37,12 +35,9 @@ class WorkerRun:
     """Information about the run for a worker's step.
 
     Attributes:
-        settings: connection to Kafka.
-        metrics: the worker's metrics.
         until_the_end: closes what is entered here when the worker ends.
         stop: set by the first signal.
         claim_check: makes records fit their topics.
-        tracing: makes spans; None: none.
     """
 
     settings: KafkaSettings
@@ -70,13 +65,10 @@ def run_worker(
 ) -> None:
     """Run a step on each topic until SIGINT or SIGTERM.
 
-    This sets up heap, signals, log, metrics, health, claims and dead letters, once for all workers.
     After the first signal, the current batch is finished; a second one ends the program.
 
     Args:
         open_steps: returns the step for each topic; called when metrics are already served.
-        name: name of the program, such as `detect`.
-        delivery: the guarantee after a failure.
         batch: records published together when many are waiting.
         group_by_topic: read each topic in a group of its own, named GROUP-TOPIC.
         said: additional fields of the log line at the start.
@@ -87,10 +79,14 @@ def run_worker(
     share_one_heap()
     stop = stop_on_signals()
     configure_logging()
-    settings = kafka_settings(options.bootstrap_servers)
+    settings = options.kafka()
     with ExitStack() as until_the_end:
-        shown = shown_on(options.metrics_port, options.metrics_host, settings)
-        metrics = until_the_end.enter_context(shown)
+        # An idle worker hears from the broker only once every two polls or so.
+        silence_s = max(settings.session_timeout_s, 3 * IDLE_S)
+        metrics = Metrics(Health(settings.max_poll_interval_s, silence_s))
+        if options.metrics_port is not None:
+            served = serving(metrics, options.metrics_port, options.metrics_host)
+            until_the_end.enter_context(served)
         claim_check = ClaimCheck(settings, pause=partial(time.sleep, LIMIT_EVERY_S))
         tracing = until_the_end.enter_context(traces_of(name))
         run = WorkerRun(settings, metrics, until_the_end, stop, claim_check, tracing)
@@ -115,24 +111,3 @@ def run_worker(
         groups = [stream.group for stream in streams]
         structlog.get_logger().info("started", group=", ".join(groups), **context, **said)
         run_streams(settings, streams, stop, delivery=Delivery(delivery), max_records=batch)
-
-
-@contextmanager
-def shown_on(port: int | None, host: str, settings: KafkaSettings) -> Iterator[Metrics]:
-    """Serve this worker's metrics on the port, if one is given, for the duration of the block.
-
-    Raises:
-        BadSettings: the port cannot be served.
-    """
-    from stream_icd.kafka.clock import IDLE_S
-    from stream_icd.metrics.metrics import Health, Metrics
-    from stream_icd.metrics.server import serving
-
-    # An idle worker hears from the broker only once every two polls or so.
-    silence_s = max(settings.session_timeout_s, 3 * IDLE_S)
-    metrics = Metrics(Health(settings.max_poll_interval_s, silence_s))
-    if port is None:
-        yield metrics
-        return
-    with serving(metrics, port, host):
-        yield metrics

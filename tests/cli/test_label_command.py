@@ -13,7 +13,7 @@ from stream_icd.errors import BadRow, BadSettings
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import LABELS, create_topics
-from stream_icd.programs.label import _Archived
+from stream_icd.programs.label import _archived, _named
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.sources.node_tables import WindowName
 from stream_icd.store.store import open_store
@@ -131,7 +131,7 @@ def test_a_name_is_taken_for_a_file_only_if_it_is_no_window(tmp_path: Path) -> N
     for at, name in enumerate(("1999", "1999.04")):
         one = replace(WINDOWS[at][0], id=f"{GRAPH}/{name}")
         Archive(store).add("snapshots", encode_snapshot(one))
-    found = _Archived(store, None).named(WindowName(None, "1999"))
+    found = _named(_archived(store, None), WindowName(None, "1999"))
     assert [one.identity.snapshot_id for one in found] == [f"{GRAPH}/1999"]
 
 

@@ -21,8 +21,8 @@ from stream_icd.cli import main
 from stream_icd.cli.dlq.tables import table_lines
 from stream_icd.cli.history.tables import graphs_table, windows_lines
 from stream_icd.cli.models import command as models
-from stream_icd.cli.models.text import card_text
-from stream_icd.cli.replay.tables import agreements_table, qualities_table
+from stream_icd.cli.models.text import card_lines
+from stream_icd.cli.replay.run import agreements_table, qualities_table
 from stream_icd.cli.subscribe import command as subscribe
 from stream_icd.cli.subscribe import formats, shapes
 from stream_icd.communities import STAGES, Communities
@@ -159,8 +159,8 @@ def test_a_cell_is_one_line_and_commands_no_terminal(
 
 def test_a_card_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     for folder in shipped_models().values():
-        say(*card_text(folder).split("\n"))
-        assert capsys.readouterr().out == card_text(folder) + "\n"
+        say(*card_lines(folder))
+        assert capsys.readouterr().out == "\n".join(card_lines(folder)) + "\n"
 
 
 def test_versions_are_shown_whatever_they_are_called(

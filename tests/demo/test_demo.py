@@ -63,7 +63,8 @@ def test_the_detector_changes_to_the_model_that_is_learned_after_the_law_changed
 ) -> None:
     """The whole system: six programs, an archive, a registry, and a detector that keeps running."""
     story = Story(tmp_path, snapshots=42, nodes=1000, change_at=12)
-    programs = Programs((), ("consume", "detect", "--batch", "1", *story.detect()), story=story)
+    detect = ("consume", "detect", "--batch", "1", *story.detect())
+    programs = Programs(story.producers(), detect, story.consumers(), story)
     with demo_broker(tmp_path) as settings, Progress(disable=True) as progress:
         run = run_demo(settings, programs, tmp_path, progress)
         results = [communities_of(one) for one in run.arrivals]
@@ -116,9 +117,12 @@ def test_a_program_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path) 
     no_model = ("consume", "detect", "--model", "no-such-model")
     no_champion = Story(tmp_path, 100, first="no-such-model")
     failing = (
-        (Programs(produce, no_model), "ModelNotFound: no model 'no-such-model'"),
-        (Programs(produce, default, view=("view", "--token", "")), "(?s)view ended .* is empty"),
-        (Programs((), default, story=no_champion), "(?s)first-champion ended .*no-such-model"),
+        (Programs([produce], no_model), "ModelNotFound: no model 'no-such-model'"),
+        (
+            Programs([produce], default, {"view": ("view", "--token", "")}),
+            "(?s)view ended .* is empty",
+        ),
+        (Programs([], default, story=no_champion), "(?s)first-champion ended .*no-such-model"),
     )
     with demo_broker(tmp_path) as settings, Progress(disable=True) as progress:
         for programs, words in failing:

@@ -22,7 +22,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.messages.publish import SentBefore, read_sent_before
-from stream_icd.programs.topic_rows import read_topic_rows
+from stream_icd.programs.windowed import read_topic_rows
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot

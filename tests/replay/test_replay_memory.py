@@ -15,7 +15,6 @@ from stream_icd.cli.replay.command import ReplayOptions
 from stream_icd.cli.replay.run import (
     Past,
     check_smooth,
-    detect_settings,
     past_of_archive,
     past_of_topic,
 )
@@ -55,6 +54,10 @@ from tests.workers.remembered import Found, records, said, uninterrupted
 
 GRAPHS = ("a", "b", "c")
 N_WINDOWS = 6
+
+
+def detect_settings(options: ReplayOptions) -> DetectSettings:
+    return options.settings(options.processes)
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +113,17 @@ def replayed(
 ) -> tuple[Plan, Replayed]:
     jobs, first = past(redetection)
     results = HistoryResults(out)
-    with jobs(None) as planned:
-        plan = make_plan(planned, results, redetection)
-    with jobs(None) as todo:
-        done = replay(
-            todo,
-            plan,
-            engine or InProcess(redetection),
-            results,
-            Tempo(),
-            lambda: 0.0,
-            stop,  # type: ignore[arg-type]
-            first=first,
-        )
+    plan = make_plan(jobs(None), results, redetection)
+    done = replay(
+        jobs(None),
+        plan,
+        engine or InProcess(redetection),
+        results,
+        Tempo(),
+        lambda: 0.0,
+        stop,  # type: ignore[arg-type]
+        first=first,
+    )
     return plan, done
 
 

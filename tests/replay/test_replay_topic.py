@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +33,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
 from stream_icd.messages.topic_range import TopicRange, parse_position
-from stream_icd.programs.producer import INTERRUPTED
+from stream_icd.programs.terminal import INTERRUPTED
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Redetection
 from stream_icd.replay.replay import Replayed, make_plan, replay
@@ -80,10 +81,8 @@ def run(
     graph: str | None = None,
     stop: object = NeverStop(),
 ) -> Replayed:
-    jobs = topic_jobs(broker.settings(), part, graph)
-    with jobs(None) as planned:
-        plan = make_plan(planned, out, redetection)
-    with jobs(None) as todo:
+    plan = make_plan(topic_jobs(broker.settings(), part, graph, None), out, redetection)
+    with closing(topic_jobs(broker.settings(), part, graph, None)) as todo:
         engine = InProcess(redetection)
         return replay(todo, plan, engine, out, Tempo(), lambda: 0.0, stop)  # type: ignore[arg-type]
 
@@ -233,9 +232,8 @@ def test_a_part_of_the_topic(
     expected: list[int],
 ) -> None:
     start, end = parse_position("--from", first, 1), parse_position("--to", last, 1)
-    jobs = topic_jobs(broker.settings(), TopicRange(past, start, end), "past")
-    with jobs(None) as found:
-        ids = list(dict.fromkeys(job.snapshot_id for job in found))
+    found = topic_jobs(broker.settings(), TopicRange(past, start, end), "past", None)
+    ids = list(dict.fromkeys(job.snapshot_id for job in found))
     assert ids == [f"past/{i}" for i in expected]
 
 

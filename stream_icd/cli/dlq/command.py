@@ -1,6 +1,5 @@
 """`stream-icd dlq`: list and show dead letters, and send them again."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -8,8 +7,8 @@ import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.declared import command
-from stream_icd.programs.options import BootstrapServers, OnlyGraph, kafka_settings
+from stream_icd.programs.declared import argument, command, option, options
+from stream_icd.programs.options import BrokerOptions, OnlyGraph
 from stream_icd.programs.past import PartOptions
 
 if TYPE_CHECKING:
@@ -24,31 +23,20 @@ POSITION = "PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs."
 Topic = Annotated[str, typer.Option(help="Topic of the dead letters, if no position names it.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chosen(PartOptions):
+@options
+class Chosen(PartOptions, BrokerOptions):
     """The options that choose dead letters."""
 
     graph: OnlyGraph = None
-    exception: Annotated[
-        str | None,
-        typer.Option(
-            "--exception", help="Only dead letters with this exception, such as BadSnapshot."
-        ),
-    ] = None
-    bootstrap_servers: BootstrapServers = None
+    exception: str | None = option(None, "Only those with this exception, such as BadSnapshot.")
 
     def choice(
         self, settings: "KafkaSettings", dead_letters: str, places: frozenset[str] = frozenset()
     ) -> "Choice":
-        """Return what is chosen in a dead-letter topic: all that fits, or what is at some places.
-
-        Raises:
-            BadSettings: `--from` or `--to` is no position.
-        """
+        """Return what is chosen of a dead-letter topic: all that fits, or what is at places."""
         from stream_icd.dead_letters.box import Choice
 
-        part = self.part(settings, dead_letters)
-        return Choice(part, places, self.graph, self.exception)
+        return Choice(self.part(settings, dead_letters), places, self.graph, self.exception)
 
 
 @command(app, "list")
@@ -58,18 +46,14 @@ class ListLetters(Chosen):
     One line per record, even if several workers could not read it or it failed again.
 
       stream-icd dlq list
-
       stream-icd dlq list --graph as733 --from 2026-01-31 --format json
     """
 
-    topic: Annotated[str, typer.Argument(help="Topic to list the dead letters of.")] = SNAPSHOTS
-    everywhere: Annotated[
-        bool, typer.Option("--all", help="List the dead letters of all topics.")
-    ] = False
-    format: Annotated[
-        Literal["table", "json"],
-        typer.Option(help="table: for people; json: JSON lines with everything except the value."),
-    ] = "table"
+    topic: str = argument("Topic to list the dead letters of.", default=SNAPSHOTS)
+    everywhere: bool = option(False, "List the dead letters of all topics.", "--all")
+    format: Literal["table", "json"] = option(
+        "table", "table: for people; json: JSON lines with everything except the value."
+    )
 
     def run(self) -> None:
         from stream_icd.cli.dlq.tables import json_lines, table_lines
@@ -77,7 +61,7 @@ class ListLetters(Chosen):
         from stream_icd.kafka.port import is_dead_letter_topic
         from stream_icd.kafka.topics import topic_names
 
-        settings = kafka_settings(self.bootstrap_servers)
+        settings = self.kafka()
         boxes = [dead_letters_of(self.topic)]
         if self.everywhere:
             boxes = [name for name in topic_names(settings) if is_dead_letter_topic(name)]
@@ -90,12 +74,11 @@ class ListLetters(Chosen):
                 no_match = error
         if no_match is not None and not found:
             raise no_match
-        for line in json_lines(found) if self.format == "json" else table_lines(found):
-            say(line)
+        say(*(json_lines(found) if self.format == "json" else table_lines(found)))
 
 
 @command(app, "show")
-class ShowLetter:
+class ShowLetter(BrokerOptions):
     """Show everything about one dead letter, and whether it can be read now.
 
     stream-icd dlq show 0:7 --out snapshot.arrows
@@ -103,12 +86,9 @@ class ShowLetter:
     stream-icd dlq show 'icd.snapshots.v1[3]@41'
     """
 
-    place: Annotated[str, typer.Argument(metavar="POSITION", help=POSITION)]
+    place: str = argument(POSITION, metavar="POSITION")
     topic: Topic = SNAPSHOTS
-    out: Annotated[
-        Path | None, typer.Option(help="Write the value to this file, byte for byte.")
-    ] = None
-    bootstrap_servers: BootstrapServers = None
+    out: Path | None = option(None, "Write the value to this file, byte for byte.")
 
     def run(self) -> None:
         from stream_icd.cli.dlq.tables import letter_lines
@@ -116,7 +96,7 @@ class ShowLetter:
         from stream_icd.messages.claims import MessageReader
 
         dead_letters, places = parse_places([self.place], self.topic)
-        settings = kafka_settings(self.bootstrap_servers)
+        settings = self.kafka()
         box, reader = read_dead_letters(settings, dead_letters), MessageReader()
         for letter, came in read_again(
             settings, Chosen().choice(settings, dead_letters, places).of(box)
@@ -125,8 +105,7 @@ class ShowLetter:
             if self.out is None:
                 continue
             if came.value is None:
-                nothing = f"{came.place} has no value (null): nothing to write to {self.out}"
-                raise BadSettings(nothing)
+                raise BadSettings(f"{came.place} has no value (null): cannot write {self.out}")
             self.out.write_bytes(came.value)
             say(f"{len(came.value):,} bytes to {self.out}")
 
@@ -140,33 +119,16 @@ class RetryLetters(Chosen):
     dead letter counts the attempts.
 
       stream-icd dlq retry --graph as733 --exception LimitExceeded --dry-run
-
       stream-icd dlq retry 0:7 'icd.snapshots.v1[3]@41'
     """
 
-    places: Annotated[list[str] | None, typer.Argument(metavar="POSITION", help=POSITION)] = None
+    places: list[str] | None = argument(POSITION, default=None, metavar="POSITION")
     topic: Topic = SNAPSHOTS
-    everything: Annotated[bool, typer.Option("--all", help="All dead letters of the topic.")] = (
-        False
-    )
-    to_topic: Annotated[
-        str | None,
-        typer.Option(
-            "--to-topic", help="Topic to send them to. Default: the topic that each came from."
-        ),
-    ] = None
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again", help="Also send those that have been sent again before, once each."
-        ),
-    ] = False
-    rate: Annotated[
-        float | None, typer.Option(help="Maximum rate, in records per second. Default: unlimited.")
-    ] = None
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be sent, and do nothing.")
-    ] = False
+    everything: bool = option(False, "All dead letters of the topic.", "--all")
+    to_topic: str | None = option(None, "Topic to send them to. Default: where each came from.")
+    again: bool = option(False, "Also send those that have been sent again before, once each.")
+    rate: float | None = option(None, "Maximum rate, in records per second. Default: unlimited.")
+    dry_run: bool = option(False, "Print what would be sent, and do nothing.")
 
     def run(self) -> None:
         from stream_icd.cli.dlq.retry import run_retry
@@ -180,13 +142,5 @@ class RetryLetters(Chosen):
                 "choose dead letters: give positions, --graph, --exception, --from, --to, or --all"
             )
         dead_letters, places = parse_places(self.places or [], self.topic)
-        settings = kafka_settings(self.bootstrap_servers)
-        choice = self.choice(settings, dead_letters, places)
-        run_retry(
-            settings,
-            choice,
-            to_topic=self.to_topic,
-            again=self.again,
-            rate=self.rate,
-            dry_run=self.dry_run,
-        )
+        settings = self.kafka()
+        run_retry(settings, self.choice(settings, dead_letters, places), self)

@@ -25,28 +25,36 @@ from stream_icd.wire.events import EVENTS_TYPE, decode_events
 from stream_icd.wire.message import refusing
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 
-HEADING = (
-    "place",
-    "dead-lettered",
-    "graph",
-    "snapshot",
-    "stage",
-    "exception",
-    "time",
-    "sent again",
-    "because",
-)
-SHORT = 60
-"""So much of what is wrong is shown of each in a table."""
+COLUMNS: dict[str, Callable[[BadRecord], str]] = {
+    "place": lambda one: one.latest.place,
+    "dead-lettered": lambda one: f"{one.latest.at:%Y-%m-%d %X}",
+    "graph": lambda one: shortened(_text(one.latest.key)),
+    "snapshot": lambda one: shortened(one.latest.snapshot_id or "?"),
+    "stage": lambda one: ", ".join(one.stages),
+    "exception": lambda one: one.latest.exception,
+    "time": lambda one: str(one.attempt),
+    "sent again": lambda one: "yes" if one.was_sent_again else "no",
+    "because": lambda one: shortened(one.latest.message, 60),
+}
+"""Of the table: how each is made."""
+
+SHOWN_ROWS = 5
+
+DECODERS: dict[str, Callable[..., Any]] = {
+    SNAPSHOT_TYPE: decode_snapshot,
+    COMMUNITIES_TYPE: decode_communities,
+    LABELS_TYPE: decode_labels,
+    EVENTS_TYPE: decode_events,
+}
 
 
 def table_lines(found: Sequence[BadRecord]) -> Iterator[str]:
     """A line for each, however long, and how many there are of each exception."""
-    rows = [HEADING, *map(_cells, found)]
+    cells = ([printable(cell(one)) for cell in COLUMNS.values()] for one in found)
+    rows = [list(COLUMNS), *cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(cells).rstrip()
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
     yield from counts_lines(record.latest for record in found)
     again = sum(record.was_sent_again for record in found)
     yield f"{len(found):,} records dead-lettered, {again:,} of them sent again"
@@ -64,14 +72,9 @@ def json_lines(found: Sequence[BadRecord]) -> Iterator[str]:
 
 
 def letter_lines(
-    letter: DeadLetter,
-    came: Record,
-    retried: Sequence[Retried],
-    reader: MessageReader,
+    letter: DeadLetter, came: Record, retried: Sequence[Retried], reader: MessageReader
 ) -> Iterator[str]:
     """All that is known of a dead letter, and of what the record that came holds."""
-    from stream_icd.cli.dlq.tables import first_rows, verdict
-
     yield f"{letter.place}, dead-lettered {letter.at:%Y-%m-%d %X} UTC, time {letter.attempt}"
     yield f"came from {letter.came_from or 'an unknown place'}"
     yield f"because, at stage {letter.stage}: {letter.exception}: {letter.message}"
@@ -85,22 +88,6 @@ def letter_lines(
     yield "value: null" if letter.size is None else f"value: {letter.size:,} bytes"
     yield f"today: {verdict(came, reader)}"
     yield from first_rows(came, reader)
-
-
-def _cells(record: BadRecord) -> tuple[str, ...]:
-    letter = record.latest
-    cells = (
-        letter.place,
-        f"{letter.at:%Y-%m-%d %X}",
-        shortened(_text(letter.key)),
-        shortened(letter.snapshot_id or "?"),
-        ", ".join(record.stages),
-        letter.exception,
-        str(record.attempt),
-        "yes" if record.was_sent_again else "no",
-        shortened(letter.message, SHORT),
-    )
-    return tuple(map(printable, cells))
 
 
 def _document(record: BadRecord) -> dict[str, Any]:
@@ -131,16 +118,6 @@ def _document(record: BadRecord) -> dict[str, Any]:
 def _text(content: bytes | None) -> str:
     """Text, with what is none written as escapes."""
     return "null" if content is None else content.decode(errors="backslashreplace")
-
-
-SHOWN_ROWS = 5
-
-DECODERS: dict[str, Callable[..., Any]] = {
-    SNAPSHOT_TYPE: decode_snapshot,
-    COMMUNITIES_TYPE: decode_communities,
-    LABELS_TYPE: decode_labels,
-    EVENTS_TYPE: decode_events,
-}
 
 
 def verdict(record: Record, reader: MessageReader) -> str:

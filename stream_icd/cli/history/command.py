@@ -1,26 +1,23 @@
 """`stream-icd history`: inspect, export and compact the archive."""
 
 from dataclasses import replace
-from enum import StrEnum
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from stream_icd.printable import say
-from stream_icd.programs.declared import command
+from stream_icd.programs.declared import argument, command, option
 from stream_icd.programs.options import OnlyGraph
 from stream_icd.programs.past import ArchiveUri, PastOptions, parse_time
 
+if TYPE_CHECKING:
+    from stream_icd.store.store import Store
+
 app = typer.Typer(no_args_is_help=True, help="Inspect, export and compact the archive.")
 
-
-class OneKind(StrEnum):
-    """What is archived."""
-
-    SNAPSHOTS = "snapshots"
-    LABELS = "labels"
-    COMMUNITIES = "communities"
+Kind = Literal["snapshots", "labels", "communities"]
 
 
 @command(app, "list")
@@ -33,16 +30,14 @@ class ListWindows(PastOptions):
     """
 
     uri: ArchiveUri
-    kind: Annotated[OneKind | None, typer.Option(help="Only this kind.")] = None
-    windows: Annotated[
-        bool, typer.Option("--windows", help="Print one line per window instead of one per graph.")
-    ] = False
+    kind: Kind | None = option(None, "Only this kind.")
+    windows: bool = option(False, "Print one line per window instead of one per graph.")
 
     def run(self) -> None:
         from stream_icd.cli.history.tables import graphs_table, windows_lines
-        from stream_icd.cli.wide_console import wide_console
         from stream_icd.history.archive import refuse_nothing
         from stream_icd.history.layout import KINDS
+        from stream_icd.programs.terminal import wide_console
         from stream_icd.store.store import open_store
 
         store = open_store(self.uri)
@@ -52,8 +47,7 @@ class ListWindows(PastOptions):
             wide_console().print(graphs_table(store, chosen))
             return
         for selection in chosen:
-            for line in windows_lines(store, selection):
-                say(line)
+            say(*windows_lines(store, selection))
 
 
 @command(app, "show")
@@ -64,17 +58,15 @@ class Show:
     """
 
     uri: ArchiveUri
-    snapshot: Annotated[str, typer.Argument(help="Snapshot id, such as as733/1999-04-02.")]
+    snapshot: str = argument("Snapshot id, such as as733/1999-04-02.")
     graph: OnlyGraph = None
 
     def run(self) -> None:
         from stream_icd.cli.history.tables import shown
-        from stream_icd.history.archive import Selection, newest, refuse_nothing, windows
+        from stream_icd.history.archive import Selection, newest, windows
         from stream_icd.history.layout import KINDS
-        from stream_icd.store.store import open_store
 
-        store, found = open_store(self.uri), 0
-        refuse_nothing(store, [Selection(kind, self.graph) for kind in KINDS])
+        store, found = _opened(self.uri, self.graph), 0
         for kind in KINDS:
             chosen = windows(store, Selection(kind, self.graph, revisions="all"))
             revisions = [noted for noted in chosen if noted.identity.snapshot_id == self.snapshot]
@@ -102,21 +94,17 @@ class Export(PastOptions):
             help="File to write; its extension sets the format: .parquet, .csv or .arrow."
         ),
     ]
-    kind: Annotated[OneKind, typer.Option(help="Kind of messages.")] = OneKind.SNAPSHOTS
-    model: Annotated[
-        str | None,
-        typer.Option(help="Only communities of this model version, such as as@8168f91e."),
-    ] = None
-    revisions: Annotated[
-        Literal["newest", "all"],
-        typer.Option(help="Corrected windows: export the newest revision only, or all."),
-    ] = "newest"
+    kind: Kind = option("snapshots", "Kind of messages.")
+    model: str | None = option(None, "Only communities of this model version, such as as@8168f91e.")
+    revisions: Literal["newest", "all"] = option(
+        "newest", "Corrected windows: export the newest revision only, or all."
+    )
 
     def run(self) -> None:
         from stream_icd.history.export import export
         from stream_icd.store.store import open_store
 
-        chosen = self.selection(self.kind.value)
+        chosen = self.selection(self.kind)
         chosen = replace(chosen, model=self.model, revisions=self.revisions)
         n_rows = export(open_store(self.uri), chosen, self.out)
         say(f"{n_rows:,} rows to {self.out}")
@@ -131,31 +119,29 @@ class Compact:
 
     uri: ArchiveUri
     graph: OnlyGraph = None
-    before: Annotated[
-        str | None,
-        typer.Option(help="Merge files of days before this one. Default: today, UTC."),
-    ] = None
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be merged, and change nothing.")
-    ] = False
+    before: str | None = option(None, "Merge files of days before this one. Default: today, UTC.")
+    dry_run: bool = option(False, "Print what would be merged, and change nothing.")
 
     def run(self) -> None:
-        from datetime import UTC, datetime
-
-        from stream_icd.history.archive import Selection, refuse_nothing
         from stream_icd.history.compact import compact as merge
-        from stream_icd.history.layout import KINDS
-        from stream_icd.store.store import open_store
 
-        store = open_store(self.uri)
-        refuse_nothing(store, [Selection(kind, self.graph) for kind in KINDS])
+        store = _opened(self.uri, self.graph)
         end = parse_time("--before", self.before) or datetime.now(UTC)
         days = files = 0
         for done in merge(store, end.date(), graph=self.graph, dry_run=self.dry_run):
-            say(
-                f"{done.partition.folder}: {done.windows} windows, "
-                f"{done.files_before} files -> {done.files_after}"
-            )
+            files_now = f"{done.files_before} files -> {done.files_after}"
+            say(f"{done.partition.folder}: {done.windows} windows, {files_now}")
             days, files = days + 1, files + done.files_before - done.files_after
         would = "would be" if self.dry_run else "were"
         say(f"{days} days {would} merged, {files} files {would} saved")
+
+
+def _opened(uri: str, graph: str | None) -> "Store":
+    """The archive, if it holds something of the graph."""
+    from stream_icd.history.archive import Selection, refuse_nothing
+    from stream_icd.history.layout import KINDS
+    from stream_icd.store.store import open_store
+
+    store = open_store(uri)
+    refuse_nothing(store, [Selection(kind, graph) for kind in KINDS])
+    return store

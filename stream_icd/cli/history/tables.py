@@ -23,7 +23,10 @@ def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
     for name in ("windows", "revisions", "rows", "files", "MB"):
         table.add_column(name, justify="right")
     for selection in selections:
-        for (graph, model), found in sorted(_grouped(store, selection).items()):
+        grouped: dict[tuple[str, str], list[ArchivedWindow]] = defaultdict(list)
+        for noted in windows(store, replace(selection, revisions="all")):
+            grouped[noted.partition.graph, noted.identity.model].append(noted)
+        for (graph, model), found in sorted(grouped.items()):
             files = {noted.path for noted in found}
             begins = [one.window.start for one in found if one.window != BEFORE_ALL]
             begins = begins or [BEFORE_ALL.start]
@@ -79,10 +82,3 @@ def shown(noted: ArchivedWindow, *, is_newest: bool) -> str:
         },
         indent=2,
     )
-
-
-def _grouped(store: Store, selection: Selection) -> dict[tuple[str, str], list[ArchivedWindow]]:
-    found: dict[tuple[str, str], list[ArchivedWindow]] = defaultdict(list)
-    for noted in windows(store, replace(selection, revisions="all")):
-        found[noted.partition.graph, noted.identity.model].append(noted)
-    return found

@@ -1,22 +1,19 @@
 """`stream-icd models`: list, show and compare models; a registry of versions with a champion."""
 
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_icd.printable import say
-from stream_icd.programs.declared import command
-from stream_icd.programs.options import BootstrapServers, RegistryUri
+from stream_icd.programs.declared import argument, command, option, options
+from stream_icd.programs.options import BrokerOptions, RegistryUri
 
 if TYPE_CHECKING:
     from stream_icd.store.store import Store
     from stream_icd.wire.announcements import Announcement
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="List, compare, promote and roll back models.",
-)
+app = typer.Typer(no_args_is_help=True, help="List, compare, promote and roll back models.")
 
 Reason = Annotated[str, typer.Option(help="The reason, for the history of the registry.")]
 Model = Annotated[
@@ -28,32 +25,27 @@ Model = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Changing:
+@options
+class Changing(BrokerOptions):
     """The options of commands that change a registry."""
 
     registry: RegistryUri = None
-    no_announce: Annotated[
-        bool,
-        typer.Option(
-            "--no-announce",
-            help="Do not announce it in icd.models.v1, for example where there is no Kafka. "
-            "Running detectors then find it a few seconds later, by looking at the registry.",
-        ),
-    ] = False
-    bootstrap_servers: BootstrapServers = None
+    no_announce: bool = option(
+        False,
+        "Do not announce it in icd.models.v1, for example where there is no Kafka. Running "
+        "detectors then find it a few seconds later, by looking at the registry.",
+    )
 
     def announce(self, *changes: "Announcement") -> None:
         """Announce changes that are done; if that fails, warn: only the registry counts."""
         from stream_icd.errors import BrokerError
         from stream_icd.messages.announce import announce
-        from stream_icd.programs.options import kafka_settings
 
         if self.no_announce:
             return
         try:
             for one in changes:
-                announce(kafka_settings(self.bootstrap_servers), one)
+                announce(self.kafka(), one)
         except BrokerError as error:
             say(
                 "warning: done, but not announced in icd.models.v1 "
@@ -69,20 +61,16 @@ class ListModels:
 
     Versions of a registry are listed with their aliases and origin, the oldest first.
 
-    stream-icd models list
-
-    stream-icd models list my-models/
-
-    stream-icd models list --registry s3://bucket/models
+      stream-icd models list
+      stream-icd models list my-models/
+      stream-icd models list --registry s3://bucket/models
     """
 
-    folder: Annotated[
-        str | None,
-        typer.Argument(
-            help="Folder of models to list: a path or a URI. Default: the versions of the "
-            "registry, if there is one, and the shipped models."
-        ),
-    ] = None
+    folder: str | None = argument(
+        "Folder of models to list: a path or a URI. Default: the versions of the registry, if "
+        "there is one, and the shipped models.",
+        default=None,
+    )
     registry: RegistryUri = None
 
     def run(self) -> None:
@@ -110,16 +98,15 @@ class Show:
     Of a version in a registry, show first where it comes from: parent, data, recipe, code, and the
     figures of its comparison with the champion.
 
-    stream-icd models show as
-
-    stream-icd models show champion --registry models/
+      stream-icd models show as
+      stream-icd models show champion --registry models/
     """
 
     name: Model
     registry: RegistryUri = None
 
     def run(self) -> None:
-        from stream_icd.cli.models.text import card_text, lineage_lines
+        from stream_icd.cli.models.text import card_lines, lineage_lines
         from stream_icd.registry.find import find_model
         from stream_icd.registry.settings import registry_at
 
@@ -127,7 +114,7 @@ class Show:
         folder = find_model(self.name, versions)
         if versions is not None:
             say(*lineage_lines(versions, folder))
-        say(*card_text(folder).removesuffix("\n").split("\n"))
+        say(*card_lines(folder))
 
 
 @command(app, "diff")
@@ -136,9 +123,8 @@ class Diff:
 
     One line per setting that differs. Equal models print nothing.
 
-    stream-icd models diff as lfr
-
-    stream-icd models diff previous champion --registry models/
+      stream-icd models diff as lfr
+      stream-icd models diff previous champion --registry models/
     """
 
     before: Model
@@ -161,25 +147,16 @@ class Import(Changing):
     The version is made from the model's content, so a model that is imported twice is one version.
     Detectors do not use it before it is promoted.
 
-    stream-icd models import lfr --registry models/ --first-champion
-
-    stream-icd models import my-model/ --registry s3://bucket/models
+      stream-icd models import lfr --registry models/ --first-champion
+      stream-icd models import my-model/ --registry s3://bucket/models
     """
 
-    source: Annotated[
-        str, typer.Argument(help="Name of a shipped model, or a model's folder: a path or a URI.")
-    ]
-    first_champion: Annotated[
-        bool,
-        typer.Option(
-            "--first-champion",
-            help="Make it the champion if the registry has none yet; so a new system can start.",
-        ),
-    ] = False
+    source: str = argument("Name of a shipped model, or a model's folder: a path or a URI.")
+    first_champion: bool = option(
+        False, "Make it the champion if the registry has none yet; so a new system can start."
+    )
 
     def run(self) -> None:
-        from datetime import UTC, datetime
-
         from stream_icd.lineage import Lineage
         from stream_icd.messages.announce import change, publication
         from stream_icd.registry.aliases import current, promote
@@ -212,14 +189,10 @@ class Promote(Changing):
     stream-icd models promote lfr@9edbfac4 --registry models/ --reason "better"
     """
 
-    version: Annotated[
-        str, typer.Argument(help="Version in the registry, or a name that has only one version.")
-    ]
+    version: str = argument("Version in the registry, or a name that has only one version.")
     reason: Reason = "by command"
 
     def run(self) -> None:
-        from datetime import UTC, datetime
-
         from stream_icd.messages.announce import change
         from stream_icd.registry.aliases import current, promote
         from stream_icd.registry.find import find_version
@@ -244,8 +217,6 @@ class Rollback(Changing):
     reason: Reason = "by command"
 
     def run(self) -> None:
-        from datetime import UTC, datetime
-
         from stream_icd.messages.announce import change
         from stream_icd.registry.aliases import champion, roll_back
 
@@ -257,41 +228,35 @@ class Rollback(Changing):
 
 
 @command(app, "history")
-class History:
+class History(BrokerOptions):
     """List all changes of the champion: when, what, by which program, and why.
 
     The oldest comes first. With --all, this needs Kafka, which keeps announcements for a year.
 
-    stream-icd models history --registry models/
-
-    stream-icd models history --registry models/ --all
+      stream-icd models history --registry models/
+      stream-icd models history --registry models/ --all
     """
 
     registry: RegistryUri = None
-    everything: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="Also list added versions, refusals by detectors and decisions to keep the "
-            "champion, as announced in icd.models.v1.",
-        ),
-    ] = False
-    bootstrap_servers: BootstrapServers = None
+    everything: bool = option(
+        False,
+        "Also list added versions, refusals by detectors and decisions to keep the champion, as "
+        "announced in icd.models.v1.",
+        "--all",
+    )
 
     def run(self) -> None:
         from stream_icd.cli.models.text import announcement_line
         from stream_icd.messages.announce import announcements, change
-        from stream_icd.programs.options import kafka_settings
         from stream_icd.registry.aliases import history
 
         store = _required(self.registry)
         if self.everything:
-            announced = announcements(kafka_settings(self.bootstrap_servers))
+            announced = announcements(self.kafka())
             changes = [one for one in announced if one.registry == store.place]
         else:
             changes = [change(store, one) for one in history(store)]
-        for one in changes:
-            say(announcement_line(one))
+        say(*map(announcement_line, changes))
 
 
 @command(app, "export")
@@ -300,35 +265,24 @@ class Export:
 
     The copy has the same bytes, so the same version, and works wherever a model is asked for.
 
-    stream-icd models export champion exported/ --registry models/
-
-    stream-icd models export lfr http://127.0.0.1:5000 --mlflow
+      stream-icd models export champion exported/ --registry models/
+      stream-icd models export lfr http://127.0.0.1:5000 --mlflow
     """
 
     name: Model
-    target: Annotated[
-        str, typer.Argument(help="New folder (a path or a URI), or with --mlflow a server's URI.")
-    ]
+    target: str = argument("New folder (a path or a URI), or with --mlflow a server's URI.")
     registry: RegistryUri = None
-    mlflow: Annotated[
-        bool,
-        typer.Option(
-            "--mlflow",
-            help="Register it in MLflow: files, parameters and figures. Needs the extra mlflow.",
-        ),
-    ] = False
+    mlflow: bool = option(
+        False, "Register it in MLflow: files, parameters and figures. Needs the extra mlflow."
+    )
 
     def run(self) -> None:
         from stream_icd.registry.export import export_folder, export_mlflow
         from stream_icd.registry.find import find_model
         from stream_icd.registry.settings import registry_at
 
-        folder = find_model(self.name, registry_at(self.registry))
-        say(
-            export_mlflow(folder, self.target)
-            if self.mlflow
-            else export_folder(folder, self.target)
-        )
+        export = export_mlflow if self.mlflow else export_folder
+        say(export(find_model(self.name, registry_at(self.registry)), self.target))
 
 
 def _required(registry: str | None) -> "Store":

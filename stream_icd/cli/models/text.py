@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from stream_icd.errors import ModelDamaged, ModelError, RegistryDamaged
-from stream_icd.lineage import Figure, Gate, Lineage
-from stream_icd.printable import printable
+from stream_icd.lineage import Gate, Lineage
 from stream_icd.registry.about import read_about, read_card
 from stream_icd.registry.aliases import current
 from stream_icd.registry.model import differences, version_of
@@ -18,13 +17,12 @@ from stream_icd.wire.announcements import Announcement
 LAST = datetime.max.replace(tzinfo=UTC)
 
 
-def model_lines(name: str, folder: Store) -> Iterator[str]:
+def model_lines(name: str, folder: Store) -> list[str]:
     """A model outside of a registry: name, version, and its description; or how it is damaged."""
     try:
-        lines = [f"{name}  ({version_of(folder)})", *_about(folder)]
+        return [f"{name}  ({version_of(folder)})", *_about(folder)]
     except ModelError as error:
-        lines = [name, _damaged(error)]
-    yield from map(printable, lines)
+        return [name, _damaged(error)]
 
 
 def version_lines(registry: Store) -> Iterator[str]:
@@ -34,15 +32,13 @@ def version_lines(registry: Store) -> Iterator[str]:
     """
     names: dict[str | None, str] = {}
     try:
-        aliases = current(registry)
-    except RegistryDamaged as error:
-        yield from ("aliases", printable(_damaged(error)))
-    else:
-        if aliases is not None:
+        if (aliases := current(registry)) is not None:
             names = {aliases.previous: "previous", aliases.champion: "champion"}
+    except RegistryDamaged as error:
+        yield from ("aliases", _damaged(error))
     for _, version, lines in sorted(_described(registry, one) for one in versions(registry)):
-        yield printable(f"{version}  {names.get(version, '')}").rstrip()
-        yield from map(printable, lines)
+        yield f"{version}  {names.get(version, '')}".rstrip()
+        yield from lines
 
 
 def _described(registry: Store, version: str) -> tuple[datetime, str, list[str]]:
@@ -65,43 +61,38 @@ def lineage_lines(registry: Store, folder: Store) -> Iterator[str]:
     if version_folder(registry, version).uri != folder.uri:
         return
     lineage, aliases = read_lineage(registry, version), current(registry)
-    yield f"version  {printable(version)}"
-    yield f"made     {printable(_made(lineage))}"
-    yield f"parent   {printable(lineage.parent or 'none')}"
-    yield f"data     {printable(_data(lineage))}"
+    yield f"version  {version}"
+    yield f"made     {_made(lineage)}"
+    yield f"parent   {lineage.parent or 'none'}"
+    yield f"data     {_data(lineage)}"
     yield from _gate(lineage.gate)
     if aliases is not None and aliases.champion == version:
-        yield printable(
+        yield (
             f"champion {aliases.change} {aliases.at:%Y-%m-%d %H:%M:%S} UTC by {aliases.by}: "
             f"{aliases.reason} (generation {aliases.generation})"
         )
     yield ""
 
 
-def card_text(folder: Store) -> str:
-    """The card of a model; if it has none, its short description.
-
-    A model that a program saved has no card.
-    """
+def card_lines(folder: Store) -> list[str]:
+    """The card of a model; if it has none, as one that a program saved, its short description."""
     try:
-        return read_card(folder)
+        return read_card(folder).removesuffix("\n").split("\n")
     except ModelDamaged:
-        return "".join(f"{line}\n" for line in model_lines("no card", folder))
+        return model_lines("no card", folder)
 
 
 def difference_lines(before: Store, after: Store) -> Iterator[str]:
     """A line for each setting that differs."""
     for name, *values in differences(before, after):
         was, now = ("-" if value is None else value for value in values)
-        yield printable(f"{name}: {was} -> {now}")
+        yield f"{name}: {was} -> {now}"
 
 
 def announcement_line(one: Announcement) -> str:
     """An event of a registry in one line."""
     version = one.version or one.champion or "-"
-    return printable(
-        f"{one.at:%Y-%m-%d %H:%M:%S}  {one.kind:<11}  {version}  {one.by}: {one.reason}"
-    )
+    return f"{one.at:%Y-%m-%d %H:%M:%S}  {one.kind:<11}  {version}  {one.by}: {one.reason}"
 
 
 def _about(folder: Store) -> Iterator[str]:
@@ -131,14 +122,10 @@ def _gate(gate: Gate | None) -> Iterator[str]:
         yield "gate     none"
         return
     result = "passed" if gate.passed else "not passed"
-    yield printable(f"gate     {result} against {gate.champion} on {gate.windows} windows")
-    yield printable(f"         {gate.reason}")
-    for figure in gate.figures:
-        yield printable(f"         {_figure(figure)}")
-
-
-def _figure(figure: Figure) -> str:
-    interval = ""
-    if figure.low is not None and figure.high is not None:
-        interval = f", difference {figure.low:+.4g} to {figure.high:+.4g}"
-    return f"{figure.measure}: {figure.champion:.4g} -> {figure.challenger:.4g}{interval}"
+    yield f"gate     {result} against {gate.champion} on {gate.windows} windows"
+    yield f"         {gate.reason}"
+    for one in gate.figures:
+        interval = ""
+        if one.low is not None and one.high is not None:
+            interval = f", difference {one.low:+.4g} to {one.high:+.4g}"
+        yield f"         {one.measure}: {one.champion:.4g} -> {one.challenger:.4g}{interval}"

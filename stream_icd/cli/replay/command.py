@@ -1,90 +1,49 @@
 """`stream-icd replay`: run detection again on past snapshots."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+import os
+from typing import Literal
 
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.declared import command
-from stream_icd.programs.options import (
-    BootstrapServers,
-    Horizon,
-    Memory,
-    Method,
-    OnlyGraph,
-    RegistryUri,
-    Seed,
-    Threads,
-    kafka_settings,
-)
+from stream_icd.programs.declared import command, option, options
+from stream_icd.programs.options import BrokerOptions, DetectionOptions, OnlyGraph
 from stream_icd.programs.past import ArchiveUri, PartOptions, PastOptions, TempoOptions
 
 app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplayOptions(TempoOptions):
+@options
+class ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
     """The options of both commands."""
 
     graph: OnlyGraph = None
-    out_topic: Annotated[
-        str | None, typer.Option(help="Topic for the results; created if it does not exist.")
-    ] = None
-    into_live: Annotated[
-        bool,
-        typer.Option(
-            "--into-live", help="Allow the live topic (icd.communities.v1) as --out-topic."
-        ),
-    ] = False
-    model: Annotated[
-        str,
-        typer.Option(
-            help="Name of a shipped model, a version such as as@8168f91e (an error if the model "
-            "has another one), the folder of a model (a path or a URI), or with a registry: a "
-            "version, champion, or previous."
-        ),
-    ] = "default"
-    registry: RegistryUri = None
-    method: Method = "bp"
-    memory: Memory = "auto"
-    horizon: Horizon = "auto"
-    k: Annotated[
-        int | None,
-        typer.Option(
-            "--k", min=1, help="Number of communities, for snapshots that do not state it."
-        ),
-    ] = None
-    seed: Seed = 0
-    compare: Annotated[
-        bool,
-        typer.Option("--compare", help="Compare with the earlier results: NMI, quality, churn."),
-    ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")
-    ] = False
-    engine: Annotated[
-        Literal["serial", "pool", "ray"],
-        typer.Option(
-            help="serial: this process; pool: processes on this machine; ray: a Ray cluster."
-        ),
-    ] = "pool"
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of processes or actors. Default: one per core."),
-    ] = None
-    threads: Threads = None
-    ray_address: Annotated[
-        str | None,
-        typer.Option(
-            help="Address of a Ray cluster, such as auto. Default: a local cluster is started."
-        ),
-    ] = None
-    bootstrap_servers: BootstrapServers = None
+    out_topic: str | None = option(None, "Topic for the results; created if it does not exist.")
+    into_live: bool = option(False, "Allow the live topic (icd.communities.v1) as --out-topic.")
+    model: str = option(
+        "default",
+        "Name of a shipped model, a version such as as@8168f91e (an error if the model has "
+        "another one), the folder of a model (a path or a URI), or with a registry: a version, "
+        "champion, or previous.",
+    )
+    compare: bool = option(False, "Compare with the earlier results: NMI, quality, churn.")
+    dry_run: bool = option(False, "Print what would be done, and do nothing.")
+    engine: Literal["serial", "pool", "ray"] = option(
+        "pool", "serial: this process; pool: processes on this machine; ray: a Ray cluster."
+    )
+    workers: int | None = option(None, "Processes or actors. Default: one per core.", min=1)
+    ray_address: str | None = option(
+        None, "Address of a Ray cluster, such as auto. Default: a local cluster is started."
+    )
+
+    @property
+    def processes(self) -> int:
+        """Number of processes or actors that detect."""
+        return 1 if self.engine == "serial" else self.workers or os.cpu_count() or 1
 
 
 @command(app, "topic")
-class ReplayTopic(ReplayOptions, PartOptions):
+class ReplayTopic(PartOptions, ReplayOptions):
     """Run detection again on snapshots that the topic still holds.
 
     Results go to --out-topic. After an interruption, run the same command again: it continues.
@@ -92,13 +51,11 @@ class ReplayTopic(ReplayOptions, PartOptions):
     of them; their results are not stored.
 
       stream-icd replay topic --from 2026-01-31 --out-topic again --dry-run
-
       stream-icd replay topic --model lfr --out-topic again --compare
-
       stream-icd replay topic --model champion --registry registry/ --out-topic new
     """
 
-    topic: Annotated[str, typer.Option(help="Topic that holds the snapshots.")] = "icd.snapshots.v1"
+    topic: str = option("icd.snapshots.v1", "Topic that holds the snapshots.")
 
     def run(self) -> None:
         from stream_icd.cli.replay.run import no_snapshots, past_of_topic, run_replay
@@ -109,7 +66,7 @@ class ReplayTopic(ReplayOptions, PartOptions):
             raise BadSettings("say where results go: --out-topic")
         check_results_topic(self.out_topic, into_live=self.into_live)
         self.tempo()  # a wrong one is refused before the broker is asked
-        settings = kafka_settings(self.bootstrap_servers)
+        settings = self.kafka()
         part = self.part(settings, self.topic)
         n_partitions = describe_topic(settings, self.topic).partitions
         run_replay(
@@ -122,7 +79,7 @@ class ReplayTopic(ReplayOptions, PartOptions):
 
 
 @command(app, "history")
-class ReplayHistory(ReplayOptions, PastOptions):
+class ReplayHistory(PastOptions, ReplayOptions):
     """Run detection again on archived snapshots.
 
     Results go to another archive or a topic. The same model, method and seed give the same
@@ -131,24 +88,17 @@ class ReplayHistory(ReplayOptions, PastOptions):
     before; without one, it detects the windows before too, and does not store their results.
 
       stream-icd replay history history/ --out again/ --graph as733
-
       stream-icd replay history history/ --out smooth/ --smooth
-
       stream-icd replay history s3://bucket/history --out again/ --engine ray
     """
 
     uri: ArchiveUri
-    out: Annotated[str | None, typer.Option(help="Archive for the results: a folder or a URI.")] = (
-        None
+    out: str | None = option(None, "Archive for the results: a folder or a URI.")
+    smooth: bool = option(
+        False,
+        "Use the windows after each one, too: better communities of the past. Needs memory, and "
+        "all windows of a graph in RAM. Excludes --engine ray, --speed and --rate.",
     )
-    smooth: Annotated[
-        bool,
-        typer.Option(
-            "--smooth",
-            help="Use the windows after each one, too: better communities of the past. Needs "
-            "memory, and all windows of a graph in RAM. Excludes --engine ray, --speed and --rate.",
-        ),
-    ] = False
 
     def run(self) -> None:
         from stream_icd.cli.replay.run import past_of_archive, run_replay
@@ -169,7 +119,7 @@ class ReplayHistory(ReplayOptions, PastOptions):
             results: Results = HistoryResults(open_store(self.out))
         else:
             check_results_topic(str(self.out_topic), into_live=self.into_live)
-            results = TopicResults(kafka_settings(self.bootstrap_servers), str(self.out_topic))
+            results = TopicResults(self.kafka(), str(self.out_topic))
         run_replay(
             self,
             past_of_archive(store, selection),

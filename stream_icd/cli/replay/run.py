@@ -4,43 +4,40 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from datetime import timedelta
 from functools import partial
-from itertools import chain
+from math import isnan
 
 import structlog
-import typer
+from rich.table import Table
+from rich.text import Text
 
 from stream_icd.cli.replay.command import ReplayOptions
-from stream_icd.cli.replay.tables import agreements_table, plan_lines, qualities_table
-from stream_icd.cli.wide_console import wide_console
 from stream_icd.communities import Communities
-from stream_icd.detection.settings import DetectSettings, has_memory
+from stream_icd.detection.settings import has_memory
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.execution.relay import First
 from stream_icd.execution.relay import nothing as nothing_before
 from stream_icd.history.archive import Selection, windows
-from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.clock import Stop
-from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Refused
 from stream_icd.messages.topic_range import TopicRange, read_range
-from stream_icd.printable import say
-from stream_icd.programs.options import chosen_horizon, threads_for
+from stream_icd.printable import printable, say
 from stream_icd.programs.process import stop_on_signals
-from stream_icd.programs.producer import INTERRUPTED, progress_bar
+from stream_icd.programs.terminal import finish, progress_bar, wide_console
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
 from stream_icd.registry.find import find_model
 from stream_icd.registry.settings import registry_at
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.registry.versions import versions
 from stream_icd.replay.archived_memory import archived_memory
-from stream_icd.replay.compare import compare
+from stream_icd.replay.compare import Comparison, Version, compare
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job, record_job
 from stream_icd.replay.replay import Plan, make_plan, replay
@@ -49,29 +46,11 @@ from stream_icd.replay.smooth import Graph, SmoothedGraphs, Smoothing
 from stream_icd.store.store import Store
 from stream_icd.wire.limits import Limits
 
-Jobs = Callable[[Stop | None], AbstractContextManager[Iterable[Job]]]
+Jobs = Callable[[Stop | None], Generator[Job, None, None]]
 """Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""
-
 
 Past = Callable[[Redetection], tuple[Jobs, First]]
 """Gives the jobs of a redetection, and the memory of each graph before its first job."""
-
-
-def detect_settings(options: ReplayOptions) -> DetectSettings:
-    """Settings of the detection."""
-    return DetectSettings(
-        memory=options.memory,
-        horizon=chosen_horizon(options.horizon, options.memory),
-        n_communities=options.k,
-        method=options.method,
-        seed=options.seed,
-        threads=threads_for(options.threads, n_workers(options)),
-    )
-
-
-def n_workers(options: ReplayOptions) -> int:
-    """How many processes or actors detect."""
-    return 1 if options.engine == "serial" else options.workers or os.cpu_count() or 1
 
 
 def past_of_topic(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Past:
@@ -79,50 +58,34 @@ def past_of_topic(settings: KafkaSettings, part: TopicRange, graph: str | None) 
 
     def past(redetection: Redetection) -> tuple[Jobs, First]:
         remember = has_memory(redetection.model, redetection.settings)
-        return topic_jobs(settings, part, graph, remember=remember), nothing_before
-
-    return past
-
-
-def past_of_archive(store: Store, selection: Selection) -> Past:
-    """The snapshots of an archive; with memory, after what it holds of the time before."""
-
-    def past(redetection: Redetection) -> tuple[Jobs, First]:
-        if not has_memory(redetection.model, redetection.settings):
-            return archived_jobs(store, selection), nothing_before
-        memory = archived_memory(store, selection, redetection.version)
-        return archived_jobs(store, selection, memory.earlier, memory.era), memory
+        return partial(topic_jobs, settings, part, graph, remember=remember), nothing_before
 
     return past
 
 
 def topic_jobs(
-    settings: KafkaSettings, part: TopicRange, graph: str | None, *, remember: bool = False
-) -> Jobs:
+    settings: KafkaSettings,
+    part: TopicRange,
+    graph: str | None,
+    stop: Stop | None,
+    *,
+    remember: bool = False,
+) -> Generator[Job, None, None]:
     """The snapshots in a part of a topic; what is no snapshot is logged and passed over.
 
-    Args:
-        remember: also the snapshots before the part, which are detected for their memory.
+    To remember, those before the part are detected too.
     """
     reader = MessageReader()
-
-    @contextmanager
-    def jobs(stop: Stop | None) -> Iterator[Iterable[Job]]:
-        with read_range(settings, part, stop, from_beginning=remember) as records:
-            yield (
-                job
-                for record in records
-                if graph is None or record.key == graph.encode()
-                for job in good(record)
-            )
-
-    def good(record: Record) -> Iterator[Job]:
-        try:
-            yield record_job(record, reader, for_memory=not part.holds(record))
-        except BadInput as error:
-            structlog.get_logger().warning("no snapshot", place=record.place, reason=str(error))
-
-    return jobs
+    with read_range(settings, part, stop, from_beginning=remember) as records:
+        for record in records:
+            if graph is not None and record.key != graph.encode():
+                continue
+            try:
+                job = record_job(record, reader, for_memory=not part.holds(record))
+            except BadInput as error:
+                structlog.get_logger().warning("no snapshot", place=record.place, reason=str(error))
+            else:
+                yield job
 
 
 def no_snapshots(part: TopicRange, graph: str | None) -> BadSettings:
@@ -132,27 +95,24 @@ def no_snapshots(part: TopicRange, graph: str | None) -> BadSettings:
     return BadSettings(f"{part.topic} holds {of} from {start} to {end}")
 
 
-def archived_jobs(
-    store: Store,
-    selection: Selection,
-    earlier: Iterable[ArchivedWindow] = (),
-    era: Callable[[ArchivedWindow], int] = lambda _: 0,
-) -> Jobs:
-    """The snapshots of an archive, after the earlier ones that are detected for their memory.
+def past_of_archive(store: Store, selection: Selection) -> Past:
+    """The snapshots of an archive; with memory, after what it holds of the time before."""
+    job = partial(archived_job, store.uri, limits=Limits())
 
-    Args:
-        era: returns how often the graph of a snapshot had started anew before it.
-    """
+    def past(redetection: Redetection) -> tuple[Jobs, First]:
+        if not has_memory(redetection.model, redetection.settings):
+            return lambda _: (job(one) for one in windows(store, selection)), nothing_before
+        memory = archived_memory(store, selection, redetection.version)
 
-    @contextmanager
-    def jobs(_: Stop | None) -> Iterator[Iterable[Job]]:
-        job = partial(archived_job, store.uri, limits=Limits())
-        yield chain(
-            (job(one, for_memory=True, era=era(one)) for one in earlier),
-            (job(one, era=era(one)) for one in windows(store, selection)),
-        )
+        def jobs(_: Stop | None) -> Generator[Job, None, None]:
+            for one in memory.earlier:
+                yield job(one, for_memory=True, era=memory.era(one))
+            for one in windows(store, selection):
+                yield job(one, era=memory.era(one))
 
-    return jobs
+        return jobs, memory
+
+    return past
 
 
 def run_replay(
@@ -167,24 +127,19 @@ def run_replay(
     """Replay, and show it.
 
     Args:
-        past: what to replay.
         before: what to compare with, if that is wanted.
         nothing: the error to raise if there is nothing to replay.
-        smooth: use the windows after each one, too.
 
     Raises:
-        SourceNotFound, BadSettings: there is nothing to replay.
         typer.Exit: 1 where snapshots could not be detected; 130 where it was stopped.
-        ModelError, BrokerError, StoreError, HistoryDamaged: as their texts say.
     """
     configure_logging()
     name, model = open_version(options.model, registry_at(options.registry))
-    redetection = Redetection(model, detect_settings(options), smooth)
+    redetection = Redetection(model, options.settings(options.processes), smooth)
     if smooth:
         check_smooth(options, redetection)
     jobs, first = past(redetection)
-    with jobs(None) as all_jobs:  # a signal ends the program here
-        plan = make_plan(all_jobs, results, redetection)
+    plan = make_plan(jobs(None), results, redetection)  # a signal ends the program here
     if not plan.newest:
         raise nothing()
     say(*plan_lines(plan, redetection.version, results.name, options.tempo()), err=True)
@@ -198,37 +153,26 @@ def run_replay(
 def engine_of(
     options: ReplayOptions, model_name: str, redetection: Redetection
 ) -> Engine[Job, Outcome]:
-    """The engine that is asked for.
-
-    Raises:
-        BadSettings: an address of a cluster, and another engine.
-    """
-    workers = n_workers(options)
     if options.ray_address is not None and options.engine != "ray":
         raise BadSettings("--ray-address goes with --engine ray")
     if redetection.smooth:
         smoothing = Smoothing(redetection.model, redetection.settings)
         of_graphs: Engine[Graph, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
         if options.engine == "pool":
-            of_graphs = ProcessPool(smoothing, model_name, workers)
+            of_graphs = ProcessPool(smoothing, model_name, options.processes)
         return SmoothedGraphs(of_graphs)
     if options.engine == "serial":
         return InProcess(redetection)
     if options.engine == "pool":
-        return ProcessPool(redetection, model_name, workers)
+        return ProcessPool(redetection, model_name, options.processes)
     from stream_icd.replay.ray_engine import RayActors
 
-    return RayActors(redetection, workers, options.ray_address)
+    return RayActors(redetection, options.processes, options.ray_address)
 
 
 def check_smooth(options: ReplayOptions, redetection: Redetection) -> None:
-    """Check that smoothing is possible.
-
-    Raises:
-        BadSettings: it needs memory, one of the engines pool and serial, and no tempo.
-    """
-    remembers = has_memory(redetection.model, redetection.settings)
-    if options.method != "bp" or not remembers:
+    """Check that smoothing is possible."""
+    if options.method != "bp" or not has_memory(redetection.model, redetection.settings):
         raise BadSettings(
             "--smooth needs memory: --memory auto, --method bp, and a model whose stay is above 0"
         )
@@ -241,13 +185,9 @@ def check_smooth(options: ReplayOptions, redetection: Redetection) -> None:
 def open_version(text: str, registry: Store | None = None) -> tuple[str, VersionedModel]:
     """The model of that name, folder or version, and what `open_model` finds it by.
 
-    Args:
-        registry: where `champion`, `previous` and versions are looked for first.
-
     Raises:
         ModelNotFound: there is none, or it has another version now.
-        ModelError: its files cannot be used.
-        BadSettings: `champion` or `previous` without a registry.
+        ModelError, BadSettings: see these classes.
     """
     if text in (CHAMPION, PREVIOUS) or (registry is not None and text in versions(registry)):
         place = find_model(text, registry).uri
@@ -270,7 +210,7 @@ def _detect(
     first: First,
 ) -> None:
     stop = stop_on_signals()
-    with progress_bar() as progress, jobs(stop) as all_jobs:
+    with progress_bar() as progress, closing(jobs(stop)) as all_jobs:
         task = progress.add_task("detected", total=plan.total)
         done = replay(
             all_jobs,
@@ -283,17 +223,14 @@ def _detect(
             on_outcome=lambda _: progress.advance(task),
             first=first,
         )
-    structlog.get_logger().info(
-        "stopped" if stop.is_set() else "finished",
+    finish(
+        stop,
+        bool(done.refused),
         snapshots=done.snapshots,
         already=plan.already,
         refused=done.refused,
         results=results.name,
     )
-    if stop.is_set():
-        raise typer.Exit(INTERRUPTED)
-    if done.refused:
-        raise typer.Exit(1)
 
 
 def _compare(plan: Plan, version: str, before: Results, results: Results) -> None:
@@ -306,3 +243,59 @@ def _compare(plan: Plan, version: str, before: Results, results: Results) -> Non
 
     found = compare(filter(older, before.read()), filter(replayed, results.read()))
     wide_console().print(qualities_table(found), agreements_table(found))
+
+
+def plan_lines(plan: Plan, version: str, where: str, tempo: Tempo) -> Iterator[str]:
+    """What will be detected, with what, where it goes, and how long it takes at the least."""
+    for graph, count in sorted(plan.graphs.items()):
+        yield f"{count:,} snapshots of {graph}"
+    if plan.first is not None:
+        yield f"windows that end from {plan.first:%Y-%m-%d %X} to {plan.last:%Y-%m-%d %X} UTC"
+    yield f"to be detected with {version}, results to {where}"
+    if plan.remembers and (earlier := len(plan.earlier)):
+        yield f"{earlier:,} earlier snapshots are detected first, for the memory of them"
+    if plan.already:
+        yield f"{plan.already:,} results are there already and stay as they are"
+    if seconds := plan.seconds(tempo):
+        yield f"takes {timedelta(seconds=round(seconds))} at the least"
+
+
+def qualities_table(found: Comparison) -> Table:
+    """A line a version."""
+    table = Table("graph", "model", "when", title="quality, means over the windows", box=None)
+    for name in ("windows", "communities", "modularity", "NCut", "churn", "horizon", "predicted"):
+        table.add_column(name, justify="right")
+    for one in found.qualities:
+        table.add_row(
+            *(Text(printable(part)) for part in one.version),
+            f"{one.windows:,}",
+            f"{one.communities:.1f}",
+            f"{one.modularity:.4f}",
+            f"{one.ncut:.3f}",
+            f"{one.churn:.4f}",
+            "-" if isnan(one.horizon) else f"{one.horizon:.1f}",
+            "-" if isnan(one.predicted_bits) else f"{one.predicted_bits:.3f}",
+        )
+    return table
+
+
+def agreements_table(found: Comparison) -> Table:
+    """A line a pair of versions."""
+    table = Table("before", "replayed", title="agreement of versions", box=None)
+    for name in ("windows", "the same", "NMI", "least NMI", "at"):
+        table.add_column(name, justify="right")
+    for one in found.agreements:
+        table.add_row(
+            Text(_named(one.before)),
+            Text(_named(one.replayed)),
+            f"{one.windows:,}",
+            f"{one.same:,}",
+            f"{one.nmi:.4f}",
+            f"{one.least_nmi:.4f}",
+            Text(printable(one.least_at)),
+        )
+    return table
+
+
+def _named(version: Version) -> str:
+    return printable(f"{version[0]} {version[1]}")

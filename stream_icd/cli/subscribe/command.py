@@ -9,14 +9,14 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.declared import command
-from stream_icd.programs.options import BootstrapServers, NamesFile, OnlyGraph, chosen_settings
+from stream_icd.programs.declared import command, option
+from stream_icd.programs.options import BrokerOptions, NamesFile, OnlyGraph, naming_by
 
 if TYPE_CHECKING:
     from stream_icd.cli.subscribe.shapes import Shape
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from stream_icd.subscribers.subscription import Subscription
     from stream_icd.tracking.gaps import Gap
 
-
 app = typer.Typer()
 
 
 @command(app, "subscribe")
-class Subscribe:
+class Subscribe(BrokerOptions):
     """Receive communities: one line per snapshot, until Ctrl-C or SIGTERM.
 
     With --format json, each line is a complete result, with all nodes and their communities:
@@ -49,15 +48,10 @@ class Subscribe:
     all events, mergers and splits only, one community, or one node:
 
       stream-icd subscribe --events --graph as733
-
       stream-icd subscribe --event merged --event split
-
       stream-icd subscribe --event merged --least-bits 20 --confirmed 3
-
       stream-icd subscribe --community 12 --from beginning
-
       stream-icd subscribe --graph as733 --node 701
-
       stream-icd subscribe --graph as733 --node 701 --members
 
     With a table of attributes of the nodes, communities are named by what is over-represented
@@ -69,92 +63,56 @@ class Subscribe:
     """
 
     graph: OnlyGraph = None
-    events: Annotated[
-        bool, typer.Option("--events", help="Receive lifecycle events (icd.events.v1).")
-    ] = False
-    event: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only this kind of event: born, grown, shrunk, merged, split, continued or died. "
-            "May be repeated."
-        ),
-    ] = None
-    community: Annotated[
-        int | None, typer.Option(help="Only events of the community with this stable id.")
-    ] = None
-    least_bits: Annotated[
-        float | None,
-        typer.Option(
-            help="Only events of at least this strength: the bits by which the edges of the window "
-            "are described worse without the event."
-        ),
-    ] = None
-    confirmed: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Only events that have lasted for this number of windows, and so many windows "
-            "later, such as 3. Not with --group.",
-        ),
-    ] = None
-    node: Annotated[
-        str | None, typer.Option(help="Report when this node, such as 701, changes community.")
-    ] = None
-    members: Annotated[
-        bool,
-        typer.Option(
-            "--members", help="With --community or --node: show the members of the community."
-        ),
-    ] = False
-    model: Annotated[
-        str | None,
-        typer.Option(help="Only results of this model: a name, such as lfr, or a version."),
-    ] = None
-    revisions: Annotated[
-        Literal["newest", "all"],
-        typer.Option(
-            help="Past results that were corrected: return the newest revision only, or all."
-        ),
-    ] = "newest"
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="Start at beginning, at latest, or at a time such as 2026-01-31T12:00:00Z. "
-            "Default: latest, or the position of --group.",
-        ),
-    ] = None
-    until: Annotated[
-        Literal["forever", "end"],
-        typer.Option(help="end: stop after the results that the topic holds now."),
-    ] = "forever"
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this number of results.")] = (
-        None
+    events: bool = option(False, "Receive lifecycle events (icd.events.v1).")
+    event: list[str] | None = option(
+        None,
+        "Only this kind: born, grown, shrunk, merged, split, continued, died. May be repeated.",
     )
-    group: Annotated[
-        str | None,
-        typer.Option(
-            help="Consumer group: its members share the results, and a restarted one continues. "
-            "Filters are added to its name, such as GROUP-as733 with --graph as733. Default: no "
-            "group; each subscriber gets all results."
-        ),
-    ] = None
-    format: Annotated[
-        Literal["table", "json", "csv", "arrow", "parquet"],
-        typer.Option(
-            help="table: for people; json: JSON lines; csv: for spreadsheets; arrow: an Arrow "
-            "stream; parquet: files, see --out."
-        ),
-    ] = "table"
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --format parquet: FILE.parquet, complete when the stream ends, or a folder "
-            "with one file per result."
-        ),
-    ] = None
+    community: int | None = option(None, "Only events of the community with this stable id.")
+    least_bits: float | None = option(
+        None,
+        "Only events of at least this strength: the bits by which the edges of the window are "
+        "described worse without the event.",
+    )
+    confirmed: int | None = option(
+        None,
+        "Only events that have lasted for this number of windows, and so many windows later, such "
+        "as 3. Not with --group.",
+        min=1,
+    )
+    node: str | None = option(None, "Report when this node, such as 701, changes community.")
+    members: bool = option(False, "With --community or --node: show the members of the community.")
+    model: str | None = option(None, "Only results of this model: a name (lfr) or a version.")
+    revisions: Literal["newest", "all"] = option(
+        "newest", "Past results that were corrected: return the newest revision only, or all."
+    )
+    start: str | None = option(
+        None,
+        "Start at beginning, at latest, or at a time such as 2026-01-31T12:00:00Z. Default: "
+        "latest, or the position of --group.",
+        "--from",
+    )
+    until: Literal["forever", "end"] = option(
+        "forever", "end: stop after the results that the topic holds now."
+    )
+    limit: int | None = option(None, "Stop after this number of results.", min=1)
+    group: str | None = option(
+        None,
+        "Consumer group: its members share the results, and a restarted one continues. Filters "
+        "are added to its name, such as GROUP-as733 with --graph as733. Default: no group; each "
+        "subscriber gets all results.",
+    )
+    format: Literal["table", "json", "csv", "arrow", "parquet"] = option(
+        "table",
+        "table: for people; json: JSON lines; csv: for spreadsheets; arrow: an Arrow stream; "
+        "parquet: files, see --out.",
+    )
+    out: Path | None = option(
+        None,
+        "With --format parquet: FILE.parquet, complete when the stream ends, or a folder with one "
+        "file per result.",
+    )
     names: NamesFile = None
-    bootstrap_servers: BootstrapServers = None
 
     @property
     def is_filtered(self) -> bool:
@@ -163,11 +121,7 @@ class Subscribe:
         return any(wanted is not None for wanted in filters)
 
     def check(self) -> None:
-        """Check that the options fit together.
-
-        Raises:
-            BadSettings: they do not.
-        """
+        """Check that the options fit together; raise `BadSettings` if they do not."""
         if self.node is not None and self.is_filtered:
             raise BadSettings(
                 "--node reports all events of one node: leave out --event, --community, "
@@ -213,17 +167,14 @@ class Subscribe:
 
     def run(self) -> None:
         from stream_icd.cli.subscribe import formats
-        from stream_icd.cli.subscribe.emptiness import Emptiness
         from stream_icd.cli.subscribe.naming import with_names
-        from stream_icd.kafka.somebody import check_that_somebody_listens
         from stream_icd.kafka.topics import COMMUNITIES, EVENTS
-        from stream_icd.programs.names import naming_by
         from stream_icd.tracing import traces_of
 
         self.check()
-        settings = chosen_settings(self.bootstrap_servers)
+        settings = self.kafka(check=False)
         topic = EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES
-        nothing_there = Emptiness(settings, topic, self.graph)
+        nothing_there = formats.Emptiness(settings, topic, self.graph)
         found, shape = self.subscription(settings, topic)
         writers: dict[str, Callable[[Any, Any], None]] = {
             "table": formats.write_table,
@@ -232,7 +183,7 @@ class Subscribe:
             "arrow": formats.write_arrow,
             "parquet": partial(formats.write_parquet, out=self.out or Path()),
         }
-        check_that_somebody_listens(settings)
+        self.kafka()  # a broker that is not there is said before anything waits
         when_reader_leaves(found.close)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:

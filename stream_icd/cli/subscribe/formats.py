@@ -1,11 +1,11 @@
-"""How what is followed is written: a table, JSON lines, an Arrow stream, or Parquet files."""
+"""How what is followed is written; and where there is nothing to write, why."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -16,8 +16,11 @@ import pyarrow as pa
 
 from stream_icd.cli.subscribe.shapes import Shape
 from stream_icd.errors import BadSettings, StoreUnwritable, StreamIcdError
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import EVENTS
 from stream_icd.node_ids import in_schema
-from stream_icd.printable import say
+from stream_icd.printable import did_you_mean, listed, printable, say
 from stream_icd.spreadsheet import safe_cells
 from stream_icd.store.whole_file import make_folder, whole_file
 from stream_icd.times import parse_utc
@@ -28,11 +31,7 @@ MOST_NAME = 200
 
 
 def parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
-    """`beginning`, `latest`, or a time; a time without a zone is taken for UTC.
-
-    Raises:
-        BadSettings: it is none of these.
-    """
+    """`beginning`, `latest`, or a time; a time without a zone is taken for UTC."""
     if text == "beginning":
         return "beginning"
     if text == "latest":
@@ -61,11 +60,7 @@ def write_json_lines(found: Iterable[Item], shape: Shape[Item]) -> None:
 
 
 def write_csv(found: Iterable[Item], shape: Shape[Item]) -> None:
-    """Comma-separated rows under one heading; lists are separated by spaces.
-
-    Texts that a spreadsheet would take for formulas get an apostrophe before them, and control
-    characters are escaped.
-    """
+    """Comma-separated rows under one heading, fit for spreadsheets; see `safe_cells`."""
     from pyarrow import csv
 
     heading = True
@@ -77,18 +72,10 @@ def write_csv(found: Iterable[Item], shape: Shape[Item]) -> None:
 
 
 def write_arrow(found: Iterable[Item], shape: Shape[Item]) -> None:
-    """One Arrow IPC stream, a batch a snapshot.
-
-    Raises:
-        BadSettings: graphs with ids of different types cannot share one stream.
-    """
+    """One Arrow IPC stream, a batch a snapshot."""
     writer: pa.ipc.RecordBatchStreamWriter | None = None
-    schema: pa.Schema | None = None
-    for one in found:
-        table = _in_first(shape.table(one), schema)
-        if writer is None:
-            schema = table.schema
-            writer = pa.ipc.new_stream(sys.stdout.buffer, schema)
+    for table in _tables(found, shape):
+        writer = writer or pa.ipc.new_stream(sys.stdout.buffer, table.schema)
         writer.write_table(table)
         sys.stdout.buffer.flush()
     if writer is not None:
@@ -100,10 +87,6 @@ def write_parquet(found: Iterable[Item], shape: Shape[Item], out: Path) -> None:
 
     No half file is ever to be seen under its name. What came before an error is kept in
     FILE.incomplete.parquet.
-
-    Raises:
-        BadSettings: as `write_arrow`, for one file.
-        StoreUnwritable: such as a full disk.
     """
     try:
         if out.suffix == ".parquet" and not out.is_dir():
@@ -133,13 +116,9 @@ def _fill(path: Path, found: Iterable[Item], shape: Shape[Item]) -> StreamIcdErr
     from pyarrow import parquet
 
     writer: parquet.ParquetWriter | None = None
-    schema: pa.Schema | None = None
     try:
-        for one in found:
-            table = _in_first(shape.table(one), schema)
-            if writer is None:
-                schema = table.schema
-                writer = parquet.ParquetWriter(path, schema, compression="zstd")
+        for table in _tables(found, shape):
+            writer = writer or parquet.ParquetWriter(path, table.schema, compression="zstd")
             writer.write_table(table)
     except StreamIcdError as error:
         return error
@@ -175,11 +154,58 @@ def _file_name(table: pa.Table) -> str:
     return f"{name}.parquet"
 
 
-def _in_first(table: pa.Table, first: pa.Schema | None) -> pa.Table:
-    same = table if first is None else in_schema(table, first)
-    if same is None:
-        raise BadSettings(
-            "there are graphs with node ids of different types, and one Arrow stream or Parquet "
-            "file has one type: choose a graph with --graph"
+def _tables(found: Iterable[Item], shape: Shape[Item]) -> Iterator[pa.Table]:
+    """The items as tables of one schema, that of the first."""
+    schema: pa.Schema | None = None
+    for one in found:
+        table = shape.table(one)
+        same = table if schema is None else in_schema(table, schema)
+        if same is None:
+            raise BadSettings(
+                "there are graphs with node ids of different types, and one Arrow stream or "
+                "Parquet file has one type: choose a graph with --graph"
+            )
+        schema = same.schema
+        yield same
+
+
+class Emptiness:
+    """Counts what a subscription shows, and says why that is nothing."""
+
+    def __init__(self, settings: KafkaSettings, topic: str, graph: str | None) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._graph = graph
+        self._count = 0
+
+    def counted(self, found: Iterable[Item]) -> Iterator[Item]:
+        for one in found:
+            self._count += 1
+            yield one
+
+    def warn(self) -> None:
+        """Say on standard error when there are no events yet: perhaps no tracker runs."""
+        with open_reader(self._settings, self._topic, until="end", limit=1) as records:
+            if next(iter(records), None) is None:
+                say(f"{self._no_tracker()}; waiting for one", err=True)
+
+    def refuse(self) -> None:
+        """Raise `BadSettings` if no tracker has published, or only other graphs are there."""
+        if self._count or (self._graph is None and self._topic != EVENTS):
+            return
+        with open_reader(self._settings, self._topic, until="end") as records:
+            graphs = sorted({(record.key or b"").decode(errors="replace") for record in records})
+        if not graphs and self._topic == EVENTS:
+            raise BadSettings(self._no_tracker())
+        if self._graph is not None and self._graph not in graphs:
+            said = (
+                f"{self._topic} holds nothing of graph {self._graph}; it holds "
+                f"{listed(graphs) or 'none'}{did_you_mean(self._graph, graphs)}"
+            )
+            raise BadSettings(printable(said))
+
+    def _no_tracker(self) -> str:
+        return (
+            f"{self._topic} is empty: no tracker has published events. "
+            f"Run one: stream-icd consume track"
         )
-    return same

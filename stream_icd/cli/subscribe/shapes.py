@@ -15,6 +15,7 @@ from stream_icd.tracking.node_changes import NodeChange
 from stream_icd.wire.events import event_table
 
 Item = TypeVar("Item")
+Result = Communities | CommunityEvents | NodeChange
 ZONED = pa.timestamp("us", tz="UTC")
 
 
@@ -24,7 +25,6 @@ class Shape(Generic[Item]):
 
     Attributes:
         heading: over the lines of the table for people.
-        lines: an item's lines there.
         document: an item as JSON, whole.
         table: an item as rows; the same columns for each.
     """
@@ -38,7 +38,7 @@ class Shape(Generic[Item]):
 WHO = f"{'graph':<12} {'snapshot':<28}"
 
 
-def _who(one: Communities | CommunityEvents | NodeChange) -> str:
+def _who(one: Result) -> str:
     return f"{one.graph:<12} {one.snapshot_id:<28}"
 
 
@@ -163,7 +163,7 @@ def _change_table(one: NodeChange) -> pa.Table:
     return pa.table({**_columns(one, 1), **columns})
 
 
-def _place(one: Communities | CommunityEvents | NodeChange) -> dict[str, Any]:
+def _place(one: Result) -> dict[str, Any]:
     return {
         "graph": one.graph,
         "snapshot_id": one.snapshot_id,
@@ -174,47 +174,34 @@ def _place(one: Communities | CommunityEvents | NodeChange) -> dict[str, Any]:
     }
 
 
-def _columns(one: Communities | CommunityEvents | NodeChange, rows: int) -> dict[str, pa.Array]:
-    values = {
-        "graph": pa.scalar(one.graph),
-        "snapshot_id": pa.scalar(one.snapshot_id),
-        "window_start": pa.scalar(one.window.start, ZONED),
-        "window_end": pa.scalar(one.window.end, ZONED),
-        "model": pa.scalar(one.model),
-        "revision": pa.scalar(one.revision),
-    }
+def _columns(one: Result, rows: int) -> dict[str, pa.Array]:
+    times = {"window_start": one.window.start, "window_end": one.window.end}
+    values = _place(one) | {name: pa.scalar(time, ZONED) for name, time in times.items()}
     return {name: pa.repeat(value, rows) for name, value in values.items()}
-
-
-def _members_lines(one: CommunityEvents | NodeChange, community: int | None) -> Iterator[str]:
-    members = one.members_of(community)
-    which = "-" if community is None else community
-    yield f"{_who(one)} {which!s:>9} {len(members):>8,}  {' '.join(map(str, members.to_pylist()))}"
-
-
-def _members_document(one: CommunityEvents | NodeChange, community: int | None) -> dict[str, Any]:
-    members = one.members_of(community).to_pylist()
-    return {**_place(one), "community": community, "members": members}
-
-
-def _members_table(one: CommunityEvents | NodeChange, community: int | None) -> pa.Table:
-    members = one.members_of(community)
-    ids = pa.array([community] * len(members), pa.int64())
-    return pa.table({**_columns(one, len(members)), "community": ids, "node": members})
 
 
 def members(community: int | None = None) -> Shape[Any]:
     """The members of a community; None: of the one that a node is in now."""
 
-    def of(one: CommunityEvents | NodeChange) -> int | None:
-        return one.after if isinstance(one, NodeChange) else community
+    def of(one: CommunityEvents | NodeChange) -> tuple[int | None, pa.Array]:
+        which = one.after if isinstance(one, NodeChange) else community
+        return which, one.members_of(which)
 
-    return Shape(
-        f"{WHO} {'community':>9} {'size':>8}  members",
-        lambda one: _members_lines(one, of(one)),
-        lambda one: _members_document(one, of(one)),
-        lambda one: _members_table(one, of(one)),
-    )
+    def lines(one: CommunityEvents | NodeChange) -> Iterator[str]:
+        which, nodes = of(one)
+        shown, ids = "-" if which is None else which, " ".join(map(str, nodes.to_pylist()))
+        yield f"{_who(one)} {shown!s:>9} {len(nodes):>8,}  {ids}"
+
+    def document(one: CommunityEvents | NodeChange) -> dict[str, Any]:
+        which, nodes = of(one)
+        return {**_place(one), "community": which, "members": nodes.to_pylist()}
+
+    def table(one: CommunityEvents | NodeChange) -> pa.Table:
+        which, nodes = of(one)
+        ids = pa.array([which] * len(nodes), pa.int64())
+        return pa.table({**_columns(one, len(nodes)), "community": ids, "node": nodes})
+
+    return Shape(f"{WHO} {'community':>9} {'size':>8}  members", lines, document, table)
 
 
 COMMUNITIES = Shape(

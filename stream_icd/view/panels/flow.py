@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.tracking.matching import overlaps
+from stream_icd.tracking.partition import overlaps
 from stream_icd.view.data.window import SeenWindow, for_pairs, partition
 from stream_icd.view.panels.event_list import certainty
 

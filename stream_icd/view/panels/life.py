@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from stream_icd.communities import STAGES
-from stream_icd.tracking.matching import NOBODY, match, overlaps
-from stream_icd.tracking.partition import shared_nodes
+from stream_icd.tracking.partition import NOBODY, match, overlaps, shared_nodes
 from stream_icd.view.data.all_series import agreement
 from stream_icd.view.data.window import SeenWindow, for_pairs, partition
 
