@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import Labels
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.multilevel.modularity import estimate_n_communities
+from stream_icd.bp.modularity import estimate_n_communities
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.linked import Nodes, among, linked_nodes
 from stream_icd.graphs.n_communities import check_n_communities

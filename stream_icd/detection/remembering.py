@@ -20,8 +20,7 @@ from stream_icd.memory.by_method import Find
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.horizon import Horizon
-from stream_icd.memory.memory import Memory
-from stream_icd.memory.restart import is_forgotten
+from stream_icd.memory.memory import Memory, is_forgotten
 from stream_icd.messages.records import outgoing
 from stream_icd.model import Model
 from stream_icd.snapshot import Snapshot

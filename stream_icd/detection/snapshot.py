@@ -17,8 +17,8 @@ from stream_icd.detection.detect import detect, finding, stage_ms
 from stream_icd.detection.fit_check import FitCheck
 from stream_icd.detection.remembering import Remembering
 from stream_icd.detection.settings import DetectSettings, result_version
+from stream_icd.memory.changes import Moved
 from stream_icd.memory.detect import Remembered
-from stream_icd.memory.strength import Moved
 from stream_icd.quality.cuts import community_weights, modularity_by, ncut_by
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot

@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import NOBODY, Ids, Shares, kept_a_window
-from stream_icd.bp.dynamic.smoothing import WindowBeliefs, smoothed_beliefs
-from stream_icd.bp.multilevel.level_graph import compact
-from stream_icd.bp.planted_partition.sweep import N_KEPT
+from stream_icd.arrays import Ids
+from stream_icd.bp.level_graph import compact
+from stream_icd.bp.posterior import NOBODY, Shares, kept_a_window
+from stream_icd.bp.smoothing import WindowBeliefs, smoothed_beliefs
+from stream_icd.bp.sweep import N_KEPT
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.memory.detect import FORGOTTEN, Remembered, detect_remembering
+from stream_icd.memory.bounds import FORGOTTEN
+from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.model import Model
@@ -52,7 +54,7 @@ def detect_smoothed(
     First `detect_remembering` goes forward through the windows. Then, from the second last window
     back to the first, belief propagation uses both the past and the future of each
     (`bp.dynamic.smoothing`). So the last window has the result of `detect_remembering`, and so has
-    a window that modularity decided, and one that is damaged (`damage`). Each result's `memory` is
+    a window that modularity decided, and one that is damaged (`bounds`). Each result's `memory` is
     the one after the window in forward detection; a stream can continue with it.
 
     Args:

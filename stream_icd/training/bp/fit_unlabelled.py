@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import Labels
+from stream_icd.bp.belief_propagation import Model, believe
 from stream_icd.bp.find import found_exactly
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
-from stream_icd.bp.multilevel.modularity import maximise_modularity
+from stream_icd.bp.level_graph import LevelGraph, finest_level
+from stream_icd.bp.likelihood import bounded_mixing, mixing_of
+from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
-from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
@@ -184,7 +185,7 @@ def _result(split: HiddenEdges, found: Labels) -> _Result:
 def _believed(adjacency: csr_array, graph: LevelGraph, start: Labels, size_spread: float) -> Labels:
     """Run belief propagation from a start partition; it corrects the start's mixing itself."""
     model = Model(_mixing(adjacency, start), size_spread, int(start.max()) + 1)
-    return likeliest_communities(graph, start, model.n_communities, model, SWEEPS)
+    return believe(graph, start, model.n_communities, model, SWEEPS).likeliest
 
 
 def _mixing(adjacency: csr_array, labels: Labels) -> float:

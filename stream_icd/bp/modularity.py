@@ -1,5 +1,6 @@
-"""Moves of single nodes that raise modularity, and the refinement of a partition by them.
+"""Multi-level modularity: local moves of nodes, of pieces of communities, of merged pieces.
 
+The scheme of the Leiden algorithm (Traag, Waltman and van Eck, "From Louvain to Leiden", 2019).
 Modularity at resolution γ (Reichardt and Bornholdt 2006), here without its constant factor:
 Q = Σ_c (w_c − γ vol_c² / 2 vol), w_c the weight of the edges inside community c, vol_c the sum of
 its strengths, vol the sum of all strengths.
@@ -9,20 +10,23 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from stream_icd.bp.multilevel.level_graph import (
+from stream_icd.arrays import Floats, Labels
+from stream_icd.bp.level_graph import (
     ROUNDING,
-    Labels,
     LevelGraph,
     ask_for_groups,
+    coarsen,
+    compact,
+    finest_level,
     members_of,
     summed,
 )
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import LARGE, in_parts, in_threads, keep_threads
 from stream_icd.graphs.prefetch import FAR, prefetch
-
-Floats = NDArray[np.float64]
+from stream_icd.graphs.weights import comparable
 
 PARTS = 32
 """One in this many nodes of a large graph is visited at once. With 4 or 64, communities are the
@@ -35,27 +39,112 @@ LINKS, VOLUME = 0, 1
 """Columns of the totals of a group, side by side in memory: both are read at once."""
 
 
+def maximise_modularity(
+    graph: LevelGraph,
+    resolution: float,
+    rng: np.random.Generator,
+    start: Labels | None = None,
+    iterations: int = 1,
+    threads: int = 1,
+) -> Labels:
+    """A partition of high modularity at this resolution: labels (n,) int32, 0..K-1.
+
+    Starts from single nodes, or from `start`. Each iteration starts from the last one's result; the
+    search ends early when an iteration moves nothing. The same on any number of threads.
+    """
+    labels = np.arange(graph.n_nodes, dtype=np.int32) if start is None else start
+    for _ in range(iterations):
+        labels, moved = _one_iteration(graph, resolution, rng, labels, threads)
+        if not moved:
+            break
+    return labels
+
+
+def estimate_n_communities(adjacency: csr_array, seed: int = 0) -> int:
+    """Estimate K as the number of communities found by maximising modularity with local moves.
+
+    The estimate is fast and needs no prior knowledge. It has modularity's resolution limit:
+    communities of far fewer than √2E edges are counted together, so the estimate is too low for a
+    graph of many small communities. If you know K, give it.
+
+    >>> triangle = np.ones((3, 3)) - np.eye(3)
+    >>> estimate_n_communities(csr_array(np.kron(np.eye(2), triangle)))
+    2
+    """
+    rng = np.random.default_rng(seed)
+    return int(maximise_modularity(finest_level(comparable(adjacency)), 1.0, rng).max()) + 1
+
+
+def _one_iteration(
+    graph: LevelGraph, resolution: float, rng: np.random.Generator, labels: Labels, threads: int
+) -> tuple[Labels, bool]:
+    """One pass up all levels: returns labels of the finest level, and whether any node moved."""
+    piece_of_node, moved = None, False
+    while True:
+        labels, _ = compact(labels)
+        moved |= move_nodes(graph, labels, resolution, rng, threads=threads) > 0
+        labels, n_communities = compact(labels)
+        if n_communities == graph.n_nodes:
+            break
+        pieces, n_pieces = compact(connected_pieces(graph, labels, resolution, rng, threads))
+        if n_pieces == graph.n_nodes:  # nothing left to join inside communities
+            pieces, n_pieces = labels, n_communities
+        community_of_piece = np.empty(n_pieces, np.int32)
+        community_of_piece[pieces] = labels
+        graph, labels = coarsen(graph, pieces, n_pieces, threads), community_of_piece
+        piece_of_node = pieces if piece_of_node is None else pieces[piece_of_node]
+    return (labels if piece_of_node is None else labels[piece_of_node]), moved
+
+
 def move_nodes(
     graph: LevelGraph,
     labels: Labels,
-    order: Labels,
     resolution: float,
+    rng: np.random.Generator,
     may_empty: bool = True,
     threads: int = 1,
 ) -> int:
     """Move nodes to the neighbouring community of largest gain, in place, until none gains.
 
-    First all nodes in this order, then only neighbours of moved nodes ("fast local moving": Traag,
-    Waltman and van Eck 2019). In a graph of at least `LARGE` nodes, many are moved at once, all
-    from the same state, as long as many wait. The result is the same on any number of threads.
+    First all nodes in random order, then only neighbours of moved nodes ("fast local moving":
+    Traag, Waltman and van Eck 2019). In a graph of at least `LARGE` nodes, many are moved at once,
+    all from the same state, as long as many wait. The result is the same on any number of threads.
 
     Labels are below n; returns the number of moves. Unless communities may be emptied, the last
     node of each stays, and nodes move one after the other.
     """
-    n_moves, queue = 0, order
+    n_moves, queue = 0, rng.permutation(graph.n_nodes).astype(np.int32)
     if graph.n_nodes >= LARGE and may_empty:
-        n_moves, queue = _move_at_once(graph, labels, order, resolution, threads)
-    return n_moves + int(_move_in_turn(graph, labels, queue, resolution, may_empty))
+        n_moves, queue = _move_at_once(graph, labels, queue, resolution, threads)
+    return n_moves + int(_move_in_turn(graph, labels, queue, resolution, None, may_empty))
+
+
+def connected_pieces(
+    graph: LevelGraph,
+    labels: Labels,
+    resolution: float,
+    rng: np.random.Generator,
+    threads: int = 1,
+) -> Labels:
+    """Split each community into well-linked, connected pieces: labels (n,), below n.
+
+    The refinement of Leiden (Traag, Waltman and van Eck 2019), greedy instead of random: every
+    node starts alone and, if still alone at its turn, joins the piece of its own community with
+    the largest gain. The label of a piece is its first node.
+
+    The same on any number of threads: communities do not touch each other's pieces. Those of one
+    community are visited one after the other, since what they read is close together in memory.
+    """
+    order = rng.permutation(graph.n_nodes).astype(np.int32)
+    members, starts = members_of(labels[order], int(labels.max()) + 1)
+    visits, pieces = order[members], np.arange(graph.n_nodes, dtype=np.int32)
+
+    def join(first: int, end: int) -> None:
+        own = visits[starts[first] : starts[end]]
+        _move_in_turn(graph, pieces, own, resolution, labels, True)
+
+    in_parts(join, np.bincount(labels, np.diff(graph.indptr)), threads)
+    return pieces
 
 
 def _move_at_once(
@@ -170,12 +259,24 @@ def _apply(
 
 @compiled()
 def _move_in_turn(
-    graph: LevelGraph, labels: Labels, first: Labels, resolution: float, may_empty: bool
+    graph: LevelGraph,
+    groups: Labels,
+    first: Labels,
+    resolution: float,
+    within: Labels | None,
+    may_empty: bool,
 ) -> int:
-    """Move one node after the other: these first, then neighbours of moved nodes."""
-    n_nodes, (indptr, indices, weights, strengths, total) = len(labels), graph
+    """Move one node after the other to another group, in place: these first; returns how many move.
+
+    within: None: neighbours of moved nodes follow. Or the community of each node, to which its
+        moves are limited: then each of these nodes moves once, if it is alone.
+    """
+    n_nodes, (indptr, indices, weights, strengths, total) = len(groups), graph
     penalty = resolution / max(total, 1e-300)
-    totals, sizes = _totals_and_sizes(strengths, labels)
+    totals, sizes = np.zeros((n_nodes, 2)), np.zeros(n_nodes, np.int32)
+    for node, group in enumerate(groups):
+        totals[group, VOLUME] += strengths[node]
+        sizes[group] += 1
     touched = np.empty(n_nodes + 1, np.int32)
     queue, waiting = np.zeros(n_nodes, np.int32), np.zeros(n_nodes, np.bool_)
     queue[: len(first)], waiting[first] = first, True
@@ -183,120 +284,50 @@ def _move_in_turn(
     while n_waiting:
         node = queue[head]
         if n_nodes >= FAR and head + 8 < n_nodes:
-            ask_for_groups(indptr, indices, weights, queue, head, labels)
+            ask_for_groups(indptr, indices, weights, queue, head, groups)
             prefetch(strengths, queue[head + 8])
             later = queue[head + 2]
             for entry in range(indptr[later], indptr[later + 1]):
-                prefetch(totals, labels[indices[entry]])
+                prefetch(totals, groups[indices[entry]])
         head = head + 1 if head + 1 < n_nodes else 0
         n_waiting -= 1
         waiting[node] = False
-        own, strength = labels[node], strengths[node]
-        if sizes[own] == 1 and not may_empty:
+        own, strength = groups[node], strengths[node]
+        if within is None:
+            if sizes[own] == 1 and not may_empty:
+                continue
+        elif sizes[own] > 1:
             continue
-        best, n_touched = own, 0
+        n_touched = 0
         for entry in range(indptr[node], indptr[node + 1]):
-            community = labels[indices[entry]]
-            touched[n_touched] = community  # without a branch, which the processor would guess
-            n_touched += totals[community, LINKS] == 0.0
-            totals[community, LINKS] += weights[entry]
-        best_gain = (
-            totals[own, LINKS] - penalty * strength * (totals[own, VOLUME] - strength) + ROUNDING
-        )
-        for rank in range(n_touched):
-            community = touched[rank]
-            gain = totals[community, LINKS] - penalty * strength * totals[community, VOLUME]
-            totals[community, LINKS] = 0.0
-            if gain > best_gain and community != own:
-                best, best_gain = community, gain
+            neighbour = indices[entry]
+            if within is not None and within[neighbour] != within[node]:
+                continue
+            group = groups[neighbour]
+            touched[n_touched] = group  # without a branch, which the processor would guess
+            n_touched += totals[group, LINKS] == 0.0
+            totals[group, LINKS] += weights[entry]
+        best, rest = own, totals[own, VOLUME] - strength
+        best_gain = totals[own, LINKS] - penalty * strength * rest + ROUNDING
+        for group in touched[:n_touched]:
+            gain = totals[group, LINKS] - penalty * strength * totals[group, VOLUME]
+            totals[group, LINKS] = 0.0
+            if gain > best_gain and group != own:
+                best, best_gain = group, gain
         if best == own:
             continue
-        labels[node] = best
+        groups[node] = best
         totals[own, VOLUME] -= strength
         totals[best, VOLUME] += strength
         sizes[own] -= 1
         sizes[best] += 1
         n_moves += 1
-        for entry in range(indptr[node], indptr[node + 1]):
-            neighbour = indices[entry]
-            if not waiting[neighbour] and labels[neighbour] != best:
-                waiting[neighbour] = True
-                tail = head + n_waiting
-                queue[tail if tail < n_nodes else tail - n_nodes] = neighbour
-                n_waiting += 1
+        if within is None:
+            for entry in range(indptr[node], indptr[node + 1]):
+                neighbour = indices[entry]
+                if not waiting[neighbour] and groups[neighbour] != best:
+                    waiting[neighbour] = True
+                    tail = head + n_waiting
+                    queue[tail if tail < n_nodes else tail - n_nodes] = neighbour
+                    n_waiting += 1
     return n_moves
-
-
-def connected_pieces(
-    graph: LevelGraph, labels: Labels, order: Labels, resolution: float, threads: int = 1
-) -> Labels:
-    """Split each community into well-linked, connected pieces: labels (n,), below n.
-
-    The refinement of Leiden (Traag, Waltman and van Eck 2019), greedy instead of random: every
-    node starts alone and, if still alone at its turn, joins the piece of its own community with
-    the largest gain. The label of a piece is its first node.
-
-    The same on any number of threads: communities do not touch each other's pieces. Those of one
-    community are visited one after the other, since what they read is close together in memory.
-    """
-    members, starts = members_of(labels[order], int(labels.max()) + 1)
-    visits, pieces = order[members], np.arange(graph.n_nodes, dtype=np.int32)
-    totals, sizes = _totals_and_sizes(graph.strengths, pieces)
-
-    def join(first: int, end: int) -> None:
-        own = visits[starts[first] : starts[end]]
-        _join(graph, labels, own, resolution, pieces, totals, sizes)
-
-    in_parts(join, np.bincount(labels, np.diff(graph.indptr)), threads)
-    return pieces
-
-
-@compiled()
-def _join(
-    graph: LevelGraph,
-    labels: Labels,
-    order: Labels,
-    resolution: float,
-    pieces: Labels,
-    totals: Floats,
-    sizes: Labels,
-) -> None:
-    """Join these nodes, all those of some communities, to pieces, in place."""
-    n_nodes, (indptr, indices, weights, strengths, total) = len(labels), graph
-    penalty = resolution / max(total, 1e-300)
-    touched = np.empty(n_nodes + 1, np.int32)
-    for turn, node in enumerate(order):
-        if n_nodes >= FAR:
-            ask_for_groups(indptr, indices, weights, order, turn, labels)
-        if sizes[node] != 1:  # others have joined it, or it has joined others
-            continue
-        n_touched, own = 0, labels[node]
-        for entry in range(indptr[node], indptr[node + 1]):
-            neighbour = indices[entry]
-            if labels[neighbour] == own:
-                piece = pieces[neighbour]
-                touched[n_touched] = piece
-                n_touched += totals[piece, LINKS] == 0.0
-                totals[piece, LINKS] += weights[entry]
-        strength, best, best_gain = strengths[node], node, ROUNDING
-        for rank in range(n_touched):
-            piece = touched[rank]
-            gain = totals[piece, LINKS] - penalty * strength * totals[piece, VOLUME]
-            totals[piece, LINKS] = 0.0
-            if gain > best_gain:
-                best, best_gain = piece, gain
-        if best != node:
-            pieces[node] = best
-            sizes[best] += 1
-            sizes[node] = 0
-            totals[best, VOLUME] += strength
-
-
-@compiled()
-def _totals_and_sizes(strengths: Floats, labels: Labels) -> tuple[Floats, Labels]:
-    """Of each group of nodes, 0 for links to it and its volume, (n, 2); its size, (n,)."""
-    totals, sizes = np.zeros((len(labels), 2)), np.zeros(len(labels), np.int32)
-    for node, label in enumerate(labels):
-        totals[label, VOLUME] += strengths[node]
-        sizes[label] += 1
-    return totals, sizes

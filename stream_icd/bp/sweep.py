@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.bp.multilevel.level_graph import LevelGraph
+from stream_icd.arrays import Floats
+from stream_icd.bp.level_graph import LevelGraph
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.prefetch import FAR, prefetch
-
-Floats = NDArray[np.float64]
 
 N_KEPT = 4
 """Communities kept per node. Eight took twice as long and gave no better result."""
@@ -58,9 +57,8 @@ class Beliefs(NamedTuple):
     `messages` (2E, N_KEPT) holds the probabilities of k's communities that k sends to i; they are
     not used if k is `certain` (n,): then it sends 1 for its only community.
 
-    If there are several blocks, each array but `shares` is twice as long. In the second half is
-    what nodes of other blocks read, as it was before the sweep, and the messages to these nodes,
-    which they read after it.
+    If there are several blocks, each array but `shares` is twice as long: the second half is what
+    nodes of other blocks read, as it was before the sweep, and the messages to them.
     """
 
     communities: NDArray[np.int32]
@@ -72,8 +70,6 @@ class Beliefs(NamedTuple):
 class Field(NamedTuple):
     """State of each community during a sweep, all (K,)."""
 
-    volumes: Floats
-    sizes: Floats
     prior: Floats
     excess: Floats  # a_c
     log_odds: Floats  # log(1 + a_c), for weights other than 1
@@ -123,7 +119,7 @@ def sweep(
     """
     indptr, indices, weights, strengths, _ = graph
     communities, shares, messages, certain = beliefs
-    _, _, priors, excess, log_odds, pulls = field
+    priors, excess, log_odds, pulls = field
     within_of, evidence_of, stayed_of, is_due = visits
     remembered, remembered_shares = recalled
     n_nodes, n_entries, k, most = len(strengths), len(indices), len(priors), 0

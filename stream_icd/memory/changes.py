@@ -1,7 +1,8 @@
-"""How strongly the edges of a window speak for what has changed since the window before.
+"""What has changed since the window before: which communities are which, and who moved.
 
-The detector computes this, since it alone knows the edges and the communities before at once. It
-tells it in pairs of stable ids, so that a tracker can add them up for the events that it finds.
+The detector says how strongly the edges of a window speak for moves of nodes, since it alone knows
+the edges and the communities before at once. It tells it in pairs of stable ids, so that a tracker
+can add them up for the events that it finds.
 """
 
 from __future__ import annotations
@@ -13,18 +14,47 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Ids, Labels
-from stream_icd.bp.dynamic.posterior import NOBODY
-from stream_icd.bp.multilevel.level_graph import finest_level
-from stream_icd.bp.planted_partition.likelihood import groups_of
-from stream_icd.graphs.compiled import compiled
+from stream_icd.arrays import Floats, Ids, Labels
+from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.likelihood import groups_of
+from stream_icd.bp.posterior import NOBODY, majority, match_labels
 from stream_icd.node_ids import places
-from stream_icd.quality.alternatives import Described, Sums
-
-Rows = NDArray[np.int32] | NDArray[np.int64]
+from stream_icd.quality.alternatives import Described
 
 FEWEST = 3
 """Fewer nodes that move together are not told: most of them are."""
+
+
+def ids_for(labels: Labels, before: Labels, ids_before: Ids, next_id: int) -> tuple[Ids, int]:
+    """Return an id for each community, `(K,)`, and the first id not used yet.
+
+    Args:
+        labels: of each node, in 0..K-1 or `NOBODY`.
+        before: the labels of the same nodes in the last window, places in `ids_before`.
+    """
+    n_labels = int(labels.max(initial=NOBODY)) + 1
+    names = match_labels(labels, before, n_labels, len(ids_before))
+    ids = np.append(ids_before, NOBODY)[names]  # [-1] is NOBODY's
+    new = np.flatnonzero(names == NOBODY)
+    ids[new] = next_id + np.arange(len(new))
+    return ids, next_id + len(new)
+
+
+def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> Ids:
+    """Return the ids that ended, `(m, 2)`, ascending, each with the id it is now part of.
+
+    That is the community with more than half of its nodes; `NOBODY` if there is none.
+
+    Args:
+        labels: of each node, places in `ids`.
+        before: the labels that they had, places in `ids_before`; `NOBODY` if they are new.
+    """
+    n_before = len(ids_before)
+    sizes = np.bincount(before[before >= 0], minlength=n_before)
+    ended = (sizes > 0) & ~np.isin(ids_before, ids)
+    into = majority(before, labels, n_before)[ended]
+    found = np.stack([ids_before[ended], np.append(ids, NOBODY)[into]], axis=1)
+    return found[np.argsort(found[:, 0])]
 
 
 class Moved(NamedTuple):
@@ -38,7 +68,7 @@ class Moved(NamedTuple):
     """
 
     pairs: Ids
-    bits: Sums
+    bits: Floats
 
 
 def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_id: int) -> Moved:
@@ -58,7 +88,9 @@ def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_
     groups, new = _groups(adjacency, here, ids_before, ids), np.flatnonzero(ids >= next_id)
     if not (adjacency.nnz and (len(groups.now) or len(new))):  # as in most windows
         return Moved(np.empty((0, 2), np.int64), np.empty(0))
-    window = _described(adjacency, labels, len(ids))
+    within, volumes = groups_of(finest_level(adjacency), labels, len(ids))
+    linked = np.bincount(labels[np.diff(adjacency.indptr) > 0], minlength=len(ids))
+    window = Described(np.stack([linked, volumes, 2 * within]), adjacency.nnz / 2)
     stayed = window.lost_without_move(*_moves(adjacency, here, groups))
     new = new[window.sums[0][new] > 0]
     united = window.lost_in_union(*_neighbours(adjacency, here, new))
@@ -98,13 +130,15 @@ def _groups(adjacency: csr_array, here: Ids, before: Ids, ids: Ids) -> _Groups:
     return _Groups(of_node, old_ids[left], now, places(pa.array(old_ids[left]), pa.array(ids)))
 
 
-def _moves(adjacency: csr_array, here: Ids, groups: _Groups) -> tuple[Sums, Sums, Sums, Ids, Ids]:
+def _moves(
+    adjacency: csr_array, here: Ids, groups: _Groups
+) -> tuple[Floats, Floats, Floats, Ids, Ids]:
     """Return sums over each group, to where it is and to where it was; and these two, `(m,)`."""
     rows = np.flatnonzero(groups.of_node >= 0)
-    sources, to, weights = _edges_of(rows, adjacency.indptr, adjacency.indices, adjacency.data)
+    sources, to, weights = _edges_of(rows, adjacency)
     of, m = groups.of_node[sources], len(groups.now)
 
-    def total(chosen: NDArray[np.bool_]) -> Sums:
+    def total(chosen: NDArray[np.bool_]) -> Floats:
         return np.bincount(of[chosen], weights[chosen], minlength=m).astype(np.float64)
 
     inside = total(groups.of_node[to] == of)
@@ -114,13 +148,13 @@ def _moves(adjacency: csr_array, here: Ids, groups: _Groups) -> tuple[Sums, Sums
     return group, to_now - inside, to_old, groups.now, groups.old
 
 
-def _neighbours(adjacency: csr_array, here: Ids, new: Ids) -> tuple[Ids, Ids, Sums]:
+def _neighbours(adjacency: csr_array, here: Ids, new: Ids) -> tuple[Ids, Ids, Floats]:
     """Return each new community, that to which it has the most links, and these links, `(m,)`."""
     k = int(here.max(initial=0)) + 1
     is_new = np.zeros(k, np.bool_)
     is_new[new] = True
     rows = np.flatnonzero(is_new[here])
-    sources, targets, weights = _edges_of(rows, adjacency.indptr, adjacency.indices, adjacency.data)
+    sources, targets, weights = _edges_of(rows, adjacency)
     of, to = here[sources], here[targets]
     between, at = np.unique((of * k + to)[of != to], return_inverse=True)
     links = np.bincount(at, weights[of != to], minlength=len(between))
@@ -132,22 +166,10 @@ def _neighbours(adjacency: csr_array, here: Ids, new: Ids) -> tuple[Ids, Ids, Su
     return new, best[0][new], best[1][new]
 
 
-@compiled()
-def _edges_of(rows: Ids, indptr: Rows, indices: Rows, weights: Sums) -> tuple[Ids, Ids, Sums]:
+def _edges_of(rows: Ids, adjacency: csr_array) -> tuple[Ids, Ids, Floats]:
     """Return both ends and the weight of each edge of these nodes."""
-    n_edges = 0
-    for row in rows:
-        n_edges += indptr[row + 1] - indptr[row]
-    sources, targets = np.empty(n_edges, np.int64), np.empty(n_edges, np.int64)
-    found, n_edges = np.empty(n_edges), 0
-    for row in rows:
-        for entry in range(indptr[row], indptr[row + 1]):
-            sources[n_edges], targets[n_edges] = row, indices[entry]
-            found[n_edges], n_edges = weights[entry], n_edges + 1
-    return sources, targets, found
-
-
-def _described(adjacency: csr_array, labels: Labels, k: int) -> Described:
-    groups = groups_of(finest_level(adjacency), labels, k)
-    linked = np.bincount(labels[np.diff(adjacency.indptr) > 0], minlength=k)
-    return Described(np.stack([linked, groups.volumes, 2 * groups.within]), adjacency.nnz / 2)
+    starts = adjacency.indptr[rows]
+    degrees = adjacency.indptr[rows + 1] - starts
+    before = np.cumsum(degrees) - degrees  # edges of the nodes before each
+    entries = np.repeat(starts - before, degrees) + np.arange(degrees.sum())
+    return np.repeat(rows, degrees), adjacency.indices[entries], adjacency.data[entries]
