@@ -57,18 +57,10 @@ def finest_level(adjacency: csr_array) -> LevelGraph:
         raise BadInput(f"a row names a node that is not one of the {n_nodes} nodes")
     indptr = np.asarray(adjacency.indptr, np.int32)
     weights = np.asarray(adjacency.data, np.float64)
-    strengths = _sums_of_rows(indptr, weights)
     indices = np.asarray(adjacency.indices, np.int32)
-    return LevelGraph(indptr, indices, weights, strengths, float(strengths.sum()))
-
-
-@compiled()
-def _sums_of_rows(indptr: Labels, weights: Floats) -> Floats:
-    sums = np.zeros(len(indptr) - 1)
-    for row in range(len(sums)):
-        for entry in range(indptr[row], indptr[row + 1]):
-            sums[row] += weights[entry]
-    return sums
+    graph = LevelGraph(indptr, indices, weights, np.empty(n_nodes), 0.0)
+    strengths = links(graph, np.zeros(n_nodes, np.int32), True)
+    return graph._replace(strengths=strengths, total=float(strengths.sum()))
 
 
 @compiled()

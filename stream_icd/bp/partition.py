@@ -34,9 +34,7 @@ class Partition(NamedTuple):
 class Coarse(NamedTuple):
     """A graph of pieces of communities, and what its partitions need to be measured.
 
-    graph: its nodes are the pieces.
-    pieces: (n,) the piece of each single node.
-    n_linked: (n_pieces,) nodes with edges in each piece.
+    pieces: (n,) the piece of each single node; n_linked: (n_pieces,) those with edges in each.
     n_edges: of the graph of single nodes.
     """
 
@@ -66,10 +64,9 @@ def coarse_of(graph: LevelGraph, pieces: Labels, threads: int = 1) -> Coarse:
 
 
 def measured(level: Coarse, labels: Labels, resolution: float = 1.0) -> Partition:
-    """The partition of single nodes that these labels of pieces make; O(E).
+    """The partition of single nodes that these labels of pieces make, (n_pieces,), not negative.
 
-    Several times as fast as from the adjacency. labels: (n_pieces,), not negative; some of 0..max
-    may be unused.
+    Some of 0..max may be unused. O(E), several times as fast as from the adjacency.
     """
     labels, k = compact(labels)
     if not level.n_edges:

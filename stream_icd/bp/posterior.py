@@ -1,8 +1,7 @@
 """What is known of the communities of a graph, and the same communities in a later graph.
 
-A later window of a stream starts from what is known instead of from single nodes, and what is known
-is its prior: belief propagation with the remembered beliefs (`belief_propagation`), or one pass of
-local moves where modularity decides. A community splits if the edges support it (`partition`).
+What is known is the prior of a later window: belief propagation with the remembered beliefs, or one
+pass of local moves from the known communities where modularity decides.
 """
 
 from __future__ import annotations
@@ -209,9 +208,8 @@ def exact_labels(
 def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> Labels:
     """A name for each label, (n_labels,): the one that most of its nodes had, or `NOBODY`.
 
-    No name is given twice: pairs of label and name with the most common nodes go first. A name is
-    given only to a label that has at least half of its nodes, or that gets at least half of its
-    nodes from it.
+    No name is given twice: pairs with the most common nodes go first. They have at least half of
+    the nodes of either.
 
     labels, names: (n,) of each node, 0..n_labels-1 and 0..n_names-1, or negative for none.
     """

@@ -23,11 +23,9 @@ from stream_icd.node_ids import common_type, places
 class Aligned:
     """A window and the memory before it.
 
-    Attributes:
-        rows: nodes of the window, ascending.
-        window: its edges, `(n_nodes, n_nodes)`.
-        level: the same with weights that are comparable (`graphs.weights`).
-        memory: of all nodes, of the window and of the memory; a new node has no community.
+    rows: nodes of the window, ascending.
+    window: its edges, `(n_nodes, n_nodes)`; level: the same with weights that are comparable.
+    memory: of all nodes, of the window and of the memory; a new node has no community.
     """
 
     rows: Ids
@@ -41,9 +39,8 @@ def aligned(
 ) -> Aligned | None:
     """Return the memory with the nodes of a window added; None if their ids are of other types.
 
-    Args:
-        at: the place of each of its nodes in the memory, `(n,)`; -1 for new ones.
-        exponent: of the weights (`graphs.weights.comparable`).
+    at: the place of each of its nodes in the memory, `(n,)`; -1 for new ones.
+    exponent: of the weights (`graphs.weights.comparable`).
     """
     if memory.nodes.equals(nodes):
         return beside(at, window, memory, exponent)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Ids, Labels
-from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.level_graph import LevelGraph, coarsen, finest_level
 from stream_icd.bp.likelihood import groups_of
 from stream_icd.bp.posterior import NOBODY, majority, match_labels
 from stream_icd.node_ids import places
@@ -28,9 +28,8 @@ FEWEST = 3
 def ids_for(labels: Labels, before: Labels, ids_before: Ids, next_id: int) -> tuple[Ids, int]:
     """Return an id for each community, `(K,)`, and the first id not used yet.
 
-    Args:
-        labels: of each node, in 0..K-1 or `NOBODY`.
-        before: the labels of the same nodes in the last window, places in `ids_before`.
+    labels: of each node, in 0..K-1 or `NOBODY`.
+    before: the labels of the same nodes in the last window, places in `ids_before`.
     """
     n_labels = int(labels.max(initial=NOBODY)) + 1
     names = match_labels(labels, before, n_labels, len(ids_before))
@@ -45,9 +44,8 @@ def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> I
 
     That is the community with more than half of its nodes; `NOBODY` if there is none.
 
-    Args:
-        labels: of each node, places in `ids`.
-        before: the labels that they had, places in `ids_before`; `NOBODY` if they are new.
+    labels: of each node, places in `ids`.
+    before: the labels that they had, places in `ids_before`; `NOBODY` if they are new.
     """
     n_before = len(ids_before)
     sizes = np.bincount(before[before >= 0], minlength=n_before)
@@ -60,11 +58,10 @@ def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> I
 class Moved(NamedTuple):
     """Nodes that changed community together, and what the edges say about it.
 
-    Attributes:
-        pairs: `(m, 2)` int64, ascending: id before and id now. -1 before: the community is new.
-        bits: `(m,)` how many bits more the edges of the window need if these nodes were still where
-            they were: in the community with the id before, or if that has ended, in one of their
-            own. For a new community: if it were one with the community that it is linked to most.
+    pairs: `(m, 2)` int64, ascending: id before and id now. -1 before: the community is new.
+    bits: `(m,)` how many bits more the edges of the window need if these nodes were still where
+        they were: in the community with the id before, or if that has ended, in one of their own.
+        For a new community: if it were one with the community that it is linked to most.
     """
 
     pairs: Ids
@@ -77,23 +74,21 @@ def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_
     Only the edges of the window count, described as by `description_length`, except that the mixing
     of the communities as they are describes the alternative too.
 
-    Args:
-        adjacency: of the window, `(n, n)`.
-        labels: community of each node, `(n,)` in 0..K-1.
-        ids: stable id of each community, `(K,)`.
-        ids_before: id of each node's community in the last window, `(n,)`; -1 if it had none.
-        next_id: the first id that was not used before.
+    labels: community of each node, `(n,)` in 0..K-1; ids: stable id of each community, `(K,)`.
+    ids_before: id of each node's community in the last window, `(n,)`; -1 if it had none.
+    next_id: the first id that was not used before.
     """
     here = labels.astype(np.int64)
     groups, new = _groups(adjacency, here, ids_before, ids), np.flatnonzero(ids >= next_id)
     if not (adjacency.nnz and (len(groups.now) or len(new))):  # as in most windows
         return Moved(np.empty((0, 2), np.int64), np.empty(0))
-    within, volumes = groups_of(finest_level(adjacency), labels, len(ids))
+    graph = finest_level(adjacency)
+    within, volumes = groups_of(graph, labels, len(ids))
     linked = np.bincount(labels[np.diff(adjacency.indptr) > 0], minlength=len(ids))
     window = Described(np.stack([linked, volumes, 2 * within]), adjacency.nnz / 2)
     stayed = window.lost_without_move(*_moves(adjacency, here, groups))
     new = new[window.sums[0][new] > 0]
-    united = window.lost_in_union(*_neighbours(adjacency, here, new))
+    united = window.lost_in_union(*_neighbours(graph, labels, new, len(ids)))
     left = np.concatenate([groups.before, np.full(len(new), NOBODY)])
     pairs = np.stack([left, ids[np.concatenate([groups.now, new])]])
     order = np.lexsort(pairs[::-1])
@@ -104,10 +99,9 @@ def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_
 class _Groups(NamedTuple):
     """Nodes that moved from one community to another; `(m,)` each, but for the first.
 
-    Attributes:
-        of_node: group of each node, `(n,)`; `NOBODY` for most.
-        before: id of the community that they left.
-        now, old: communities where they are, and where they would be; `NOBODY` if it has ended.
+    of_node: group of each node, `(n,)`; `NOBODY` for most.
+    before: id of the community that they left.
+    now, old: communities where they are, and where they would be; `NOBODY` if it has ended.
     """
 
     of_node: Ids
@@ -135,8 +129,11 @@ def _moves(
 ) -> tuple[Floats, Floats, Floats, Ids, Ids]:
     """Return sums over each group, to where it is and to where it was; and these two, `(m,)`."""
     rows = np.flatnonzero(groups.of_node >= 0)
-    sources, to, weights = _edges_of(rows, adjacency)
-    of, m = groups.of_node[sources], len(groups.now)
+    starts, ends = adjacency.indptr[rows], adjacency.indptr[rows + 1]
+    before = np.cumsum(ends - starts) - (ends - starts)  # edges of the nodes before each
+    entries = np.repeat(starts - before, ends - starts) + np.arange((ends - starts).sum())
+    of, m = np.repeat(groups.of_node[rows], ends - starts), len(groups.now)
+    to, weights = adjacency.indices[entries], adjacency.data[entries]
 
     def total(chosen: NDArray[np.bool_]) -> Floats:
         return np.bincount(of[chosen], weights[chosen], minlength=m).astype(np.float64)
@@ -148,28 +145,12 @@ def _moves(
     return group, to_now - inside, to_old, groups.now, groups.old
 
 
-def _neighbours(adjacency: csr_array, here: Ids, new: Ids) -> tuple[Ids, Ids, Floats]:
+def _neighbours(graph: LevelGraph, labels: Labels, new: Ids, k: int) -> tuple[Ids, Ids, Floats]:
     """Return each new community, that to which it has the most links, and these links, `(m,)`."""
-    k = int(here.max(initial=0)) + 1
-    is_new = np.zeros(k, np.bool_)
-    is_new[new] = True
-    rows = np.flatnonzero(is_new[here])
-    sources, targets, weights = _edges_of(rows, adjacency)
-    of, to = here[sources], here[targets]
-    between, at = np.unique((of * k + to)[of != to], return_inverse=True)
-    links = np.bincount(at, weights[of != to], minlength=len(between))
-    of, to = np.divmod(between, k)
-    order = np.lexsort((links, of))
-    last = order[np.flatnonzero(np.diff(of[order], append=-1))]
-    best = np.full(k, NOBODY), np.zeros(k)
-    best[0][of[last]], best[1][of[last]] = to[last], links[last]
-    return new, best[0][new], best[1][new]
-
-
-def _edges_of(rows: Ids, adjacency: csr_array) -> tuple[Ids, Ids, Floats]:
-    """Return both ends and the weight of each edge of these nodes."""
-    starts = adjacency.indptr[rows]
-    degrees = adjacency.indptr[rows + 1] - starts
-    before = np.cumsum(degrees) - degrees  # edges of the nodes before each
-    entries = np.repeat(starts - before, degrees) + np.arange(degrees.sum())
-    return np.repeat(rows, degrees), adjacency.indices[entries], adjacency.data[entries]
+    coarse = coarsen(graph, labels, k)
+    rows, linked = np.repeat(np.arange(k), np.diff(coarse.indptr)), np.diff(coarse.indptr) > 0
+    order = np.lexsort((coarse.indices, coarse.weights, rows))
+    last = order[coarse.indptr[1:][linked] - 1]
+    best, links = np.full(k, NOBODY), np.zeros(k)
+    best[linked], links[linked] = coarse.indices[last], coarse.weights[last]
+    return new, best[new], links[new]

@@ -225,9 +225,8 @@ def detect_window(
 class _Step:
     """A window, and how it is detected; see `detect_window`.
 
-    Attributes:
-        n_before: nodes remembered before it.
-        lacking: whether it lacks most nodes of the graph (`bounds`).
+    n_before: nodes remembered before it.
+    lacking: whether it lacks most nodes of the graph (`bounds`).
     """
 
     adjacency: csr_array

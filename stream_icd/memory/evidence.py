@@ -86,8 +86,8 @@ def kept(total: csr_array, window: csr_array) -> csr_array:
     most = 2 * MOST_EDGES * total.shape[0]
     if len(weights) > most:
         least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
-    total = csr_array((weights, total.indices, total.indptr), shape=total.shape)
-    return _chosen(total, (weights >= least) & (weights > 0))  # rounding may have made one 0
+    heavy = (weights >= least) & (weights > 0)  # rounding may have made one 0
+    return _chosen(total, weights, heavy)
 
 
 def rounded(weights: Floats) -> Floats:
@@ -101,8 +101,7 @@ def rounded(weights: Floats) -> Floats:
 def unseen(window: csr_array, evidence: csr_array) -> csr_array:
     """Return the edges of a window that the evidence lacks, with weights of 1."""
     new = _only_in(window.indptr, window.indices, evidence.indptr, evidence.indices)
-    ones = csr_array((np.ones(window.nnz), window.indices, window.indptr), shape=window.shape)
-    return _chosen(ones, new)
+    return _chosen(window, np.ones(window.nnz), new)
 
 
 @compiled()
@@ -120,10 +119,10 @@ def _only_in(
     return lacking
 
 
-def _chosen(graph: csr_array, chosen: NDArray[np.bool_]) -> csr_array:
-    """Return the graph with only these of its entries."""
+def _chosen(graph: csr_array, weights: Floats, chosen: NDArray[np.bool_]) -> csr_array:
+    """Return the graph with only these of its entries, and with these weights."""
     indptr = np.append(0, np.cumsum(chosen)).astype(np.int32)[graph.indptr]
-    return csr_array((graph.data[chosen], graph.indices[chosen], indptr), shape=graph.shape)
+    return csr_array((weights[chosen], graph.indices[chosen], indptr), shape=graph.shape)
 
 
 def rearranged(graph: csr_array, at: Ids) -> csr_array:

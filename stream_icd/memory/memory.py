@@ -54,10 +54,9 @@ average. So they are not used again if that happens to a graph twice."""
 class Hypothesis:
     """How far back a graph looks like its present, and its communities if that is so.
 
-    Attributes:
-        decay: λ, in [0, 1).
-        evidence: the decayed sum of the windows; its weights have 8 significant bits.
-        known: the communities found in it.
+    decay: λ, in [0, 1).
+    evidence: the decayed sum of the windows; its weights have 8 significant bits.
+    known: the communities found in it.
     """
 
     decay: float
@@ -67,12 +66,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """Another hypothesis, which each window compares with the present one.
-
-    Attributes:
-        windows: how many windows have compared them.
-        ahead: nats that it has saved more than the present one in these.
-    """
+    """Another hypothesis, which has saved `ahead` nats more than the present one in `windows`."""
 
     hypothesis: Hypothesis
     windows: int = 0
