@@ -160,6 +160,14 @@ def reordered(graph: LevelGraph, order: Labels) -> LevelGraph:
     indices, weights = np.empty_like(graph.indices), np.empty_like(graph.weights)
     free = indptr[:-1].copy()
     for new, old in enumerate(order):
+        if len(order) >= FAR and new + 8 < len(order):
+            ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
+            later, soon = order[new + 2], order[new + 1]
+            for entry in range(graph.indptr[later], graph.indptr[later + 1]):
+                prefetch(free, place[graph.indices[entry]])
+            for entry in range(graph.indptr[soon], graph.indptr[soon + 1]):
+                prefetch(indices, free[place[graph.indices[entry]]])
+                prefetch(weights, free[place[graph.indices[entry]]])
         for entry in range(graph.indptr[old], graph.indptr[old + 1]):
             row = place[graph.indices[entry]]
             if free[row] == indptr[row + 1]:
