@@ -26,9 +26,10 @@ from stream_icd.graphs.prefetch import FAR, prefetch
 N_KEPT = 4
 """Communities kept per node. Eight took twice as long and gave no better result."""
 
-LEAST_MESSAGE = 1e-3
-"""A community is not kept if no message of the node could give it this probability, and a node is
-certain if none could give it to all other communities: they would take time and change nothing."""
+TOLERANCE = 5e-3
+"""Less is no change: of a belief, or of the nodes that change their most probable community. And a
+community is not kept if no message of the node could give it this probability, and a node is
+certain if none could give it to all other communities."""
 
 MOST_TRUST = 0.9
 """Upper limit of the weight of remembered beliefs, with news and without: with a higher one, moves
@@ -197,7 +198,7 @@ def sweep(
             if product > largest:
                 best, largest = touched[rank], product
         evidence, within, log_shared, shared_edges = others + largest, 0.0, 0.0, 1.0
-        least = LEAST_MESSAGE * evidence / strongest
+        least = TOLERANCE * evidence / strongest
         if largest <= least:  # beliefs spread over thousands of communities: the best ones count
             least = 0.0
         if not least < largest <= evidence < np.inf:  # or NaN: the node stays as it is
@@ -206,7 +207,7 @@ def sweep(
             continue
         top[:] = -1
         top_products[:] = 0.0
-        certain[node] = others * strongest < LEAST_MESSAGE * evidence
+        certain[node] = others * strongest < TOLERANCE * evidence
         if certain[node]:
             top[0], top_products[0] = best, evidence
             for entry in range(first, end):
