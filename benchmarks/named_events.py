@@ -19,7 +19,7 @@ from stream_icd.communities import STAGES, Communities
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.memory import detect as memory_detect
-from stream_icd.memory.strength import moved
+from stream_icd.memory.changes import moved
 from stream_icd.names.names import named
 from stream_icd.node_ids import places
 from stream_icd.registry.find import find_model

@@ -59,7 +59,7 @@ from benchmarks.shared.streams.memory_streams import Stream
 from benchmarks.shared.streams.stream_scores import scores_of
 from benchmarks.tracking import snapshots
 from benchmarks.tracking_memory import days_alone, days_with_memory, followed
-from stream_icd.bp.planted_partition.likelihood import STRONG_BITS
+from stream_icd.bp.likelihood import STRONG_BITS
 from stream_icd.communities import Communities
 from stream_icd.detection.detect import Method as Detector
 from stream_icd.detection.detect import detect, finding

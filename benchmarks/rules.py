@@ -22,14 +22,14 @@ from benchmarks.shared.commit import measured_at
 from benchmarks.shared.pages.rule_table import compare_rules, cost_table
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.tracking_memory import SETTLED, Stream, summed, tracked, with_memory
-from stream_icd.bp.dynamic.persistence import broken
-from stream_icd.bp.planted_partition.belief_propagation import OVERCONFIDENCE
-from stream_icd.bp.planted_partition.sweep import MOST_TRUST
+from stream_icd.bp.belief_propagation import OVERCONFIDENCE
+from stream_icd.bp.likelihood import broken
+from stream_icd.bp.sweep import MOST_TRUST
 from stream_icd.memory.detect import Remembered, detect_remembering
 from testbed.planted_events import score_late
 
-POSTERIOR, DETECT = "stream_icd.bp.dynamic.posterior", "stream_icd.memory.detect"
-BELIEFS = "stream_icd.bp.planted_partition.belief_propagation"
+POSTERIOR, DETECT = "stream_icd.bp.posterior", "stream_icd.memory.detect"
+BELIEFS = "stream_icd.bp.belief_propagation"
 
 RULES: dict[str, dict[str, Any]] = {
     "merging": {

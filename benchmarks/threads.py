@@ -30,8 +30,8 @@ from stream_icd.registry.shipped import open_model
 DOCS = Path(__file__).parents[1] / "docs" / "measured"
 USERS = (
     "stream_icd.graphs.in_threads",
-    "stream_icd.bp.multilevel.local_moves",
-    "stream_icd.bp.planted_partition.belief_propagation",
+    "stream_icd.bp.modularity",
+    "stream_icd.bp.belief_propagation",
 )
 """Modules that call `in_threads`."""
 

@@ -24,7 +24,7 @@ from scipy.spatial import cKDTree
 from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED
 from stream_icd.bp.find import found_exactly
-from stream_icd.bp.multilevel.level_graph import finest_level
+from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder

@@ -38,13 +38,13 @@ STEPS = {
     "broken": Step(
         (2, 1),
         "nothing in common, or damaged?",
-        "persistence.broken\ndamage.is_damaged",
+        "likelihood.broken\nbounds.lacks_most",
         JUDGED,
     ),
     "judged": Step(
         (1, 2),
         "bits saved on the new edges\nchoose the horizon",
-        "prequential.nats_saved\nhorizon.judged",
+        "likelihood.nats_saved\nhorizon.judged",
         JUDGED,
     ),
     "evidence": Step((1, 3), "A ← λ A + B", "evidence.added"),
@@ -55,10 +55,10 @@ STEPS = {
     "merged": Step(
         (1, 6),
         "unite and divide communities",
-        "merging.merged_communities\nsplitting.split_communities",
+        "agglomeration.merged_communities\npartition.split_communities",
     ),
-    "named": Step((1, 7), "stable ids", "ids.ids_for"),
-    "anew": Step((2, 6), "found as in a single graph", "search.least_description"),
+    "named": Step((1, 7), "stable ids", "changes.ids_for"),
+    "anew": Step((2, 6), "found as in a single graph", "find.least_description"),
     "kept": Step(
         (0, 7),
         "rounded, bounded, encoded",

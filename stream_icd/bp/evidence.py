@@ -1,9 +1,9 @@
 """Evidence: whether a graph has communities beyond those that chance produces.
 
-Every graph has partitions of some modularity, even a random one. But in a graph without
-communities, a partition saves b bits in describing it (`quality.description_length`) at most once
-in 2^b times, since no code is short for many graphs (Kraft's inequality). The communities found may
-be too fine to save bits, so the score is the best saving after merging some of them.
+In a graph without communities, a partition saves b bits in describing it
+(`quality.description_length`) at most once in 2^b times, since no code is short for many graphs
+(Kraft's inequality). The communities found may be too fine to save bits, so the score is the best
+saving after merging some of them.
 
 Below about 40 nodes, even clear communities hardly save the cost of their own description. So in a
 small graph, where it is cheap, modularity far above that of random graphs with the same degrees is
@@ -15,17 +15,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import AnyLabels, compact
-from stream_icd.bp.description_length.agglomeration import agglomerate
-from stream_icd.bp.description_length.partition import coarse_of, measured
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
-from stream_icd.bp.multilevel.modularity import maximise_modularity
-from stream_icd.bp.null_model import rewired
-from stream_icd.bp.planted_partition.likelihood import STRONG_BITS, modularity_of
+from stream_icd.arrays import AnyLabels, Labels, compact
+from stream_icd.bp.agglomeration import agglomerate
+from stream_icd.bp.level_graph import LevelGraph, finest_level
+from stream_icd.bp.likelihood import STRONG_BITS, modularity_of
+from stream_icd.bp.modularity import maximise_modularity
+from stream_icd.bp.partition import coarse_of, measured
 from stream_icd.communities import EvidenceStrength
 from stream_icd.graphs.adjacency import among, linked_nodes
+from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.weights import comparable
 
 FEW_EDGES = 200
@@ -37,13 +38,14 @@ REWIRINGS = 19
 DEVIATIONS = 4.0
 """Standard deviations above chance for weak evidence in a small graph."""
 
+SWAPS = 10
+"""Swaps tried per edge; enough to make the result independent of the given graph."""
+
 
 class Evidence(NamedTuple):
     """The evidence that the graph has communities.
 
-    bits_saved: bits per edge that the communities, or the best merger of them, save in describing
-        the graph; 0 or above.
-    strength: "strong", "weak" or "none".
+    bits_saved: bits per edge that the communities, or the best merger of them, save; 0 or above.
     """
 
     bits_saved: float
@@ -96,3 +98,52 @@ def _is_above_chance(graph: LevelGraph, labels: Labels, seed: int) -> bool:
     spread = np.std(by_chance, ddof=1)
     threshold = np.mean(by_chance) + DEVIATIONS * spread
     return bool(modularity_of(graph, labels) > threshold)
+
+
+def rewired(graph: LevelGraph, rng: np.random.Generator) -> LevelGraph:
+    """A random graph with the same degrees, by swapping the ends of pairs of edges.
+
+    Swaps that would make a loop or a double edge are skipped (Maslov and Sneppen, "Specificity
+    and stability in topology of protein networks", 2002). Edges keep their weights. The function
+    needs a table of all pairs of nodes, so use it for small graphs only.
+    """
+    n_nodes = graph.n_nodes
+    rows = np.repeat(np.arange(n_nodes, dtype=np.int32), np.diff(graph.indptr))
+    upper = rows < graph.indices
+    ends = np.stack([rows[upper], graph.indices[upper]], axis=1)  # (E, 2)
+    n_edges = len(ends)
+    pairs = rng.integers(0, n_edges, (SWAPS * n_edges, 2))
+    crossed = rng.random(SWAPS * n_edges) < 0.5
+    _swap(ends, pairs, crossed, np.zeros((n_nodes, n_nodes), np.bool_))
+    both = np.concatenate([ends, ends[:, ::-1]]).T
+    weights = np.tile(graph.weights[upper], 2)
+    order = np.lexsort(both[::-1])
+    rows, columns, weights = both[0][order], both[1][order], weights[order]
+    indptr = np.searchsorted(rows, np.arange(n_nodes + 1)).astype(np.int32)
+    strengths = np.bincount(rows, weights, n_nodes).astype(np.float64, copy=False)
+    return LevelGraph(indptr, columns, weights, strengths, graph.total)
+
+
+@compiled()
+def _swap(
+    ends: NDArray[np.int32],
+    pairs: NDArray[np.int64],
+    crossed: NDArray[np.bool_],
+    linked: NDArray[np.bool_],
+) -> None:
+    """Swap the second ends of each pair of edges in turn; `ends` changes, `linked` starts empty."""
+    for edge in range(len(ends)):
+        linked[ends[edge, 0], ends[edge, 1]] = True
+        linked[ends[edge, 1], ends[edge, 0]] = True
+    for swap in range(len(pairs)):
+        one, other = pairs[swap]
+        a, b = ends[one]
+        c, d = ends[other]
+        if crossed[swap]:
+            c, d = d, c
+        if a in (c, d) or b in (c, d) or linked[a, d] or linked[c, b]:
+            continue
+        linked[a, b] = linked[b, a] = linked[c, d] = linked[d, c] = False
+        linked[a, d] = linked[d, a] = linked[c, b] = linked[b, c] = True
+        ends[one, 0], ends[one, 1] = a, d
+        ends[other, 0], ends[other, 1] = c, b

@@ -1,21 +1,52 @@
-"""Communities of one graph: local moves on all scales, belief propagation, exactly K."""
+"""Communities of one graph: those of least description length, by a short search.
+
+Modularity at one resolution γ finds communities of one scale, and each graph has its own. So local
+moves maximise modularity at several γ, each from the partition before; only the first one moves
+single nodes, the others pieces of its communities. Belief propagation follows, from the best
+partition. docs/method.md has the steps, and what each is worth.
+"""
 
 from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.bp.description_length.exact_k import exactly
-from stream_icd.bp.description_length.partition import Partition, finest, measured
-from stream_icd.bp.description_length.search import least_description
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
-from stream_icd.bp.multilevel.modularity import maximise_modularity
+from stream_icd.arrays import Labels
+from stream_icd.bp.belief_propagation import Marginals, Model, believe
+from stream_icd.bp.level_graph import (
+    LevelGraph,
+    coarsen,
+    compact,
+    finest_level,
+    members_of,
+    reordered,
+)
+from stream_icd.bp.likelihood import bounded_mixing
+from stream_icd.bp.modularity import connected_pieces, maximise_modularity
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
+from stream_icd.bp.partition import (
+    Coarse,
+    Partition,
+    coarse_of,
+    exactly,
+    finest,
+    measured,
+    split_communities,
+)
 from stream_icd.communities import check_n_communities
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.in_threads import keep_threads, threads_for
 from stream_icd.graphs.weights import comparable
+from stream_icd.quality.description_length import partition_code
+
+STEP = 3.0
+"""Factor between two resolutions, upwards."""
+
+COARSER = 2.0
+"""Factor between two resolutions, downwards, where less changes."""
 
 
 def find_communities(
@@ -77,7 +108,178 @@ def found_exactly(
         if parameters.mixing is not None:
             k = int(labels.max()) + 1
             model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
-            labels = likeliest_communities(graph, labels, k, model, parameters.sweeps, threads)
+            found = believe(graph, labels, k, model, parameters.sweeps, threads=threads)
+            labels = found.likeliest
         if n_communities is not None:
             labels = exactly(graph, labels, n_communities, resolution, rng, believed)
         return measured(finest(graph), labels, resolution)._replace(believed=believed)
+
+
+class _Search(NamedTuple):
+    """A graph, its pieces, and how it is searched; see `least_description`."""
+
+    graph: LevelGraph
+    level: Coarse
+    sweeps: int
+    rng: np.random.Generator
+    threads: int
+
+
+def least_description(
+    graph: LevelGraph,
+    start: Labels | None,
+    sweeps: int,
+    rng: np.random.Generator,
+    n_communities: int | None = None,
+    threads: int = 1,
+) -> Partition:
+    """The candidate of least description length, and one community only if no other saves bits.
+
+    start: (n,) where local moves start at the first resolution; None: single nodes.
+    sweeps: maximum sweeps of belief propagation.
+    threads: how many work on it; the result is the same.
+    n_communities: K, if known. All candidates are brought to K communities before they are
+        compared: merging cannot correct its first merges, so a coarser one can become the best.
+    """
+    labels = maximise_modularity(graph, 1.0, rng, start, threads=threads)
+    # Nodes of one community next to each other: all passes over a large graph are faster.
+    order, _ = members_of(labels, int(labels.max()) + 1)
+    graph, first = reordered(graph, order), labels[order]
+    level = coarse_of(graph, connected_pieces(graph, first, STEP, rng, threads), threads)
+    how = _Search(graph, level, sweeps, rng, threads)
+    of_pieces = np.empty(level.graph.n_nodes, np.int32)
+    of_pieces[level.pieces] = first
+    tried = _by_modularity(how, of_pieces)
+    of_nodes = [level.expanded(one) for one in tried]
+    best = of_nodes[0]
+    if level.n_edges:
+        best = min(_by_beliefs(how, tried) + of_nodes, key=lambda one: one.bits)
+        if best.bits > 0:  # beliefs in what is not there
+            best = min(of_nodes, key=lambda one: one.bits)
+    if n_communities is not None:
+        best = _best_with_k(how, [best, *of_nodes], n_communities)
+    labels[order] = best.labels
+    return best._replace(labels=compact(labels)[0])
+
+
+def _best_with_k(how: _Search, found: list[Partition], n_communities: int) -> Partition:
+    """The best of these with exactly K communities, improved by beliefs."""
+
+    def with_k(one: Partition) -> Partition:
+        gamma = one.resolution
+        labels = exactly(how.graph, one.labels, n_communities, gamma, how.rng, one.believed)
+        return _candidate(finest(how.graph), labels, gamma)._replace(believed=one.believed)
+
+    if not how.level.n_edges:
+        return with_k(found[0])
+    believed = [_believed(how, one, keep_all=True) for one in map(with_k, found)]
+    return with_k(min(believed, key=lambda one: one.bits))
+
+
+def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
+    """Partitions of pieces at resolutions around the best one, ascending; `labels` is that at 1."""
+    first = _candidate(how.level, labels, 1.0)
+    if first.bits == inf:  # a single community counts if modularity finds no other
+        first = first._replace(bits=0.0)
+    tried = [first]
+    if not how.level.n_edges:
+        return tried
+    while len(tried) < 2 or tried[-1].bits < tried[-2].bits:
+        tried.append(_finer(how, tried[-1]))
+    if len(tried) == 2:
+        for _ in range(2):  # further down, trees seem to have communities of nearly all nodes
+            tried.insert(0, _moved(how, tried[0].labels, tried[0].resolution / COARSER))
+            if tried[0].bits >= tried[1].bits:
+                break
+    return tried
+
+
+def _by_beliefs(how: _Search, tried: list[Partition]) -> list[Partition]:
+    """Beliefs that start from the best partition, cut where the likelihood grows.
+
+    If no partition saves bits, beliefs also start from finer ones while these are better.
+    """
+    number = min(range(len(tried)), key=lambda one: tried[one].bits)
+    best = tried[number]
+    cut = split_communities(
+        how.level,
+        best.labels,
+        int(best.labels.max()) + 1,
+        STEP * best.resolution,
+        bounded_mixing(best.mixing),
+        how.rng,
+        coded=False,
+        threads=how.threads,
+    )
+    start = _candidate(how.level, cut, best.resolution)
+    believed = [_believed(how, how.level.expanded(start))]
+    if best.bits < 0:
+        return believed
+    while len(believed) < 2 or believed[-1].bits < believed[-2].bits:
+        number += 1
+        if number == len(tried):
+            tried = [*tried, _finer(how, tried[-1])]
+        believed.append(_believed(how, how.level.expanded(tried[number])))
+    return believed
+
+
+def _finer(how: _Search, coarse: Partition) -> Partition:
+    """Pieces of the communities at a higher resolution, moved on all levels above."""
+    graph, resolution = how.level.graph, STEP * coarse.resolution
+    pieces = connected_pieces(graph, coarse.labels, resolution, how.rng, how.threads)
+    return _moved(how, pieces, resolution)
+
+
+def _moved(how: _Search, groups: Labels, resolution: float) -> Partition:
+    """Local moves of these groups of pieces."""
+    groups, n_groups = compact(groups)
+    coarse = coarsen(how.level.graph, groups, n_groups, how.threads)
+    labels = maximise_modularity(coarse, resolution, how.rng, threads=how.threads)
+    return _candidate(how.level, labels[groups], resolution)
+
+
+def _candidate(level: Coarse, labels: Labels, resolution: float) -> Partition:
+    """The partition; a single community has infinite bits, so that others are preferred."""
+    one = measured(level, labels, resolution)
+    return one._replace(bits=one.bits or inf)
+
+
+def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Partition:
+    """The most probable communities after belief propagation from those of `start`.
+
+    Where the last sweep still moves half of the nodes, beliefs swing between several states, and
+    have no description: the labels are measured instead.
+
+    keep_all: nodes whose community lost all its nodes return to it.
+    """
+    graph, k = how.graph, int(start.labels.max()) + 1
+    model = Model(bounded_mixing(start.mixing), 1.0, k)
+    found = believe(graph, start.labels, k, model, how.sweeps, threads=how.threads)
+    likeliest = found.likeliest
+    if keep_all:
+        lost = np.bincount(likeliest, minlength=k) == 0
+        likeliest = np.where(lost[start.labels], start.labels, likeliest)
+    after = _candidate(finest(graph), likeliest, start.resolution)
+    bits = after.bits
+    if 2 * found.unsettled < 1 and bits < inf:
+        bits = bits_of(graph, found, k)
+    return after._replace(bits=bits, mixing=found.mixing, believed=True)
+
+
+def bits_of(graph: LevelGraph, found: Marginals, n_communities: int) -> float:
+    """The description length of beliefs, bits per edge, less that without communities.
+
+    docs/method.md, (4): −log Z, which sums over all partitions, plus the cost of the sizes. The
+    prior of a node in Z is n_c / N. In `description_length`, the sizes are known beforehand, so
+    that the last nodes cost nothing: log N! − Σ log n_c! instead of −Σ n_c log n_c / N.
+    """
+    n_edges = len(graph.indices) / 2
+    linked_shares = found.shares * (np.diff(graph.indptr) > 0)[:, None]
+    sizes, n_linked = (  # of each community: expected numbers of nodes, and of those with edges
+        np.bincount(found.communities.ravel() + 1, shares.ravel(), n_communities + 1)[1:]
+        for shares in (found.shares, linked_shares)
+    )
+    kept = n_linked > 0.5
+    known = (n_linked[kept] * np.log(sizes[kept] / sizes.sum())).sum()
+    nats = partition_code(n_linked[kept]) + known - found.saved
+    return float(nats / n_edges / np.log(2))

@@ -26,12 +26,12 @@ class BpParameters:
     weight_exponent: in [0, 1], of the edge weights (`comparable`): 0 ignores them, 1 keeps their
                  proportions.
     search:      description length chooses the resolution and the method for each graph
-                 (`search`); `resolution`, `mixing`, `size_spread` and `iterations` are
+                 (`find`); `resolution`, `mixing`, `size_spread` and `iterations` are
                  not used.
     stay:        η in [0, 1), the probability that a node stays in its community from one window of
                  a stream to the next; 0: each window is clustered alone. It is the initial value,
                  which each window corrects: of the weight of what is known in belief propagation,
-                 and of how fast nodes without edges are forgotten (`dynamic.posterior`).
+                 and of how fast nodes without edges are forgotten (`posterior`).
     """
 
     resolution: float = 1.0

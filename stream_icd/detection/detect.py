@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import Labels
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.multilevel.modularity import estimate_n_communities
+from stream_icd.bp.modularity import estimate_n_communities
 from stream_icd.communities import check_n_communities
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import Nodes, among, linked_nodes

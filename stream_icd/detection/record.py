@@ -148,7 +148,7 @@ class RecordDetection:
 
     def instead(self, baton: bytes) -> bytes:
         """Return the memory of a graph that starts anew, since this one cannot be used."""
-        from stream_icd.memory.restart import anew
+        from stream_icd.memory.encoding import anew
 
         return anew(baton)
 

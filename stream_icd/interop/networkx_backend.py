@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stream_icd.bp.multilevel.level_graph import Labels, finest_level
-from stream_icd.bp.multilevel.modularity import maximise_modularity
+from stream_icd.arrays import Labels
+from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.detection.detect import detect
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.registry.shipped import open_model

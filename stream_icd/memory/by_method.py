@@ -11,17 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import (
-    NOBODY,
-    Posterior,
-    certain_posterior,
-    common_nodes,
-    match_labels,
-)
-from stream_icd.bp.multilevel.level_graph import Labels, compact, finest_level
-from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
+from stream_icd.arrays import Ids, Labels
+from stream_icd.bp.level_graph import compact, finest_level
+from stream_icd.bp.likelihood import mixing_beyond_chance
+from stream_icd.bp.posterior import NOBODY, Posterior, certain_posterior, common_nodes, match_labels
 from stream_icd.graphs.adjacency import among
-from stream_icd.memory.alignment import Rows, spread
 
 Find = Callable[[csr_array, int | None, Labels], Labels]
 """Finds the communities of a graph, K of them if K is given. The last argument are the communities
@@ -32,7 +26,7 @@ def found_by(
     find: Find,
     total: csr_array,
     known: Posterior,
-    rows: Rows,
+    rows: Ids,
     n_communities: int | None,
     kept: float,
 ) -> Posterior:
@@ -41,11 +35,9 @@ def found_by(
     It is asked about the nodes with edges, and about new ones. Others stay in their community, and
     less is known of them with each window.
 
-    Args:
-        total: the evidence with the window, `(n_nodes, n_nodes)`.
-        rows: nodes of the window.
-        n_communities: K of the nodes that it is asked about, if these are as many.
-        kept: the share of what is known of nodes without edges that remains.
+    total: the evidence with the window, `(n_nodes, n_nodes)`; rows: nodes of the window.
+    n_communities: K of the nodes that it is asked about, if these are as many.
+    kept: the share of what is known of nodes without edges that remains.
     """
     likeliest = known.likeliest
     asked = np.diff(total.indptr) > 0
@@ -61,7 +53,9 @@ def found_by(
     idle = np.flatnonzero(~asked & (likeliest >= 0))
     labels[idle] = _followed(likeliest, labels, n_found)[likeliest[idle]]
     named = np.flatnonzero(labels >= 0)
-    found = spread(certain_posterior(labels[named], mixing), named, len(labels))
+    at = np.full(len(labels), NOBODY)
+    at[named] = np.arange(len(named))
+    found = certain_posterior(labels[named], mixing).rearranged(at)
     found.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept)
     return found
 

@@ -6,9 +6,9 @@ A pure function from a window and the memory before it to communities and the me
 - *The first window, or one unrelated to the past*: detected alone; all ids are new.
 - *A gap*: evidence and beliefs fade by window seen, so that missing windows change nothing.
 - *Absent nodes*: known while they have evidence, and then until their beliefs, which fade with a
-  factor η for each window, add up to less than `FORGOTTEN`.
+  factor η for each window, add up to less than `bounds.FORGOTTEN`.
 - *A window that is not after the last one*: detected with the present memory, which stays as it is.
-- *A window that lacks most of the last one's nodes* (`damage`): the same, and no id ends. More such
+- *A window that lacks most of the last one's nodes* (`bounds`): the same, and no id ends. More such
   windows in a row are remembered, but the evidence stays as it is.
 """
 
@@ -21,15 +21,15 @@ from math import log
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import n_distinct
-from stream_icd.bp.description_length.partition import finest, measured
-from stream_icd.bp.dynamic.persistence import broken
-from stream_icd.bp.dynamic.posterior import (
+from stream_icd.arrays import Ids, Labels, n_distinct
+from stream_icd.bp.level_graph import LevelGraph, compact, finest_level
+from stream_icd.bp.likelihood import STRONG_BITS, broken, nats_saved
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.partition import finest, measured
+from stream_icd.bp.posterior import (
     NOBODY,
-    Ids,
     Posterior,
     initial_posterior,
     kept_a_window,
@@ -37,17 +37,20 @@ from stream_icd.bp.dynamic.posterior import (
     uninformed,
     with_exactly,
 )
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.likelihood import STRONG_BITS
-from stream_icd.bp.planted_partition.prequential import nats_saved
 from stream_icd.communities import check_n_communities
 from stream_icd.graphs.in_threads import keep_threads, threads_for
 from stream_icd.graphs.weights import comparable
-from stream_icd.memory.alignment import Aligned, Rows, aligned, beside, of_nodes, without
-from stream_icd.memory.bounds import cost, credit_after, room_for
+from stream_icd.memory.alignment import Aligned, aligned, beside, of_nodes, without
+from stream_icd.memory.bounds import (
+    cost,
+    credit_after,
+    is_first,
+    lacks_most,
+    remembered_nodes,
+    room_for,
+)
 from stream_icd.memory.by_method import Find, found_by
-from stream_icd.memory.damage import is_first, lacks_most
+from stream_icd.memory.changes import Moved, ids_for, moved, replaced_ids
 from stream_icd.memory.evidence import added, kept, unseen
 from stream_icd.memory.horizon import (
     MOST_ROUNDS,
@@ -59,7 +62,6 @@ from stream_icd.memory.horizon import (
     pause,
     with_trial,
 )
-from stream_icd.memory.ids import ids_for, replaced_ids
 from stream_icd.memory.memory import (
     CERTAIN,
     LONGEST,
@@ -68,13 +70,9 @@ from stream_icd.memory.memory import (
     Memory,
     empty_memory,
 )
-from stream_icd.memory.strength import Moved, moved
 from stream_icd.model import Model
 from stream_icd.node_ids import places, widened
 from stream_icd.snapshot import Snapshot, Window
-
-FORGOTTEN = 0.25
-"""An absent node without evidence is forgotten when its beliefs add up to less than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,13 +89,13 @@ class Remembered:
         horizon: how many windows the evidence is worth that they were found in.
         predicted_bits: bits per edge that the communities known before saved on the edges of this
             window that are new; None if there are none.
-        damaged: whether the window lacks most of its nodes, and is not remembered (`damage`).
+        damaged: whether the window lacks most of its nodes, and is not remembered (`bounds`).
         moved: which nodes changed community together, and how strongly the edges confirm it. None
             without memory, in a damaged window, and where a search or another horizon corrects
             what was known: there the network need not have changed.
     """
 
-    communities: NDArray[np.int32]
+    communities: Labels
     community_ids: Ids
     replaced: Ids
     memory: Memory
@@ -175,23 +173,16 @@ def detect_window(
     check_n_communities(n_communities, adjacency.shape[0])
     check_horizon(horizon)
     n_before = 0 if memory is None else memory.n_nodes
-    step = _Step(
-        adjacency,
-        widened(nodes),
-        window,
-        parameters,
-        find,
-        n_communities,
-        horizon,
-        seed,
-        threads,
-        n_before,
-    )
+    given = adjacency, widened(nodes), window, parameters
+    step = _Step(*given, find, n_communities, horizon, seed, threads, n_before)
     at = np.empty(0, np.int64) if memory is None else places(step.nodes, memory.nodes)
     before, bits, damaged = _known_before(step, memory, at), None, False
     n_known = 0 if before is None else before.memory.next_id
     if before is None or memory is None:
-        before = _begun(step, memory)
+        next_id = 0 if memory is None else memory.next_id
+        nothing = empty_memory(window, step.nodes, first_decay(horizon), next_id)
+        rows = np.arange(len(step.nodes))
+        before = beside(rows, adjacency, nothing, parameters.weight_exponent)
     elif lacks_most(memory, at):
         step, damaged = replace(step, lacking=True), is_first(memory, window)
     else:
@@ -234,9 +225,8 @@ def detect_window(
 class _Step:
     """A window, and how it is detected; see `detect_window`.
 
-    Attributes:
-        n_before: nodes remembered before it.
-        lacking: whether it lacks most nodes of the graph (`damage`).
+    n_before: nodes remembered before it.
+    lacking: whether it lacks most nodes of the graph (`bounds`).
     """
 
     adjacency: csr_array
@@ -252,16 +242,7 @@ class _Step:
     lacking: bool = False
 
 
-def _begun(step: _Step, memory: Memory | None) -> Aligned:
-    """Return the window of a graph of which nothing is known, except which ids are used up."""
-    begun = empty_memory(
-        step.window, step.nodes, first_decay(step.horizon), 0 if memory is None else memory.next_id
-    )
-    rows = np.arange(len(step.nodes))
-    return beside(rows, step.adjacency, begun, step.parameters.weight_exponent)
-
-
-def _known_before(step: _Step, memory: Memory | None, at: Rows) -> Aligned | None:
+def _known_before(step: _Step, memory: Memory | None, at: Ids) -> Aligned | None:
     """Return the window beside what is known of its past; None if they have nothing in common.
 
     at: the place of each of its nodes in the memory, -1 for new ones.
@@ -302,7 +283,7 @@ def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
     return replace(before, memory=memory), nats / weight / log(2) if weight else None
 
 
-def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows, bool]:
+def _after(step: _Step, before: Aligned) -> tuple[Memory, Ids, bool]:
     """Return the memory after a window, which of its nodes are those of the window, and whether a
     search found better communities."""
     memory, trial = before.memory, before.memory.trial
@@ -317,6 +298,9 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows, bool]:
     known, before_of_nodes = present.known, memory.present.known.likeliest
     ids, next_id = ids_for(known.likeliest, before_of_nodes, memory.community_ids, memory.next_id)
     seen = np.diff(before.window.indptr) > 0
+    longest = memory.longest if step.horizon == "auto" else None
+    if longest is not None and not step.lacking:
+        longest = kept(added(longest, LONGEST, before.window), before.window)
     after = replace(
         memory,
         window=step.window,
@@ -328,12 +312,13 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows, bool]:
         n_windows=min(memory.n_windows + 1, MOST_COUNTED),
         model=step.parameters.checksum,
         trial=trial,
-        longest=_longest(step, before),
+        longest=longest,
         n_vain_searches=n_vain,
         search_wait=pause(n_vain) if searches and n_vain else max(memory.search_wait - 1, 0),
     )
     n_nodes, n_again = len(step.nodes), int((memory.seen & seen).sum()) if memory.n_windows else 0
-    stays = _stays(after, before.rows, room_for(n_nodes, step.n_before, memory.credit))
+    most = room_for(n_nodes, step.n_before, memory.credit)
+    stays = remembered_nodes(after, before.rows, most)
     credit = credit_after(memory.credit, n_again, n_nodes, len(stays))
     after = of_nodes(replace(after, credit=credit), stays)
     return after, np.searchsorted(stays, before.rows), better
@@ -365,14 +350,6 @@ def _found(
     return Hypothesis(one.decay, evidence, known), better
 
 
-def _longest(step: _Step, before: Aligned) -> csr_array | None:
-    """Return the evidence of the longest horizon after a window, if it may be needed."""
-    longest, window = before.memory.longest, before.window
-    if longest is None or step.horizon != "auto":
-        return None
-    return longest if step.lacking else kept(added(longest, LONGEST, window), window)
-
-
 def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -> Hypothesis:
     """Return the hypothesis with the fraction of nodes that stayed, where nothing else tells η."""
     known = present.known
@@ -383,27 +360,12 @@ def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -
     return replace(present, known=known._replace(stay=float(stayed.mean())))
 
 
-def _stays(after: Memory, rows: Rows, most_nodes: int) -> Rows:
-    """Return the nodes that are remembered: of the window, with evidence, or with beliefs."""
-    beliefs = after.present.known.shares.sum(axis=1)
-    stays = beliefs >= FORGOTTEN
-    for one in after.hypotheses:
-        stays |= np.diff(one.evidence.indptr) > 0
-    beliefs[rows] = len(beliefs)  # these stay, whatever is believed
-    stays[rows] = True
-    stay = np.flatnonzero(stays)
-    if len(stay) <= most_nodes:
-        return stay
-    strongest = stay[np.argsort(-beliefs[stay], kind="stable")[:most_nodes]]
-    return np.sort(strongest)
-
-
 def _known(
     step: _Step,
     total: csr_array,
     level: LevelGraph,
     known: Posterior,
-    rows: Rows,
+    rows: Ids,
     n_communities: int | None,
 ) -> Posterior:
     """Return the communities of the evidence, exactly K of them in the window if K is given.

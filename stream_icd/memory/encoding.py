@@ -19,13 +19,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Floats, symmetric
-from stream_icd.bp.dynamic.posterior import NOBODY, Posterior
-from stream_icd.bp.multilevel.level_graph import Labels
-from stream_icd.bp.planted_partition.sweep import N_KEPT
+from stream_icd.arrays import Floats, Labels, symmetric
+from stream_icd.bp.posterior import NOBODY, Posterior
+from stream_icd.bp.sweep import N_KEPT
 from stream_icd.errors import BadMemory, BadSnapshot
 from stream_icd.graphs.compiled import compiled
-from stream_icd.memory.memory import CERTAIN, COUNTS, MOST_READ_IDS, Hypothesis, Memory, Trial
+from stream_icd.memory.memory import (
+    CERTAIN,
+    COUNTS,
+    MOST_READ_IDS,
+    Hypothesis,
+    Memory,
+    Trial,
+    far_id,
+    forgotten,
+)
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import read_table, write_table
@@ -163,6 +171,15 @@ def next_id_of(value: bytes) -> int | None:
     return next_id if type(next_id) is int and 0 <= next_id <= MOST_READ_IDS else None
 
 
+def anew(value: bytes) -> bytes:
+    """Return an encoded memory that holds only which ids are used up in another one.
+
+    The other one may be damaged.
+    """
+    next_id = next_id_of(value)
+    return encode_memory(forgotten(far_id(0) if next_id is None else next_id))
+
+
 def _metadata(schema: pa.Schema) -> dict[str, Any]:
     found = (schema.metadata or {}).get(METADATA)
     if found is None:
@@ -203,20 +220,12 @@ def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:
     )
 
 
-@compiled()
 def _by_rank(communities: Labels, shares: NDArray[np.float32]) -> tuple[Labels, NDArray[np.uint8]]:
     """Return communities, `FIRST` for each one's first member, and shares; `(N_KEPT, n_nodes)`."""
-    n_nodes, n_ranks = communities.shape
-    written, parts = np.empty((n_ranks, n_nodes), np.int32), np.empty((n_ranks, n_nodes), np.uint8)
-    highest = NOBODY
-    for node in range(n_nodes):
-        for rank in range(n_ranks):
-            written[rank, node] = communities[node, rank]
-            parts[rank, node] = np.uint8(np.rint(shares[node, rank] * CERTAIN))
-        if communities[node, 0] > highest:
-            highest = communities[node, 0]
-            written[0, node] = FIRST
-    return written, parts
+    highest = np.maximum.accumulate(np.append(np.int32(NOBODY), communities[:, 0]))
+    written = communities.T.copy()
+    written[0][np.diff(highest) > 0] = FIRST
+    return written, np.rint(shares.T * CERTAIN).astype(np.uint8)
 
 
 def _without_firsts(written: Labels) -> Labels:
@@ -266,25 +275,13 @@ def _evidence(table: pa.Table, name: str) -> csr_array:
     weights = (bits.flatten().to_numpy().astype(np.uint32) << np.uint32(16)).view(np.float32)
     if (steps < 1).any() or not ((weights > 0) & (weights < np.inf)).all():
         raise BadMemory(f"{name}: edges go to later nodes, with positive and finite weights")
-    starts = np.append(0, np.cumsum(counts))
-    columns = _columns(starts, steps)
+    rows, columns = np.repeat(np.arange(n_nodes, dtype=np.int32), counts), np.cumsum(steps)
+    before = np.append(0, columns)[np.cumsum(counts) - counts]  # the sum of all earlier rows
+    columns += rows - np.repeat(before, counts)
     if len(columns) and columns.max() >= n_nodes:
         raise BadMemory(f"{name}: an edge names a node that is not one of the {n_nodes} nodes")
-    rows = np.repeat(np.arange(n_nodes, dtype=np.int32), counts)
     # All of an evidence's indices have 32 bits: it has at most 64 edges a node.
     return symmetric(rows, columns.astype(np.int32), weights.astype(np.float64), n_nodes)
-
-
-@compiled()
-def _columns(starts: Rows, gaps: NDArray[np.int64]) -> Rows:
-    """The columns of entries above the diagonal, of the gaps that `_later` found."""
-    columns = np.empty_like(gaps)
-    for row in range(len(starts) - 1):
-        column = row
-        for entry in range(starts[row], starts[row + 1]):
-            column += gaps[entry]
-            columns[entry] = column
-    return columns
 
 
 def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:

@@ -1,17 +1,9 @@
 """How far back a graph looks: two hypotheses at a time are compared by edges that both are to see.
 
 The communities of each hypothesis predict the edges of the next window that are new
-(`prequential`). What they save is a predictive code for the stream (Dawid 1984), so the difference
-between two hypotheses is evidence for one of them.
-
-Beside the present hypothesis there is at most one trial, of another horizon. It begins with what
-the present one knows; for the first two trials of the longest horizon, its own evidence is kept
-meanwhile, since it would take many windows to gather it. The differences are added up: the trial
-becomes the present hypothesis when it is `DECIDED` nats ahead, and ends when it is as many behind
-(Wald 1945), or after `LONGEST_TRIAL` windows. Shorter horizons come first: they leave behind a past
-that misleads. After the first round of trials without success, each trial is followed by a pause as
-long as it was, in the third round by twice as long a one, and so on: trials cost time, and the more
-of them failed, the less is to be expected of the next.
+(`nats_saved`). Beside the present hypothesis there is at most one trial, of another horizon, and
+the differences of what they save are added up. docs/method.md, "The horizon", says how a trial
+begins and ends, which comes next, and why there are pauses between them.
 """
 
 from __future__ import annotations
@@ -20,7 +12,7 @@ from dataclasses import replace
 from typing import Literal
 
 from stream_icd.errors import BadSettings
-from stream_icd.memory.ids import ids_for
+from stream_icd.memory.changes import ids_for
 from stream_icd.memory.memory import DECAYS, LONGEST, Hypothesis, Memory, Trial
 
 DECIDED = 20.0
@@ -43,10 +35,7 @@ beyond the last window, only beliefs."""
 
 
 def read_horizon(text: str) -> Horizon:
-    """Return the horizon that a user gave.
-
-    Raises:
-        BadSettings: it is none.
+    """Return the horizon that a user gave; raises `BadSettings` if it is none.
 
     >>> [read_horizon(one) for one in ("auto", "off", "20")]
     ['auto', 'off', 20.0]
@@ -62,11 +51,7 @@ def read_horizon(text: str) -> Horizon:
 
 
 def check_horizon(horizon: Horizon) -> Horizon:
-    """Return the horizon if it is one.
-
-    Raises:
-        BadSettings: it is not.
-    """
+    """Return the horizon; raises `BadSettings` if it is none."""
     if horizon in ("auto", "off"):
         return horizon
     if isinstance(horizon, str) or not 1 <= horizon <= MOST_WINDOWS:
@@ -88,9 +73,8 @@ def first_decay(horizon: Horizon) -> float:
 def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
     """Return the memory after its trial was compared with the present hypothesis.
 
-    Args:
-        ahead: nats that the trial has saved more on the new edges of a window.
-        horizon: unless it is auto, no other horizon is tried.
+    ahead: nats that the trial has saved more on the new edges of a window.
+    horizon: unless it is auto, no other horizon is tried.
     """
     present, trial = memory.present, memory.trial
     decay = present.decay if horizon == "auto" else first_decay(horizon)
@@ -103,7 +87,7 @@ def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
         return begun(memory, trial.hypothesis)
     if trial.ahead > -DECIDED and trial.windows < LONGEST_TRIAL:
         return replace(memory, trial=trial)
-    n_others = len(_others(present.decay))
+    n_others = len(set(DECAYS) - {present.decay})
     rounds, longest = memory.n_failed // n_others, memory.longest
     if trial.hypothesis.decay == LONGEST and not rounds:
         longest = trial.hypothesis.evidence
@@ -115,12 +99,12 @@ def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
 
 
 def with_trial(memory: Memory) -> Memory:
-    """Return the memory with the trial that is due."""
+    """Return the memory with the trial that is due, the shortest horizon first."""
     if memory.trial is not None:
         return memory
     if memory.wait:
         return replace(memory, wait=memory.wait - 1)
-    others = _others(memory.present.decay)
+    others = [one for one in DECAYS if one != memory.present.decay]
     decay = others[memory.n_failed % len(others)]
     begins = replace(memory.present, decay=decay)
     if decay == LONGEST and memory.longest is not None:
@@ -155,8 +139,3 @@ def begun(memory: Memory, present: Hypothesis) -> Memory:
         n_vain_searches=0,
         search_wait=0,
     )
-
-
-def _others(decay: float) -> list[float]:
-    """Return the values of λ that can be tried, the shortest horizon first."""
-    return [one for one in DECAYS if one != decay]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import isfinite
 
 import numpy as np
@@ -10,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import n_distinct
-from stream_icd.bp.dynamic.posterior import NOBODY, Posterior, uninformed
+from stream_icd.arrays import Ids, n_distinct
+from stream_icd.bp.posterior import NOBODY, Posterior, uninformed
 from stream_icd.errors import BadMemory
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
@@ -23,8 +24,7 @@ MOST_COUNTED = 2**31
 """Maximum of the counts of windows and rounds; windows beyond it are not counted."""
 
 MOST_READ_IDS = MOST_IDS - MOST_COUNTED
-"""The same in bytes from outside, so that memory can continue from any that are accepted: one
-window adds fewer ids. No stream reaches it."""
+"""Maximum of `next_id` in bytes from outside: memory goes on from it, as one window adds fewer."""
 
 COUNTS = (
     *("n_windows", "n_lacking", "credit", "model"),
@@ -38,18 +38,25 @@ DECAYS = (0.0, 0.5, 0.95)
 """The values of λ that are tried: horizons of 1, 2 and 20 windows."""
 
 LONGEST = DECAYS[-1]
-"""The value for the longest of these horizons."""
+
+BEFORE_ALL = Window(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
+"""The window of a memory without windows: the graph starts anew."""
+
+FAR_IDS = MOST_IDS // 2 + 1
+"""The first id of a graph of which it is not known which ids are used up."""
+
+FAR_IDS_A_MESSAGE = 1 << 14
+"""How far these ids rise with each message before: more new communities than messages have, on
+average. So they are not used again if that happens to a graph twice."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hypothesis:
     """How far back a graph looks like its present, and its communities if that is so.
 
-    Attributes:
-        decay: λ, in [0, 1).
-        evidence: the decayed sum of the windows, `(n_nodes, n_nodes)`; its weights have 8
-            significant bits.
-        known: the communities found in it.
+    decay: λ, in [0, 1).
+    evidence: the decayed sum of the windows; its weights have 8 significant bits.
+    known: the communities found in it.
     """
 
     decay: float
@@ -59,12 +66,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """Another hypothesis, which each window compares with the present one.
-
-    Attributes:
-        windows: how many windows have compared them.
-        ahead: nats that it has saved more than the present one in these.
-    """
+    """Another hypothesis, which has saved `ahead` nats more than the present one in `windows`."""
 
     hypothesis: Hypothesis
     windows: int = 0
@@ -82,7 +84,7 @@ class Memory:
         nodes: the source's own ids (`node_ids.widened`), `(n_nodes,)`, ascending: of that window,
             and of earlier ones that are not yet forgotten.
         seen: the nodes that have edges in the last window that does not lack most of those before
-            (`damage`), `(n_nodes,)`.
+            (`bounds`), `(n_nodes,)`.
         n_lacking: windows since then.
         present: what results come from.
         community_ids: the stable id of each of its communities, `(K,)` int64.
@@ -103,7 +105,7 @@ class Memory:
     nodes: pa.Array
     seen: NDArray[np.bool_]
     present: Hypothesis
-    community_ids: NDArray[np.int64]
+    community_ids: Ids
     next_id: int
     n_windows: int = 1
     n_lacking: int = 0
@@ -120,23 +122,23 @@ class Memory:
         object.__setattr__(self, "nodes", widened(self.nodes))
 
     def checked(self) -> Memory:
-        """Return the memory if its arrays match and all values are in range.
-
-        Raises:
-            BadMemory: a value is out of range, or the arrays do not match.
-        """
+        """Return the memory, read from bytes; raises `BadMemory` if a value is out of range."""
         import pyarrow.compute as pc
 
         if len(self.nodes) > 1 and not pc.all(pc.less(self.nodes[:-1], self.nodes[1:])).as_py():
             raise BadMemory("the ids of the nodes must ascend, none twice")
-        if self.seen.shape != (self.n_nodes,):
-            raise BadMemory(f"{self.n_nodes} nodes need as many in seen, not {self.seen.shape}")
         for one in self.hypotheses:
             _check(one, self.n_nodes)
-        for evidence in self.evidence:
-            if evidence.shape != (self.n_nodes, self.n_nodes):
-                raise BadMemory(f"{self.n_nodes} nodes have evidence of shape {evidence.shape}")
-        self._check_ids()
+        ids, k = self.community_ids, self.present.known.n_communities
+        if not 0 <= self.next_id <= MOST_IDS:
+            raise BadMemory(f"next_id must be in 0..{MOST_IDS}, not {self.next_id}")
+        if ids.shape != (k,) or n_distinct(ids) < k:
+            raise BadMemory(f"{k} communities need one id each, all different")
+        if k and not 0 <= ids.min() <= ids.max() < self.next_id:
+            raise BadMemory(
+                f"community ids must be in 0..{self.next_id - 1} (next_id - 1), not "
+                f"{ids.min()}..{ids.max()}"
+            )
         if self.trial is not None:
             if not 0 <= self.trial.windows <= MOST_COUNTED:
                 raise BadMemory(f"a trial has {self.trial.windows} windows")
@@ -147,20 +149,6 @@ class Memory:
             if not least <= (count := getattr(self, name)) <= MOST_COUNTED:
                 raise BadMemory(f"{name} must be in {least}..{MOST_COUNTED}, not {count}")
         return self
-
-    def _check_ids(self) -> None:
-        ids = self.community_ids
-        if not 0 <= self.next_id <= MOST_IDS:
-            raise BadMemory(f"next_id must be in 0..{MOST_IDS}, not {self.next_id}")
-        if ids.shape != (self.present.known.n_communities,) or n_distinct(ids) < len(ids):
-            raise BadMemory(
-                f"{self.present.known.n_communities} communities need one id each, all different"
-            )
-        if len(ids) and not 0 <= ids.min() <= ids.max() < self.next_id:
-            raise BadMemory(
-                f"community ids must be in 0..{self.next_id - 1} (next_id - 1), not "
-                f"{ids.min()}..{ids.max()}"
-            )
 
     @property
     def n_nodes(self) -> int:
@@ -194,13 +182,29 @@ def empty_memory(window: Window, nodes: pa.Array, decay: float, next_id: int) ->
     return Memory(window, nodes, seen, nothing, no_ids, next_id, n_windows=0, longest=longest)
 
 
+def forgotten(next_id: int) -> Memory:
+    """Return the memory of a graph that starts anew: no nodes, but which ids are used up.
+
+    An operator asks for it (`topics detect-anew`), or what was remembered cannot be used. No id may
+    serve two communities, so the next id must be known even if the rest is lost: the message of a
+    state says it beside its value, and the value says it before its table. If neither can be read,
+    ids go on far above those that streams reach (`far_id`).
+    """
+    return empty_memory(BEFORE_ALL, pa.array([], pa.int64()), DECAYS[1], next_id)
+
+
+def is_forgotten(memory: Memory) -> bool:
+    """Whether the graph starts anew."""
+    return memory.window == BEFORE_ALL
+
+
+def far_id(n_messages: int) -> int:
+    """Return an id far above those of streams, after so many messages."""
+    return min(FAR_IDS + FAR_IDS_A_MESSAGE * n_messages, MOST_READ_IDS)
+
+
 def _check(one: Hypothesis, n_nodes: int) -> None:
     known = one.known
-    if known.communities.shape[:1] != (n_nodes,) or known.shares.shape != known.communities.shape:
-        raise BadMemory(
-            f"{n_nodes} nodes have communities and shares of shape {known.communities.shape} and "
-            f"{known.shares.shape}"
-        )
     for name, share in (("mixing", known.mixing), ("stay", known.stay), ("decay", one.decay)):
         if not 0 <= share <= 1 or (name == "decay" and share == 1):
             raise BadMemory(f"{name} must be in 0..1, not {share}")
@@ -213,8 +217,6 @@ def _check(one: Hypothesis, n_nodes: int) -> None:
         or not (np.bincount(labels[labels >= 0], minlength=k) > 0).all()
     ):
         raise BadMemory("communities must be 0..K-1, each the most probable one of a node")
-    if not ((known.shares >= 0) & (known.shares <= 1)).all():
-        raise BadMemory("shares are probabilities: they must be in 0..1")
     if (np.rint(known.shares * CERTAIN).sum(axis=1) > CERTAIN).any():
         raise BadMemory("the shares of a node must add up to 1 at most")
     if known.shares[known.communities == NOBODY].any():

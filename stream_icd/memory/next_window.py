@@ -22,11 +22,9 @@ from stream_icd.snapshot import Snapshot, Window
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NextWindow:
-    """A graph as the next window of a stream.
+    """A graph as the next window of a stream, rows in the order of the snapshot's nodes.
 
-    Attributes:
-        adjacency: rows in the order of the snapshot's nodes.
-        order: the row of the given graph that each node of the snapshot is, `(n,)`.
+    order: the row of the given graph that each node of the snapshot is, `(n,)`.
     """
 
     snapshot: Snapshot

@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import NOBODY, Ids, Shares, kept_a_window
-from stream_icd.bp.dynamic.smoothing import WindowBeliefs, smoothed_beliefs
-from stream_icd.bp.multilevel.level_graph import compact
-from stream_icd.bp.planted_partition.sweep import N_KEPT
+from stream_icd.arrays import Ids
+from stream_icd.bp.level_graph import compact
+from stream_icd.bp.posterior import NOBODY, Shares, kept_a_window, uninformed
+from stream_icd.bp.smoothing import WindowBeliefs, smoothed_beliefs
+from stream_icd.bp.sweep import N_KEPT
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.memory.detect import FORGOTTEN, Remembered, detect_remembering
+from stream_icd.memory.bounds import FORGOTTEN
+from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.model import Model
@@ -35,6 +37,13 @@ class _About:
     nodes: pa.Array
     ids: Ids
     shares: Shares
+
+    def of(self, nodes: pa.Array) -> _About:
+        """Return the beliefs about these nodes."""
+        place = places(nodes, self.nodes)  # [-1] for unknown nodes
+        ids = np.concatenate([self.ids, np.full((1, N_KEPT), NOBODY)])[place]
+        shares = np.concatenate([self.shares, np.zeros((1, N_KEPT), np.float32)])[place]
+        return _About(nodes, ids, shares)
 
 
 def detect_smoothed(
@@ -51,9 +60,9 @@ def detect_smoothed(
 
     First `detect_remembering` goes forward through the windows. Then, from the second last window
     back to the first, belief propagation uses both the past and the future of each
-    (`bp.dynamic.smoothing`). So the last window has the result of `detect_remembering`, and so has
-    a window that modularity decided, and one that is damaged (`damage`). Each result's `memory` is
-    the one after the window in forward detection; a stream can continue with it.
+    (`bp.smoothing`). So the last window has the result of `detect_remembering`, and so has a window
+    that modularity decided, and one that is damaged. Each result's `memory` is the one after the
+    window in forward detection; a stream can continue with it.
 
     Args:
         snapshots: windows of one graph, each after the one before.
@@ -80,22 +89,23 @@ def detect_smoothed(
     if not forward:
         return []
     results, last = list(forward), forward[-1].memory
-    later, next_id = _about(last), last.next_id
+    later, next_id = _about(last, last.nodes), last.next_id
     befores = [memory, *(one.memory for one in forward)]
     whole = [at for at, one in enumerate(forward) if not one.damaged]
     for at, next_at in reversed(list(pairwise(whole))):
         started = clock()
         snapshot = snapshots[at]
         now, then = forward[at].memory.present.known, forward[next_at].memory.present.known
-        own = _of_nodes(_about(forward[at].memory), snapshot)
+        own = _about(forward[at].memory, snapshot.nodes).of(snapshot.nodes)
         if now.believed and then.believed and then.stay:  # else the future says nothing
-            future = _of_nodes(later, snapshot)
+            future = later.of(snapshot.nodes)
+            past = _about(befores[at], snapshot.nodes).of(snapshot.nodes)
             ids, shares = smoothed_beliefs(
                 _evidence(forward[at].memory, snapshot),
                 model.bp,
                 WindowBeliefs(own.ids, own.shares, now.stay),
                 now.mixing,
-                _beliefs_before(befores[at], snapshot, own, now.stay),
+                WindowBeliefs(past.ids, past.shares, now.stay),
                 WindowBeliefs(future.ids, future.shares, then.stay),
                 ks[at],
                 next_id,
@@ -118,7 +128,11 @@ def _check_order(snapshots: Sequence[Snapshot]) -> None:
             )
 
 
-def _about(memory: Memory) -> _About:
+def _about(memory: Memory | None, nodes: pa.Array) -> _About:
+    """Return what is believed after a window; of none of its nodes if there was no window."""
+    if memory is None:
+        nothing = uninformed(0)
+        return _About(nodes[:0], nothing.communities.astype(np.int64), nothing.shares)
     known = memory.present.known
     ids = np.append(memory.community_ids, NOBODY)[known.communities]  # [-1] for none
     return _About(memory.nodes, ids, known.shares)
@@ -128,24 +142,6 @@ def _evidence(memory: Memory, snapshot: Snapshot) -> csr_array:
     """Return the evidence about the nodes of the window that the memory is after."""
     rows = places(snapshot.nodes, memory.nodes)
     return csr_array(memory.present.evidence[rows][:, rows])
-
-
-def _of_nodes(about: _About, snapshot: Snapshot) -> _About:
-    """Return the beliefs about the nodes of a window."""
-    place = places(snapshot.nodes, about.nodes)
-    ids = np.concatenate([about.ids, np.full((1, N_KEPT), NOBODY)])[place]  # [-1] for unknown nodes
-    shares = np.concatenate([about.shares, np.zeros((1, N_KEPT), np.float32)])[place]
-    return _About(snapshot.nodes, ids, shares)
-
-
-def _beliefs_before(
-    memory: Memory | None, snapshot: Snapshot, own: _About, stay: float
-) -> WindowBeliefs:
-    """Return the beliefs of the window before; of no weight if there was none."""
-    if memory is None:
-        return WindowBeliefs(own.ids, np.zeros_like(own.shares), 0.0)
-    past = _of_nodes(_about(memory), snapshot)
-    return WindowBeliefs(past.ids, past.shares, stay)
 
 
 def _with_absent(own: _About, later: _About, kept: float) -> _About:

@@ -24,7 +24,7 @@ from stream_icd.history.archive import (
     windows,
 )
 from stream_icd.history.parquet import ArchivedWindow
-from stream_icd.memory.restart import BEFORE_ALL
+from stream_icd.memory.memory import BEFORE_ALL
 from stream_icd.replay.redetect import chain_name
 from stream_icd.store.store import Store
 from stream_icd.workers.memories import place_in

@@ -17,7 +17,7 @@ from stream_icd.execution.relay import Relay
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
-from stream_icd.memory.restart import anew
+from stream_icd.memory.encoding import anew
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Refused
 from stream_icd.printable import printable

@@ -15,9 +15,8 @@ from stream_icd.errors import BadInput
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.engines import Engine
 from stream_icd.execution.relay import First, Relay, nothing
-from stream_icd.memory.encoding import decode_memory
+from stream_icd.memory.encoding import anew, decode_memory
 from stream_icd.memory.memory import Memory
-from stream_icd.memory.restart import anew
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.records import Refused
 from stream_icd.printable import printable

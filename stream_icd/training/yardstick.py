@@ -15,9 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stream_icd.arrays import Floats
+from stream_icd.arrays import Floats, Labels
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.multilevel.level_graph import Labels
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import comparable
@@ -42,7 +41,7 @@ class Judged:
 
     Attributes:
         bits: bits per edge that communities save. In a stream, those of the window before, on the
-            edges that it lacks (`prequential`); None in the first window. For a graph of no
+            edges that it lacks (`nats_saved`); None in the first window. For a graph of no
             stream, its own communities in describing it (`quality.description_length`).
         communities: `(n_nodes,)`.
         seconds: how long detection took.

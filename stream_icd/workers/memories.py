@@ -117,7 +117,7 @@ class MemoryTopic:
             StoreUnreachable: the value is claimed, and the claim store does not answer; try again.
         """
         from stream_icd.memory.encoding import encode_memory, next_id_of
-        from stream_icd.memory.restart import far_id, forgotten
+        from stream_icd.memory.memory import far_id, forgotten
 
         try:
             value = self.reader.decoded(record, decode_state).value
@@ -135,8 +135,8 @@ class MemoryTopic:
 
     def _without_past(self, record: Record, value: bytes, read: Mapping[int, int]) -> Message:
         """Return the state of a graph that starts anew after the snapshots that were `read`."""
-        from stream_icd.memory.encoding import next_id_of
-        from stream_icd.memory.restart import BEFORE_ALL, anew
+        from stream_icd.memory.encoding import anew, next_id_of
+        from stream_icd.memory.memory import BEFORE_ALL
 
         last, graph = place_in(record.headers), read_state_key(record.key)[1]
         place = "" if last.partition < 0 else f"{last.partition}@{last.offset}"

@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
 import stream_icd
+from stream_icd.bp import belief_propagation, level_graph, modularity
+from stream_icd.bp.belief_propagation import Model, believe
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.multilevel import level_graph, local_moves
-from stream_icd.bp.multilevel.level_graph import finest_level
+from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition import belief_propagation
-from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
 from stream_icd.graphs.compiled import FAR
 from stream_icd.graphs.in_threads import LARGE
 from stream_icd.icd.coarsening import coarsening_matrix
@@ -107,7 +106,7 @@ def check_beliefs(adjacency: csr_array, start: NDArray[np.int32]) -> None:
     for weights in (graph.weights, graph.weights * 0 + 1e308, graph.weights * 0 + np.nan):
         strange = graph._replace(weights=weights, strengths=graph.strengths + weights.sum())
         for model in (Model(0.3, 1.0, k), Model(1e-9, 0.0, 1)):
-            labels = likeliest_communities(strange, start, k, model, 3)
+            labels = believe(strange, start, k, model, 3).likeliest
             assert set(labels) <= set(range(k)), labels
 
 
@@ -119,12 +118,12 @@ def main() -> None:
         check(adjacency)
         start = (np.arange(adjacency.shape[0]) % 5).astype(np.int32)
         for least_of_blocks, far in ((LARGE, FAR), (1, 1)):
-            belief_propagation.LARGE = local_moves.LARGE = least_of_blocks  # type: ignore[attr-defined]
-            belief_propagation.FAR = local_moves.FAR = level_graph.FAR = far  # type: ignore[attr-defined]
+            belief_propagation.LARGE = modularity.LARGE = least_of_blocks  # type: ignore[attr-defined]
+            belief_propagation.FAR = modularity.FAR = level_graph.FAR = far  # type: ignore[attr-defined]
             check_beliefs(adjacency, start)
             find_communities(adjacency, BpParameters(1.5, iterations=2))
-        belief_propagation.LARGE = local_moves.LARGE = LARGE  # type: ignore[attr-defined]
-        belief_propagation.FAR = local_moves.FAR = level_graph.FAR = FAR  # type: ignore[attr-defined]
+        belief_propagation.LARGE = modularity.LARGE = LARGE  # type: ignore[attr-defined]
+        belief_propagation.FAR = modularity.FAR = level_graph.FAR = FAR  # type: ignore[attr-defined]
     sys.setprofile(None)
     sys.stdout.write(json.dumps(sorted(kernels() - called)))
 

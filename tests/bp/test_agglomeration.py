@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from stream_icd.bp.description_length.agglomeration import agglomerate
-from stream_icd.bp.multilevel.level_graph import finest_level
+from stream_icd.bp.agglomeration import agglomerate
+from stream_icd.bp.level_graph import finest_level
 from stream_icd.quality.agreement import nmi
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.gn import generate_gn

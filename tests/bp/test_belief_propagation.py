@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stream_icd.bp.multilevel.level_graph import finest_level
-from stream_icd.bp.planted_partition.belief_propagation import Model, believe, likeliest_communities
+from stream_icd.bp.belief_propagation import Model, believe
+from stream_icd.bp.level_graph import finest_level
 from stream_icd.quality.agreement import nmi
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.planted_graph import PlantedGraph
@@ -27,7 +27,7 @@ def believed(
     adjacency: csr_array, start: NDArray[np.int32], model: Model, sweeps: int = 10
 ) -> NDArray[np.int32]:
     n_communities = int(start.max()) + 1
-    return likeliest_communities(finest_level(adjacency), start, n_communities, model, sweeps)
+    return believe(finest_level(adjacency), start, n_communities, model, sweeps).likeliest
 
 
 def with_errors(truth: NDArray[np.int32], share: float) -> NDArray[np.int32]:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from stream_icd.bp import level_graph
+from stream_icd.bp.belief_propagation import Model, believe
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.multilevel import level_graph
-from stream_icd.bp.multilevel.level_graph import finest_level
+from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
 from stream_icd.errors import BadInput, LimitExceeded
 from tests.bp.adversarial import check_beliefs
 
@@ -49,7 +49,8 @@ def test_a_hub_of_thousands_is_no_overflow_where_communities_are_equal() -> None
     rows, columns = np.concatenate([hub, leaves]), np.concatenate([leaves, hub])
     adjacency = csr_array((np.ones(8000), (rows, columns)), (4001, 4001))
     start = (np.arange(4001) % 1000).astype(np.int32)
-    found = likeliest_communities(finest_level(adjacency), start, 1000, Model(0.1, 0.0, 1000), 3)
+    model = Model(0.1, 0.0, 1000)
+    found = believe(finest_level(adjacency), start, 1000, model, 3).likeliest
     assert found.min() >= 0
 
 
@@ -57,7 +58,7 @@ def test_a_hub_of_thousands_is_no_overflow_where_communities_are_equal() -> None
 def test_a_label_of_no_community_is_refused(label: int) -> None:
     start = np.array([0, 1, 2, label], np.int32)
     with pytest.raises(ValueError, match=r"0\.\.3"):
-        likeliest_communities(finest_level(complete(4)), start, 3, Model(0.3, 1.0, 3), 2)
+        believe(finest_level(complete(4)), start, 3, Model(0.3, 1.0, 3), 2)
 
 
 def test_a_matrix_that_is_not_symmetric_is_refused_before_messages_go_astray() -> None:

@@ -6,22 +6,20 @@ import numpy as np
 import pytest
 from scipy.sparse import block_diag, coo_array, csr_array
 
-from stream_icd.bp.description_length import agglomeration
-from stream_icd.bp.description_length.partition import finest
-from stream_icd.bp.description_length.splitting import split_communities
-from stream_icd.bp.dynamic.merging import merged_communities
-from stream_icd.bp.dynamic.persistence import broken
-from stream_icd.bp.dynamic.posterior import (
+from stream_icd.bp import agglomeration
+from stream_icd.bp.agglomeration import merged_communities
+from stream_icd.bp.level_graph import LevelGraph, finest_level
+from stream_icd.bp.likelihood import broken, mixing_beyond_chance
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.partition import finest, split_communities
+from stream_icd.bp.posterior import (
     NOBODY,
     certain_posterior,
     match_labels,
     next_posterior,
     tidy,
 )
-from stream_icd.bp.multilevel.level_graph import LevelGraph, finest_level
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
-from stream_icd.memory.ids import replaced_ids
+from stream_icd.memory.changes import replaced_ids
 from stream_icd.quality.agreement import ami
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from stream_icd.bp.evidence import FEW_EDGES, Evidence, evidence_for
+from stream_icd.bp.evidence import FEW_EDGES, Evidence, evidence_for, rewired
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.multilevel.level_graph import finest_level
-from stream_icd.bp.null_model import rewired
+from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr

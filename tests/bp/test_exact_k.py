@@ -7,10 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.description_length.exact_k import exactly
-from stream_icd.bp.multilevel.level_graph import finest_level
-from stream_icd.bp.multilevel.local_moves import move_nodes
-from stream_icd.bp.multilevel.modularity import maximise_modularity
+from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.modularity import maximise_modularity, move_nodes
+from stream_icd.bp.partition import exactly
 from stream_icd.quality.cuts import modularity
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
@@ -65,7 +64,7 @@ def test_far_fewer_communities_than_modularity_finds_are_not_only_merged() -> No
     graph, rng = finest_level(adjacency), np.random.default_rng(0)
     found = maximise_modularity(graph, 1.0, rng, iterations=10)
     merged = exactly(graph, found, 5, 1.0, rng, believed=True)
-    move_nodes(graph, merged, np.arange(2000, dtype=np.int32), 1.0, may_empty=False)
+    move_nodes(graph, merged, 1.0, np.random.default_rng(0), may_empty=False)
     labels = exactly(graph, found, 5, 1.0, rng, believed=False)
     assert len(set(labels.tolist())) == 5
     assert modularity(adjacency, labels) > modularity(adjacency, merged) + 0.005

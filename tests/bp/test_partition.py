@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from stream_icd.bp.description_length.partition import finest, measured
-from stream_icd.bp.multilevel.level_graph import finest_level
-from stream_icd.bp.planted_partition.likelihood import mixing_of, modularity_of
+from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.likelihood import mixing_of, modularity_of
+from stream_icd.bp.partition import finest, measured
 from stream_icd.quality.cuts import modularity
 from stream_icd.quality.description_length import description_length
 

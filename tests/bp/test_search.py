@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from stream_icd.bp.description_length.search import bits_of, least_description
-from stream_icd.bp.find import find_communities
-from stream_icd.bp.multilevel.level_graph import finest_level
+from stream_icd.bp.belief_propagation import Model, believe
+from stream_icd.bp.find import bits_of, find_communities, least_description
+from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.belief_propagation import Model, believe
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.quality.agreement import nmi

@@ -11,10 +11,10 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "stream_icd"
 PROGRAM = """
 from stream_icd.icd import coarsening
-from stream_icd.bp.planted_partition import belief_propagation
-from stream_icd.bp.multilevel import level_graph
-from stream_icd.bp.multilevel import local_moves
-print(local_moves.__file__)
+from stream_icd.bp import belief_propagation
+from stream_icd.bp import level_graph
+from stream_icd.bp import modularity
+print(modularity.__file__)
 """
 
 

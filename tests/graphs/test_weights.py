@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stream_icd.bp.multilevel.modularity import estimate_n_communities
+from stream_icd.bp.modularity import estimate_n_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import Method, detect, embed
 from stream_icd.errors import BadInput

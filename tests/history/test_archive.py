@@ -40,7 +40,7 @@ from stream_icd.history.export import export
 from stream_icd.kafka.record import Record
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.memory.encoding import encode_memory
-from stream_icd.memory.restart import forgotten
+from stream_icd.memory.memory import forgotten
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Processed
 from stream_icd.registry.shipped import open_model

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from stream_icd.bp.multilevel.modularity import estimate_n_communities
+from stream_icd.bp.modularity import estimate_n_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import Method, detect, embed
 from stream_icd.errors import BadSettings

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from stream_icd.memory.evidence import added, moved, restricted
+from stream_icd.memory.evidence import added, rearranged
 
 N = 12
 
@@ -45,8 +45,10 @@ def test_some_nodes_have_their_edges_among_each_other(
     seed: int, n_edges: int, nodes: set[int]
 ) -> None:
     graph, rows = random_graph(seed, n_edges), np.array(sorted(nodes))
-    part = restricted(graph, rows)
+    part = rearranged(graph, rows)
     assert_same(part, graph.toarray()[np.ix_(rows, rows)])
     back = np.zeros((N, N))
     back[np.ix_(rows, rows)] = part.toarray()
-    assert_same(moved(part, rows, N), back)
+    at = np.full(N, -1)
+    at[rows] = np.arange(len(rows))
+    assert_same(rearranged(part, at), back)

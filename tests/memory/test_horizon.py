@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import certain_posterior
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.posterior import certain_posterior
 from stream_icd.errors import BadSettings
 from stream_icd.memory.detect import Remembered, detect_window
 from stream_icd.memory.horizon import (

@@ -13,8 +13,7 @@ from stream_icd.detection.record import A_GRAPH, MOST_KEPT, RecentMemories, Reco
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.relay import LocalRelay
 from stream_icd.memory.encoding import decode_memory
-from stream_icd.memory.memory import Hypothesis, Memory
-from stream_icd.memory.restart import forgotten
+from stream_icd.memory.memory import Hypothesis, Memory, forgotten
 from stream_icd.messages.records import Processed
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from testbed.drifting import remembering_model, stream

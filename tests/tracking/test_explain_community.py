@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from stream_icd.errors import BadSettings
-from stream_icd.memory.strength import moved
+from stream_icd.memory.changes import moved
 from stream_icd.tracking.explain_community import Member, Place, explain_community
 from tests.tracking.test_explain import AFTER, BEFORE, graph
 from tests.workers.tracked import unbroken, window

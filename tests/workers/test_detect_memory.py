@@ -16,8 +16,8 @@ import pytest
 import structlog
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import uninformed
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.posterior import uninformed
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
@@ -27,8 +27,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.encoding import METADATA, decode_memory, encode_memory
-from stream_icd.memory.memory import Hypothesis
-from stream_icd.memory.restart import FAR_IDS
+from stream_icd.memory.memory import FAR_IDS, Hypothesis
 from stream_icd.messages.claims import ClaimSettings, as_claim
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import write_table

@@ -12,9 +12,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Labels
-from stream_icd.bp.dynamic.posterior import NOBODY
-from stream_icd.bp.multilevel.level_graph import LevelGraph, finest_level
-from stream_icd.bp.planted_partition.prequential import nats_saved
+from stream_icd.bp.level_graph import LevelGraph, finest_level
+from stream_icd.bp.likelihood import nats_saved
+from stream_icd.bp.posterior import NOBODY
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.memory import Memory

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from stream_icd.arrays import Floats
 from stream_icd.bp.find import find_communities
+from stream_icd.bp.likelihood import bounded_mixing, mixing_of
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import EXPONENT, comparable
 from stream_icd.quality.agreement import ami

@@ -1,6 +1,6 @@
 """Learn bp's parameters from consecutive windows of one graph, with memory between them.
 
-A window's communities are judged by the bits that they save (`prequential`) on the edges of the
+A window's communities are judged by the bits that they save (`nats_saved`) on the edges of the
 next window that are new. No edge has to be hidden, and with memory, later windows show what a
 single one does not. Of the choices that save as many bits as the best one, within one standard
 error of the difference, the one with the shortest description of the last window is selected, as in
@@ -16,9 +16,9 @@ from math import log
 
 import numpy as np
 
-from stream_icd.bp.multilevel.modularity import maximise_modularity
+from stream_icd.bp.likelihood import bounded_mixing, mixing_of
+from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.memory.detect import detect_window
 from stream_icd.memory.memory import Memory

@@ -18,13 +18,13 @@ from itertools import chain, islice
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Floats
+from stream_icd.arrays import Floats, Labels
+from stream_icd.bp.belief_propagation import Model, believe
 from stream_icd.bp.find import found_exactly
-from stream_icd.bp.multilevel.level_graph import Labels, finest_level
-from stream_icd.bp.multilevel.modularity import maximise_modularity
+from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.likelihood import bounded_mixing, mixing_of
+from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
-from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
@@ -152,7 +152,7 @@ def _results_of(
         if size_spread is not None:  # belief propagation corrects the start's mixing itself
             k = int(start.max()) + 1
             model = Model(_mixing(split.visible, start), size_spread, k)
-            found = likeliest_communities(graph, start, k, model, BpParameters().sweeps)
+            found = believe(graph, start, k, model, BpParameters().sweeps).likeliest
         yield _result(split, found)
 
 

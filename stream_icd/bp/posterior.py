@@ -1,8 +1,7 @@
 """What is known of the communities of a graph, and the same communities in a later graph.
 
-A later window of a stream starts from what is known instead of from single nodes, and what is known
-is its prior: belief propagation with the remembered beliefs (`belief_propagation`), or one pass of
-local moves where modularity decides. A community splits if the edges support it (`splitting`).
+What is known is the prior of a later window: belief propagation with the remembered beliefs, or one
+pass of local moves from the known communities where modularity decides.
 """
 
 from __future__ import annotations
@@ -13,35 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import n_distinct
-from stream_icd.bp.description_length.exact_k import exactly
-from stream_icd.bp.description_length.partition import finest
-from stream_icd.bp.description_length.splitting import split_communities
-from stream_icd.bp.dynamic.merging import merged_communities
+from stream_icd.arrays import Ids, Labels, n_distinct
+from stream_icd.bp.agglomeration import merged_communities
+from stream_icd.bp.belief_propagation import Model, believe, uninformed_prior
 from stream_icd.bp.find import found_exactly
-from stream_icd.bp.multilevel.level_graph import (
-    Labels,
-    LevelGraph,
-    compact,
-    finest_level,
-    induced,
-    links,
-)
-from stream_icd.bp.multilevel.modularity import maximise_modularity
+from stream_icd.bp.level_graph import LevelGraph, compact, finest_level, induced, links, members_of
+from stream_icd.bp.likelihood import bounded_mixing, mixing_beyond_chance
+from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.belief_propagation import (
-    TOLERANCE,
-    Model,
-    believe,
-    uninformed_prior,
-)
-from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_beyond_chance
-from stream_icd.bp.planted_partition.sweep import MOST_TRUST, Prior
+from stream_icd.bp.partition import exactly, finest, split_communities
+from stream_icd.bp.sweep import MOST_TRUST, TOLERANCE, Prior
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import threads_for
 
 Shares = NDArray[np.float32]
-Ids = NDArray[np.int64]
 
 NOBODY = -1
 """The community of a node that has none."""
@@ -77,6 +61,19 @@ class Posterior(NamedTuple):
         """K."""
         return int(self.communities.max(initial=NOBODY)) + 1
 
+    def rearranged(self, at: Ids) -> Posterior:
+        """What is known of the nodes `at`; -1 for a node of which nothing is known."""
+        n_kept = self.communities.shape[1]
+        communities = np.append(self.communities, np.full((1, n_kept), NOBODY, np.int32), axis=0)
+        shares = np.append(self.shares, np.zeros((1, n_kept), np.float32), axis=0)
+        return _tidied(self._replace(communities=communities[at], shares=shares[at]))
+
+    def without(self, nodes: NDArray[np.bool_]) -> Posterior:
+        """The same, but nothing is known of some of the nodes."""
+        communities = self.communities.copy()
+        communities[nodes] = NOBODY
+        return _tidied(self._replace(communities=communities))
+
 
 def uninformed(n_nodes: int) -> Posterior:
     """All nodes are new."""
@@ -106,11 +103,9 @@ def initial_posterior(
         return certain_posterior(labels, mixing, found.resolution)
     model = Model(bounded_mixing(mixing), parameters.size_spread, n_communities or k)
     believed = believe(graph, labels, k, model, parameters.sweeps, threads=threads)
-    communities = believed.communities.copy()
-    communities[:, 0] = labels
-    return _tidied(
-        Posterior(communities, believed.shares, believed.mixing, 0.0, True, found.resolution)
-    )
+    believed.communities[:, 0] = labels
+    beliefs = believed.communities, believed.shares, believed.mixing
+    return _tidied(Posterior(*beliefs, 0.0, True, found.resolution))
 
 
 def next_posterior(
@@ -129,13 +124,16 @@ def next_posterior(
         labels = maximise_modularity(graph, known.resolution, rng, start, 1, threads)
         mixing = mixing_beyond_chance(graph, labels, int(labels.max()) + 1)
         again = certain_posterior(labels, mixing, known.resolution)
-    communities = again.communities.copy()
-    mixing = bounded_mixing(again.mixing)
-    k, resolution = again.n_communities, known.resolution
-    communities[:, 0] = split_communities(
-        finest(graph), again.likeliest, k, resolution, mixing, rng, threads=threads
+    mixing, k = bounded_mixing(again.mixing), again.n_communities
+    again.communities[:, 0] = split_communities(
+        finest(graph), again.likeliest, k, known.resolution, mixing, rng, threads=threads
     )
-    return _tidied(_with_idle(graph, again._replace(communities=communities), known, kept))
+    # Nodes without edges keep what was known of them, with a smaller probability.
+    idle = (np.diff(graph.indptr) == 0) & (known.communities[:, 0] >= 0)
+    again.shares[idle] = 0.0
+    again.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept_a_window(kept))
+    again.communities[idle, 1:] = NOBODY
+    return _tidied(again)
 
 
 def _by_beliefs(
@@ -152,21 +150,10 @@ def _by_beliefs(
     start = _proposed(graph, known, _are_strangers(graph, likeliest, mixing), rng)
     n_start = int(start.max()) + 1
     model = Model(mixing, parameters.size_spread, n_distinct(start))
-    recalled = Prior(known.communities, known.shares)
-    found = believe(
-        graph,
-        start,
-        n_start,
-        model,
-        parameters.sweeps,
-        recalled,
-        stay,
-        tolerance=TOLERANCE,
-        threads=threads,
-    )
-    labels = found.communities[:, 0].copy()
+    beliefs = start, n_start, model, parameters.sweeps, Prior(known.communities, known.shares), stay
+    found = believe(graph, *beliefs, tolerance=TOLERANCE, threads=threads)
     n_found = max(n_start, k)
-    into = merged_communities(graph, labels, n_found, likeliest, k, found.mixing)
+    into = merged_communities(graph, found.likeliest, n_found, likeliest, k, found.mixing)
     communities = np.append(into, np.int32(NOBODY))[found.communities]  # the last for -1
     communities, shares = tidy(communities, found.shares)
     return Posterior(communities, shares, found.mixing, found.stay, True, known.resolution)
@@ -218,24 +205,11 @@ def exact_labels(
     return names[exact]
 
 
-def restricted(known: Posterior, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Posterior:
-    """What is known of some of the nodes."""
-    return _tidied(known._replace(communities=known.communities[rows], shares=known.shares[rows]))
-
-
-def as_new(known: Posterior, nodes: NDArray[np.bool_]) -> Posterior:
-    """Nothing is known of some of the nodes."""
-    communities = known.communities.copy()
-    communities[nodes] = NOBODY
-    return _tidied(known._replace(communities=communities))
-
-
 def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> Labels:
     """A name for each label, (n_labels,): the one that most of its nodes had, or `NOBODY`.
 
-    No name is given twice: pairs of label and name with the most common nodes go first. A name is
-    given only to a label that has at least half of its nodes, or that gets at least half of its
-    nodes from it.
+    No name is given twice: pairs with the most common nodes go first. They have at least half of
+    the nodes of either.
 
     labels, names: (n,) of each node, 0..n_labels-1 and 0..n_names-1, or negative for none.
     """
@@ -246,6 +220,7 @@ def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> 
     return _first_come(label[enough][order], name[enough][order], n_labels, n_names)
 
 
+@compiled()
 def common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
     """The pairs of label and name that nodes have, and how many nodes: (m,) each.
 
@@ -253,33 +228,20 @@ def common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
 
     labels, names: (n,) of each node, negative for none.
     """
-    n_labels, n_names = (int(one.max(initial=NOBODY)) + 1 for one in (labels, names))
-    return _common_nodes(labels, names, n_labels, n_names)
-
-
-@compiled()
-def _common_nodes(
-    labels: Labels, names: Labels, n_labels: int, n_names: int
-) -> tuple[Ids, Ids, Ids]:
-    free = np.zeros(n_labels + 1, np.int64)  # where the next node of each label goes
-    for node, label in enumerate(labels):
-        if label >= 0 and names[node] >= 0:
-            free[label + 1] += 1
-    for label in range(n_labels):
-        free[label + 1] += free[label]
-    of_label, named = np.empty(free[-1], np.int64), np.empty(free[-1], np.int64)
-    for node, label in enumerate(labels):
-        if label >= 0 and names[node] >= 0:
-            of_label[free[label]], named[free[label]] = label, names[node]
-            free[label] += 1
-    pair_of, counts, n_pairs = np.full(n_names, -1), np.zeros(len(named), np.int64), 0
-    for place, name in enumerate(named):
-        pair = pair_of[name]
-        if pair < 0 or of_label[pair] != of_label[place]:
-            pair, n_pairs = n_pairs, n_pairs + 1
-            pair_of[name], of_label[pair], named[pair] = pair, of_label[place], name
-        counts[pair] += 1
-    return of_label[:n_pairs].copy(), named[:n_pairs].copy(), counts[:n_pairs].copy()
+    both = np.flatnonzero((labels >= 0) & (names >= 0))
+    label, name = labels[both], names[both]
+    of_label, of_name = np.empty(len(both), np.int64), np.empty(len(both), np.int64)
+    counts, n_pairs = np.zeros(len(both), np.int64), 0
+    if len(both):
+        pair_of = np.full(name.max() + 1, -1)
+        for node in members_of(label, label.max() + 1)[0]:
+            pair = pair_of[name[node]]
+            if pair < 0 or of_label[pair] != label[node]:
+                pair, n_pairs = n_pairs, n_pairs + 1
+                pair_of[name[node]] = pair
+                of_label[pair], of_name[pair] = label[node], name[node]
+            counts[pair] += 1
+    return of_label[:n_pairs], of_name[:n_pairs], counts[:n_pairs]
 
 
 def majority(before: Labels, labels: Labels, n_before: int) -> Labels:
@@ -301,15 +263,6 @@ def _first_come(label: Ids, name: Ids, n_labels: int, n_names: int) -> Labels:
         if name_of[label[pair]] < 0 and free[name[pair]]:
             name_of[label[pair]], free[name[pair]] = name[pair], False
     return name_of
-
-
-def _with_idle(graph: LevelGraph, found: Posterior, known: Posterior, kept: float) -> Posterior:
-    """Nodes without edges keep what was known of them, with a smaller probability."""
-    idle = (np.diff(graph.indptr) == 0) & (known.communities[:, 0] >= 0)
-    found.shares[idle] = 0.0
-    found.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept_a_window(kept))
-    found.communities[idle, 1:] = NOBODY
-    return found
 
 
 def kept_a_window(stay: float) -> float:

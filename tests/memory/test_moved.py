@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import gammaln
 
-from stream_icd.memory.strength import moved
+from stream_icd.memory.changes import moved
 
 NOBODY = -1
 

@@ -13,17 +13,19 @@ of community c, 1 + a_c the factor by which an edge inside it is more probable. 
 from __future__ import annotations
 
 from functools import partial
-from math import log, log1p
+from math import log
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
-from stream_icd.bp.planted_partition.likelihood import MIXING_RANGE
-from stream_icd.bp.planted_partition.sweep import (
+from stream_icd.arrays import Labels
+from stream_icd.bp.level_graph import LevelGraph
+from stream_icd.bp.likelihood import bounded_mixing
+from stream_icd.bp.sweep import (
     MOST_TRUST,
     N_KEPT,
+    TOLERANCE,
     Beliefs,
     Field,
     Prior,
@@ -32,10 +34,6 @@ from stream_icd.bp.planted_partition.sweep import (
 )
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import LARGE, in_threads
-
-TOLERANCE = 5e-3
-"""Less is no change: of a belief, so that it changes no other one, and of the nodes that change
-their most probable community, so that sweeps end."""
 
 N_BLOCKS = 4
 """Blocks of a large graph: the maximum number of threads of a sweep."""
@@ -58,36 +56,28 @@ class Model(NamedTuple):
 class Marginals(NamedTuple):
     """The result of belief propagation: `communities` and `shares` as in `Beliefs`.
 
-    `mixing` and `stay` are the learned μ and η. `saved` is the log evidence in nats: how much more
-    probable the edges are under the model, summed over all partitions, than without communities.
-    `unsettled` is the fraction of the nodes that the last sweep moved: `saved` means little while
-    many still move.
+    mixing, stay: the learned μ and η.
+    saved: log Z in nats: how much more probable the edges are, summed over all partitions, than
+        without communities. It means little while many nodes still move.
+    unsettled: the fraction of the nodes that the last sweep moved.
     """
 
     communities: NDArray[np.int32]
     shares: NDArray[np.float32]
     mixing: float
     stay: float
-    saved: float = 0.0
-    unsettled: float = 0.0
+    saved: float
+    unsettled: float
+
+    @property
+    def likeliest(self) -> Labels:
+        """The most probable community of each node, (n,): of `start`; some may become empty."""
+        return self.communities[:, 0].copy()
 
 
 def uninformed_prior(n_nodes: int) -> Prior:
     """The empty recollection, for the first window."""
     return Prior(np.full((n_nodes, N_KEPT), -1, np.int32), np.zeros((n_nodes, N_KEPT), np.float32))
-
-
-def likeliest_communities(
-    graph: LevelGraph,
-    start: Labels,
-    n_communities: int,
-    model: Model,
-    max_sweeps: int,
-    threads: int = 1,
-) -> Labels:
-    """The most probable community of each node, (n,): labels of `start`; some may become empty."""
-    found = believe(graph, start, n_communities, model, max_sweeps, threads=threads)
-    return found.communities[:, 0].copy()
 
 
 def believe(
@@ -123,7 +113,14 @@ def believe(
     n_nodes, saved, unsettled, mixing = len(start), 0.0, 0.0, model.mixing
     bounds = _blocks(graph)
     copies = 1 if len(bounds) == 2 else 2
-    beliefs, field = _start(graph, start, n_communities, copies)
+    certain = uninformed_prior(n_nodes)  # each node of its start community
+    certain.communities[:, 0], certain.shares[:, 0] = start, 1.0
+    beliefs = Beliefs(
+        np.tile(certain.communities, (copies, 1)),
+        certain.shares,
+        np.empty((copies * len(graph.indices), N_KEPT), np.float32),
+        np.ones(copies * n_nodes, np.bool_),
+    )
     opposite, is_linked = _opposite_entries(graph), np.diff(graph.indptr) > 0
     weight, is_due = float(graph.strengths[is_linked].sum()), np.zeros(copies * n_nodes, np.bool_)
     is_due[:n_nodes] = is_linked
@@ -136,7 +133,7 @@ def believe(
         return int(sweep(*state, trust, stay, tolerance, first, end))
 
     for number in range(max_sweeps):
-        _expect(field, beliefs, graph, mixing, model)
+        field = _expected(beliefs, graph, n_communities, mixing, model)
         trust = float(trusted(stay)) if learn_stay else stay
         if not tolerance:
             is_due[:n_nodes] = is_linked
@@ -146,8 +143,7 @@ def believe(
         saved = float(visits.evidence.sum()) + weight / 2 * log(mixing)
         unsettled = n_changed / n_nodes
         if weight > 0:
-            mixing = 1.0 - float(visits.within.sum()) / weight
-            mixing = min(max(mixing, MIXING_RANGE[0]), MIXING_RANGE[1])
+            mixing = bounded_mixing(1.0 - float(visits.within.sum()) / weight)
         if stay > 0 and learn_stay:
             stay = min(float(visits.stayed.sum()) / remembered, 1.0)
         if number and n_changed <= TOLERANCE * n_nodes:
@@ -180,21 +176,6 @@ def _deliver(
         is_due[node + n_nodes] = False
 
 
-def _start(
-    graph: LevelGraph, start: Labels, n_communities: int, copies: int
-) -> tuple[Beliefs, Field]:
-    """Each node is certain of its start community."""
-    certain = uninformed_prior(len(start))
-    certain.communities[:, 0], certain.shares[:, 0] = start, 1.0
-    beliefs = Beliefs(
-        np.tile(certain.communities, (copies, 1)),
-        certain.shares,
-        np.empty((copies * len(graph.indices), N_KEPT), np.float32),
-        np.ones(copies * len(start), np.bool_),
-    )
-    return beliefs, Field(*np.empty((6, n_communities)))
-
-
 @compiled()
 def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
     """The position of (j, i) for each entry (i, j) of a symmetric matrix with sorted rows: (2E,).
@@ -215,28 +196,25 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
 
 
 @compiled(error_model="numpy")
-def _expect(field: Field, beliefs: Beliefs, graph: LevelGraph, mixing: float, model: Model) -> None:
-    """Update all that sweeps need of each community from the current beliefs."""
-    n_communities, total = len(field.volumes), graph.total
-    field.volumes[:] = 0.0
-    field.sizes[:] = 0.0
+def _expected(
+    beliefs: Beliefs, graph: LevelGraph, n_communities: int, mixing: float, model: Model
+) -> Field:
+    """All that sweeps need of each community, from the current beliefs."""
+    volumes, sizes = np.zeros(n_communities), np.zeros(n_communities)
     for node, strength in enumerate(graph.strengths):
         for kept in range(N_KEPT):
             c, share = beliefs.communities[node, kept], beliefs.shares[node, kept]
             if c < 0:
                 break
-            field.volumes[c] += strength * share
-            field.sizes[c] += share
-    mean = (total / model.n_communities) ** (1 - model.size_spread)
-    odds = (1 - mixing) / mixing
-    for c in range(n_communities):
-        volume = max(field.volumes[c], 1e-3 * total / n_communities)
-        expected = volume**model.size_spread * mean
-        field.excess[c] = odds * total / expected
-        field.log_odds[c] = log1p(field.excess[c])
-        field.prior[c] = max(field.sizes[c], 1e-3) ** model.size_spread
-        field.pull[c] = (1 - mixing) * (1 - volume / expected)
-    field.prior[:] /= field.prior.sum()
+            volumes[c] += strength * share
+            sizes[c] += share
+    volumes = np.maximum(volumes, 1e-3 * graph.total / n_communities)
+    mean = (graph.total / model.n_communities) ** (1 - model.size_spread)
+    expected = volumes**model.size_spread * mean
+    excess = (1 - mixing) / mixing * graph.total / expected
+    prior = np.maximum(sizes, 1e-3) ** model.size_spread
+    pull = (1 - mixing) * (1 - volumes / expected)
+    return Field(prior / prior.sum(), excess, np.log1p(excess), pull)
 
 
 @compiled()

@@ -1,11 +1,7 @@
 """Agglomeration: communities are united, those first whose union shortens the description most.
 
-The gain of a union in description length (`quality.description_length`) is that of the likelihood
-(`merge_gain`), plus what it saves in encoding which nodes are in which community and how large
-these are.
-
-All rounds are one compiled loop over a graph of communities. If only communities of one parent may
-be united, it holds no other edges, and is small.
+The gain of a union in description length (`quality.description_length`) is that of the likelihood,
+plus what it saves in encoding which nodes are in which community and how large these are.
 """
 
 from __future__ import annotations
@@ -16,38 +12,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.arrays import n_distinct
-from stream_icd.bp.multilevel.level_graph import (
+from stream_icd.arrays import Floats, Ids, Labels, n_distinct
+from stream_icd.bp.level_graph import (
     ROUNDING,
-    Labels,
     LevelGraph,
     coarsen,
+    coarsened,
     compact,
-    group_edges,
     links,
     members_of,
     summed,
     within_groups,
 )
-from stream_icd.bp.planted_partition.likelihood import (
-    MIXING_RANGE,
-    Floats,
-    Groups,
-    log_likelihood_ratio,
-)
+from stream_icd.bp.likelihood import MIXING_RANGE, log_likelihood_ratio
 from stream_icd.graphs.compiled import compiled
-
-Ids = NDArray[np.int64]
 
 SHARE_AT_ONCE = 4
 """Each round unites one in this many of the pairs: gains change as communities grow."""
 
 NO_CODE: Floats = np.empty(0)
-"""The `log_factorials` of an objective to which the code of the partition does not count."""
 
 
 class Objective(NamedTuple):
-    """What unions raise: the log likelihood, less what a nat of code counts; or modularity.
+    """What unions raise: the log likelihood, less the nats of the code; or modularity.
 
     mixing: μ of the likelihood; 0: that of the partition before each round.
     resolution: γ of the modularity, else 0.
@@ -57,6 +44,14 @@ class Objective(NamedTuple):
     mixing: float
     resolution: float
     log_factorials: Floats
+
+
+class Groups(NamedTuple):
+    """Totals of each community, all (K,): edge weight inside, number of nodes, parent."""
+
+    within: Floats
+    sizes: Floats
+    parents: Labels
 
 
 def agglomerate(
@@ -78,10 +73,8 @@ def agglomerate(
     if not graph.total or (parents is None and not len(graph.indices)):
         return compact(labels)[0]
     linked = np.diff(graph.indptr) > 0 if n_linked is None else n_linked
-    n_parents = 0 if parents is None else n_distinct(parents)
-    code = log_factorials(int(linked.sum())) if coded else NO_CODE
-    objective = Objective(float(mixing), 0.0, code)
-    return _united(graph, labels, parents, linked, n_parents, objective, 1)
+    code = _log_factorials(int(linked.sum())) if coded else NO_CODE
+    return _united(graph, labels, parents, linked, Objective(float(mixing), 0.0, code), 1)
 
 
 def agglomerate_to(
@@ -97,7 +90,7 @@ def agglomerate_to(
     than the likelihood where few communities are left.
     """
     linked, objective = np.ones(graph.n_nodes), Objective(0.5, float(resolution), NO_CODE)
-    return _united(graph, labels, parents, linked, 0, objective, n_communities)
+    return _united(graph, labels, parents, linked, objective, n_communities)
 
 
 def _united(
@@ -105,24 +98,20 @@ def _united(
     labels: Labels,
     parents: Labels | None,
     linked: Floats | NDArray[np.bool_],
-    n_parents: int,
     objective: Objective,
     n_communities: int,
 ) -> Labels:
     labels, k = compact(labels)
-    sizes, volumes = summed(linked, labels, k), summed(graph.strengths, labels, k)
-    within, of_communities = volumes, np.zeros(k, np.int32)
-    if not objective.resolution:
-        within = (volumes - summed(links(graph, labels, False), labels, k)) / 2
+    volumes = summed(graph.strengths, labels, k)
+    within = (volumes - summed(links(graph, labels, False), labels, k)) / 2
+    of_communities, n_parents = np.zeros(k, np.int32), 0
     if parents is not None:
-        of_communities[labels] = parents
+        of_communities[labels], n_parents = parents, n_distinct(parents)
         graph = within_groups(graph, parents)
     inside = graph if k == graph.n_nodes else coarsen(graph, labels, k)
-    groups = Groups(within, volumes, sizes)
+    groups = Groups(within, summed(linked, labels, k), of_communities)
     unlinked = parents is not None or objective.resolution > 0
-    into: Labels = _rounds(
-        inside, groups, of_communities, unlinked, n_parents, objective, n_communities
-    )[0]
+    into: Labels = _rounds(inside, groups, unlinked, n_parents, objective, n_communities)[0]
     return into[labels]
 
 
@@ -130,7 +119,6 @@ def _united(
 def _rounds(
     inside: LevelGraph,
     groups: Groups,
-    parents: Labels,
     unlinked: bool,
     n_parents: int,
     objective: Objective,
@@ -145,19 +133,19 @@ def _rounds(
     unlinked: whether those next to each other by volume are united too, as if they had no links.
     n_parents: number of parents; a union saves the code of a piece more than there are parents.
     """
-    total, k, (mixing, resolution, code) = inside.total, len(parents), objective
+    k, (mixing, resolution, code) = len(groups.parents), objective
     into, n_rounds = np.arange(k).astype(np.int32), 0
     while k > n_communities:
         own, fewer = mixing, 0.0
         if not mixing:
-            between = 1 - 2 * groups.within.sum() / total
+            between = 1 - 2 * groups.within.sum() / inside.total
             own = min(max(between, ROUNDING), MIXING_RANGE[1])
         if len(code):
             # One less saves bits in the code of the sizes, too.
             many = n_parents + 1 if n_parents else (groups.sizes > 0).sum()
             fewer = log(max(groups.sizes.sum() - many + 1, 1) / max(many - 1, 1))
         sources, targets, gains = _proposed(
-            inside, groups, parents, unlinked, Objective(own, resolution, code)
+            inside, groups, unlinked, Objective(own, resolution, code)
         )
         if resolution == 0:
             gaining = gains + fewer > ROUNDING
@@ -167,24 +155,23 @@ def _rounds(
         labels, n_groups = compact(_first_of(sources[best], targets[best], most, k))
         if n_groups == k:
             break
-        groups, parents = _summed(inside, groups, parents, labels, n_groups)
-        indptr, indices, weights = group_edges(inside, labels, n_groups)
-        inside = LevelGraph(indptr, indices, weights, groups.volumes, total)
+        groups = _summed(inside, groups, labels, n_groups)
+        inside = coarsened(inside, labels, n_groups)
         into, k, n_rounds = labels[into], n_groups, n_rounds + 1
     return into, n_rounds
 
 
 @compiled()
 def _proposed(
-    inside: LevelGraph, groups: Groups, parents: Labels, unlinked: bool, objective: Objective
+    inside: LevelGraph, groups: Groups, unlinked: bool, objective: Objective
 ) -> tuple[Ids, Ids, Floats]:
     """Pairs to unite, each source into its target, and what each gains.
 
     Each community is united with its best linked one. Of two that are each other's best, the
     smaller joins the larger: a hub gathers many a round.
     """
-    indptr, indices, weights, _, total = inside
-    (within, volumes, sizes), resolution, k = groups, objective.resolution, len(parents)
+    indptr, indices, weights, volumes, total = inside
+    (within, sizes, parents), resolution, k = groups, objective.resolution, len(groups.parents)
     own, partners, best = np.zeros(k), np.full(k, -1), np.full(k, -np.inf)
     if resolution == 0:
         for one in range(k):
@@ -239,7 +226,7 @@ def community_nats(
 
 
 @compiled()
-def log_factorials(most: int) -> Floats:
+def _log_factorials(most: int) -> Floats:
     """log n! for n = 0..most."""
     logs = np.empty(most + 1)
     for n in range(most + 1):
@@ -264,18 +251,79 @@ def _first_of(sources: Ids, targets: Ids, at_most: int, k: int) -> Labels:
 
 
 @compiled()
-def _summed(
-    inside: LevelGraph, groups: Groups, parents: Labels, labels: Labels, n_groups: int
-) -> tuple[Groups, Labels]:
-    """The totals of united communities, and their parents."""
-    within, volumes, sizes = np.zeros(n_groups), np.zeros(n_groups), np.zeros(n_groups)
-    of_groups = np.empty(n_groups, np.int32)
+def _summed(inside: LevelGraph, groups: Groups, labels: Labels, n_groups: int) -> Groups:
+    """The totals of united communities."""
+    within, sizes = np.zeros(n_groups), np.zeros(n_groups)
+    parents = np.empty(n_groups, np.int32)
     for one, group in enumerate(labels):
         within[group] += groups.within[one]
-        volumes[group] += groups.volumes[one]
         sizes[group] += groups.sizes[one]
-        of_groups[group] = parents[one]
+        parents[group] = groups.parents[one]
         for entry in range(inside.indptr[one], inside.indptr[one + 1]):
             if labels[inside.indices[entry]] == group:
                 within[group] += inside.weights[entry] / 2
-    return Groups(within, volumes, sizes), of_groups
+    return Groups(within, sizes, parents)
+
+
+def merged_communities(
+    graph: LevelGraph,
+    labels: Labels,
+    n_communities: int,
+    remembered: Labels,
+    n_remembered: int,
+    mixing: float,
+) -> Labels:
+    """The community that each of 0..n_communities-1 is now part of, (n_communities,).
+
+    Pairs are merged in order of decreasing gain, each community at most once. A merged pair takes
+    the label of its remembered community (below n_remembered), else of the one with more nodes.
+    There must be at least half as many edges between the two as one community of their size would
+    have there, unless one is what is left of a remembered community that most nodes have left.
+
+    remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
+    """
+    coarse = coarsen(graph, labels, n_communities)
+    rows = np.repeat(np.arange(n_communities), np.diff(coarse.indptr))
+    outside = np.bincount(rows, coarse.weights, n_communities)
+    within = np.maximum(coarse.strengths - outside, 0.0) / 2
+    sizes = np.bincount(labels, minlength=n_communities)
+    before = np.bincount(remembered[remembered >= 0], minlength=n_communities)
+    stayed = np.bincount(labels[labels == remembered], minlength=n_communities)
+    is_left_over = 2 * stayed < before
+    half_expected = np.sqrt(within[rows] * within[coarse.indices])
+    alike = (half_expected > 0) & (half_expected <= coarse.weights)
+    alike |= is_left_over[rows] | is_left_over[coarse.indices]
+    pairs = np.flatnonzero(alike & (rows < coarse.indices))
+    rows, columns, between = rows[pairs], coarse.indices[pairs], coarse.weights[pairs]
+    gains = _gains(within, coarse.strengths, rows, columns, between, coarse.total, mixing)
+    into = np.arange(n_communities, dtype=np.int32)
+    free = np.ones(n_communities, np.bool_)
+    gaining = np.flatnonzero(gains > 0)
+    for at in gaining[np.argsort(-gains[gaining], kind="stable")]:
+        pair = [rows[at], columns[at]]
+        if free[pair].all():
+            small, large = sorted(pair, key=lambda c: (c < n_remembered, sizes[c], -c))
+            into[small], free[pair] = large, False
+    return into
+
+
+@compiled()
+def _gains(
+    within: Floats,
+    volumes: Floats,
+    rows: Ids,
+    columns: Labels,
+    between: Floats,
+    total: float,
+    mixing: float,
+) -> Floats:
+    """The gain in likelihood of merging each pair, in nats."""
+    own, gains = np.empty(len(within)), np.empty(len(rows))
+    for one, weight in enumerate(within):
+        own[one] = weight * log_likelihood_ratio(volumes[one], total, mixing)
+    for pair in range(len(rows)):
+        one, other = rows[pair], columns[pair]
+        joint, volume = within[one] + within[other] + between[pair], volumes[one] + volumes[other]
+        ratio = log_likelihood_ratio(volume, total, mixing)
+        gains[pair] = joint * ratio - own[one] - own[other]
+    return gains

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_icd.bp.dynamic.forward_backward import backward_message, two_sided_prior
-from stream_icd.bp.planted_partition.sweep import N_KEPT, Prior
+from stream_icd.bp.smoothing import backward_message, two_sided_prior
+from stream_icd.bp.sweep import N_KEPT, Prior
 
 K, N = 6, 200
 BEFORE, AFTER = 0.8, 0.6

@@ -1,8 +1,10 @@
 """Communities of one window from the windows before and after it.
 
 The filter (`posterior`) knows the past of a window. Here the beliefs of the next window, which know
-the future, join the prior of each node (`forward_backward`); belief propagation on the evidence of
-this window follows.
+the future, join the prior of each node, and belief propagation on the evidence of this window
+follows: the forward–backward algorithm of hidden Markov models, one chain per node (docs/method.md,
+(11)). Beliefs are sparse, (n, N_KEPT) per window; what is missing to a sum of 1 is spread over all
+communities by their size n_c.
 
 Whole communities also begin and end between windows, although their nodes stay together. So a later
 community that this window does not have counts as the node's community of this window.
@@ -15,21 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import n_distinct
-from stream_icd.bp.dynamic.forward_backward import backward_message, two_sided_prior
-from stream_icd.bp.dynamic.posterior import (
-    NOBODY,
-    Ids,
-    Posterior,
-    Shares,
-    exact_labels,
-    majority,
-)
-from stream_icd.bp.multilevel.level_graph import Labels, finest_level
+from stream_icd.arrays import Floats, Ids, Labels, n_distinct
+from stream_icd.bp.belief_propagation import Model, believe, trusted
+from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.likelihood import bounded_mixing
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.belief_propagation import Model, believe, trusted
-from stream_icd.bp.planted_partition.likelihood import bounded_mixing
-from stream_icd.bp.planted_partition.sweep import Prior
+from stream_icd.bp.posterior import NOBODY, Posterior, Shares, exact_labels, majority, tidy
+from stream_icd.bp.sweep import N_KEPT, Prior
 from stream_icd.graphs.weights import comparable
 
 
@@ -72,30 +66,22 @@ def smoothed_beliefs(
     labels = here[:, 0].copy()
     future = _as_of_now(future, labels, len(ids))
     sizes = np.bincount(labels, minlength=len(ids)).clip(1) / len(labels)
-    message = backward_message(
-        sizes,
-        Prior(here, own.shares),
-        Prior(future, after.shares),
-        trusted(after.stay),
-    )
+    beliefs = Prior(here, own.shares), Prior(future, after.shares)
+    message = backward_message(sizes, *beliefs, trusted(after.stay))
     prior = two_sided_prior(sizes, Prior(past, before.shares), trusted(before.stay), message)
     likeliest = prior.communities[:, 0]
     start = np.where(prior.shares[:, 0] > 0, likeliest, labels).astype(np.int32)
     mixing = bounded_mixing(mixing)
     model = Model(mixing, parameters.size_spread, n_communities or n_distinct(start))
-    found = believe(
-        graph, start, len(ids), model, parameters.sweeps, prior, stay=1.0, learn_stay=False
-    )
-    communities = found.communities.copy()
+    found = believe(graph, start, len(ids), model, parameters.sweeps, prior, 1.0, learn_stay=False)
+    communities, shares = found.communities, found.shares
     if n_communities is not None:
-        known = Posterior(
-            communities, found.shares, mixing, found.stay, True, parameters.resolution
-        )
+        known = Posterior(communities, shares, mixing, found.stay, True, parameters.resolution)
         every = np.arange(len(labels))
         communities[:, 0] = exact_labels(graph, known, every, n_communities, seed)
     n_new = max(int(communities.max()) + 1 - len(ids), 0)
     names = np.concatenate([ids, next_id + np.arange(n_new), [NOBODY]])  # the last for -1
-    return names[communities], found.shares
+    return names[communities], shares
 
 
 def _numbered(table: Ids, ids: Ids) -> Labels:
@@ -134,3 +120,68 @@ def _successors(labels: Labels, remembered: Labels, n_remembered: int) -> Labels
     found[labels[labels < n_remembered]] = True
     own = np.arange(n_remembered, dtype=np.int32)
     return np.where(found, own, majority(remembered, labels, n_remembered))
+
+
+class Message(NamedTuple):
+    """β of the named communities, and of all others.
+
+    communities: (n, N_KEPT), unused places last and -1; factors: (n, N_KEPT); others: (n, 1).
+    """
+
+    communities: Labels
+    factors: Floats
+    others: Floats
+
+
+def backward_message(sizes: Floats, now: Prior, then: Prior, stay: float) -> Message:
+    """Return β_t.
+
+    sizes: n_c, (K,), add up to 1.
+    now:   filtered beliefs of this window; then: smoothed beliefs of the next.
+    stay:  η between the two, below 1.
+    """
+    moved = _moved(now, stay)
+    communities, shares = tidy(then.communities, then.shares)
+    known = communities >= 0
+    believed = np.zeros(communities.shape)
+    for place in range(N_KEPT):
+        same = communities == now.communities[:, place : place + 1]
+        believed += np.where(same & known, now.shares[:, place : place + 1], 0.0)
+    by_chance = moved * sizes[communities]
+    ratio = np.where(known, shares / (by_chance + stay * believed), 0.0)
+    unnamed = (1 - shares.sum(axis=1, keepdims=True, dtype=np.float64)).clip(0)
+    others = unnamed + (1 - stay) * (ratio * sizes[communities]).sum(axis=1, keepdims=True)
+    return Message(communities, others + stay * ratio, others)
+
+
+def two_sided_prior(sizes: Floats, past: Prior, stay: float, message: Message) -> Prior:
+    """Return the prior p_t β_t, as shares beyond what the size n_c alone would give each community.
+
+    past: filtered beliefs of the window before; stay: η between it and this one, below 1.
+    """
+    moved = _moved(past, stay)
+    named = np.concatenate([past.communities, message.communities], axis=1)  # (n, 2 N_KEPT)
+    expected = moved * sizes[named]
+    expected[:, :N_KEPT] += stay * past.shares
+    factors = np.repeat(message.others, 2 * N_KEPT, axis=1)
+    factors[:, N_KEPT:] = message.factors
+    counted = named >= 0
+    for place in range(N_KEPT):
+        same = (message.communities == named[:, place : place + 1]) & counted[:, N_KEPT:]
+        expected[:, N_KEPT:][same] = np.broadcast_to(expected[:, place : place + 1], same.shape)[
+            same
+        ]
+        counted[:, place] &= ~same.any(axis=1)
+    chance = moved * message.others
+    beyond = np.where(counted, expected * factors - chance * sizes[named], 0.0).clip(0)
+    shares = (beyond / (chance + beyond.sum(axis=1, keepdims=True))).astype(np.float32)
+    order = np.argsort(-shares, axis=1, kind="stable")[:, :N_KEPT]
+    kept = np.take_along_axis(shares, order, 1)
+    communities = np.take_along_axis(named, order, 1)
+    return Prior(*tidy(np.where(kept > 0, communities, NOBODY).astype(np.int32), kept))
+
+
+def _moved(beliefs: Prior, stay: float) -> Floats:
+    """Return the probability that a node's next community is independent of this one, (n, 1)."""
+    moved: Floats = 1 - stay * beliefs.shares.sum(axis=1, keepdims=True, dtype=np.float64)
+    return moved

@@ -18,17 +18,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.bp.multilevel.level_graph import LevelGraph
+from stream_icd.arrays import Floats
+from stream_icd.bp.level_graph import LevelGraph
 from stream_icd.graphs.compiled import FAR, compiled, prefetch
-
-Floats = NDArray[np.float64]
 
 N_KEPT = 4
 """Communities kept per node. Eight took twice as long and gave no better result."""
 
-LEAST_MESSAGE = 1e-3
-"""A community is not kept if no message of the node could give it this probability, and a node is
-certain if none could give it to all other communities: they would take time and change nothing."""
+TOLERANCE = 5e-3
+"""Less is no change: of a belief, or of the nodes that change their most probable community. And a
+community is not kept if no message of the node could give it this probability, and a node is
+certain if none could give it to all other communities."""
 
 MOST_TRUST = 0.9
 """Upper limit of the weight of remembered beliefs, with news and without: with a higher one, moves
@@ -57,9 +57,8 @@ class Beliefs(NamedTuple):
     `messages` (2E, N_KEPT) holds the probabilities of k's communities that k sends to i; they are
     not used if k is `certain` (n,): then it sends 1 for its only community.
 
-    If there are several blocks, each array but `shares` is twice as long. In the second half is
-    what nodes of other blocks read, as it was before the sweep, and the messages to these nodes,
-    which they read after it.
+    If there are several blocks, each array but `shares` is twice as long: the second half is what
+    nodes of other blocks read, as it was before the sweep, and the messages to them.
     """
 
     communities: NDArray[np.int32]
@@ -71,8 +70,6 @@ class Beliefs(NamedTuple):
 class Field(NamedTuple):
     """State of each community during a sweep, all (K,)."""
 
-    volumes: Floats
-    sizes: Floats
     prior: Floats
     excess: Floats  # a_c
     log_odds: Floats  # log(1 + a_c), for weights other than 1
@@ -122,7 +119,7 @@ def sweep(
     """
     indptr, indices, weights, strengths, _ = graph
     communities, shares, messages, certain = beliefs
-    _, _, priors, excess, log_odds, pulls = field
+    priors, excess, log_odds, pulls = field
     within_of, evidence_of, stayed_of, is_due = visits
     remembered, remembered_shares = recalled
     n_nodes, n_entries, k, most = len(strengths), len(indices), len(priors), 0
@@ -200,7 +197,7 @@ def sweep(
             if product > largest:
                 best, largest = touched[rank], product
         evidence, within, log_shared, shared_edges = others + largest, 0.0, 0.0, 1.0
-        least = LEAST_MESSAGE * evidence / strongest
+        least = TOLERANCE * evidence / strongest
         if largest <= least:  # beliefs spread over thousands of communities: the best ones count
             least = 0.0
         if not least < largest <= evidence < np.inf:  # or NaN: the node stays as it is
@@ -209,7 +206,7 @@ def sweep(
             continue
         top[:] = -1
         top_products[:] = 0.0
-        certain[node] = others * strongest < LEAST_MESSAGE * evidence
+        certain[node] = others * strongest < TOLERANCE * evidence
         if certain[node]:
             top[0], top_products[0] = best, evidence
             for entry in range(first, end):

@@ -1,1 +1,0 @@
-"""The communities of a later window of a stream, and of a past one from both its neighbours."""

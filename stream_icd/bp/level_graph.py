@@ -1,0 +1,264 @@
+"""The graph that one level of the multi-level method works on, and how it is coarsened."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.arrays import Floats, Ids, Labels
+from stream_icd.errors import BadInput, LimitExceeded
+from stream_icd.graphs.compiled import FAR, compiled, prefetch
+from stream_icd.graphs.in_threads import in_parts
+
+MOST_ENTRIES = int(np.iinfo(np.int32).max)
+"""Maximum number of adjacency entries, two per edge, with 32-bit row pointers."""
+
+ROUNDING = 1e-9
+"""Smaller differences, of weights relative to all or in nats, come from rounding."""
+
+
+class LevelGraph(NamedTuple):
+    """An undirected weighted graph in CSR form; edges inside its nodes count in `strengths` only.
+
+    indptr (n + 1,), indices (2E,) and weights (2E,): the neighbours of each node, without itself.
+    strengths (n,): sum of the weighted degrees of the original nodes that each node stands for.
+    total: sum of the strengths, 2E in an unweighted graph; the same on every level.
+    """
+
+    indptr: Labels
+    indices: Labels
+    weights: Floats
+    strengths: Floats
+    total: float
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes on this level."""
+        return len(self.strengths)
+
+
+def finest_level(adjacency: csr_array) -> LevelGraph:
+    """The adjacency itself, (n, n) symmetric with zero diagonal; arrays are shared, not copied.
+
+    Raises `LimitExceeded` above `MOST_ENTRIES` entries, and `BadInput` for a neighbour that is no
+    node: the compiled loops do not check these indices.
+    """
+    n_nodes, n_entries = adjacency.shape[0], len(adjacency.indices)
+    if max(n_entries, n_nodes) > MOST_ENTRIES:
+        raise LimitExceeded(
+            f"a graph of {n_nodes} nodes and {n_entries // 2} edges is too large: {MOST_ENTRIES} "
+            f"nodes and {MOST_ENTRIES // 2} edges is the most; send it in parts"
+        )
+    if n_entries and not 0 <= adjacency.indices.min() <= adjacency.indices.max() < n_nodes:
+        raise BadInput(f"a row names a node that is not one of the {n_nodes} nodes")
+    indptr = np.asarray(adjacency.indptr, np.int32)
+    weights = np.asarray(adjacency.data, np.float64)
+    indices = np.asarray(adjacency.indices, np.int32)
+    graph = LevelGraph(indptr, indices, weights, np.empty(n_nodes), 0.0)
+    strengths = links(graph, np.zeros(n_nodes, np.int32), True)
+    return graph._replace(strengths=strengths, total=float(strengths.sum()))
+
+
+@compiled()
+def links(graph: LevelGraph, labels: Labels, inside: bool) -> Floats:
+    """The weight of each node's edges to nodes of its own label, or of other labels, (n,)."""
+    indptr, indices, weights, _, _ = graph
+    found = np.empty(len(labels))
+    for node, label in enumerate(labels):
+        weight = 0.0
+        for entry in range(indptr[node], indptr[node + 1]):
+            weight += weights[entry] * ((labels[indices[entry]] == label) == inside)
+        found[node] = weight
+    return found
+
+
+def summed(values: Floats | NDArray[np.bool_], labels: Labels, n_groups: int) -> Floats:
+    """The sum of the values of the nodes of each group, (n_groups,)."""
+    return np.bincount(labels, values, n_groups).astype(np.float64, copy=False)
+
+
+@compiled()
+def compact(labels: Labels) -> tuple[Labels, int]:
+    """Renumber labels to 0..K-1 in order of first appearance; returns them and K."""
+    new_label = np.full(labels.max() + 1 if len(labels) else 0, -1, np.int32)
+    compacted = np.empty(len(labels), np.int32)
+    n_labels = 0
+    for node, label in enumerate(labels):
+        if new_label[label] < 0:
+            new_label[label] = n_labels
+            n_labels += 1
+        compacted[node] = new_label[label]
+    return compacted, n_labels
+
+
+@compiled()
+def members_of(labels: Labels, n_groups: int) -> tuple[Labels, Labels]:
+    """Nodes sorted by group, and the start of each group in that order: (n,), (n_groups + 1,)."""
+    starts = np.zeros(n_groups + 1, np.int32)
+    for label in labels:
+        starts[label + 1] += 1
+    for group in range(n_groups):
+        starts[group + 1] += starts[group]
+    free = starts[:-1].copy()
+    members = np.empty(len(labels), np.int32)
+    for node, label in enumerate(labels):
+        members[free[label]] = node
+        free[label] += 1
+    return members, starts
+
+
+def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
+    """The same nodes and strengths with only the edges inside groups."""
+    inside = np.repeat(labels, np.diff(graph.indptr)) == labels[graph.indices]
+    indptr = np.append(0, np.cumsum(inside))[graph.indptr].astype(np.int32)
+    return graph._replace(
+        indptr=indptr, indices=graph.indices[inside], weights=graph.weights[inside]
+    )
+
+
+def induced(graph: LevelGraph, rows: Ids) -> LevelGraph:
+    """The nodes `rows`, ascending, with their own edges among each other, and their strengths."""
+    entries = entries_at(graph.indptr, graph.indices, graph.weights, rows)
+    return LevelGraph(*entries, graph.strengths[rows], graph.total)
+
+
+@compiled()
+def entries_at(
+    indptr: Labels, indices: Labels, weights: Floats, at: Ids
+) -> tuple[Labels, Labels, Floats]:
+    """The entries of some rows and columns of a matrix, ascending; -1 for empty ones."""
+    place, n_entries = np.full(len(indptr) - 1, -1, indices.dtype), 0
+    for new, row in enumerate(at):
+        if row >= 0:
+            place[row] = new
+            n_entries += indptr[row + 1] - indptr[row]
+    starts, end = np.zeros(len(at) + 1, indptr.dtype), 0
+    columns, kept = np.empty(n_entries, indices.dtype), np.empty(n_entries, weights.dtype)
+    for new, row in enumerate(at):
+        if row >= 0:
+            for entry in range(indptr[row], indptr[row + 1]):
+                columns[end], kept[end] = place[indices[entry]], weights[entry]
+                end += columns[end] >= 0
+        starts[new + 1] = end
+    return starts, columns[:end].copy(), kept[:end].copy()
+
+
+@compiled()
+def reordered(graph: LevelGraph, order: Labels) -> LevelGraph:
+    """The same graph with its nodes in this order, rows sorted.
+
+    Raises `ValueError` if it is not symmetric: each row is filled from its columns, in their order.
+    """
+    indptr, place = np.zeros(len(order) + 1, np.int32), np.empty(len(order), np.int32)
+    for new, old in enumerate(order):
+        place[old] = new
+        indptr[new + 1] = indptr[new] + graph.indptr[old + 1] - graph.indptr[old]
+    indices, weights = np.empty_like(graph.indices), np.empty_like(graph.weights)
+    free = indptr[:-1].copy()
+    for new, old in enumerate(order):
+        if len(order) >= FAR and new + 8 < len(order):
+            ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
+            later, soon = order[new + 2], order[new + 1]
+            for entry in range(graph.indptr[later], graph.indptr[later + 1]):
+                prefetch(free, place[graph.indices[entry]])
+            for entry in range(graph.indptr[soon], graph.indptr[soon + 1]):
+                prefetch(indices, free[place[graph.indices[entry]]])
+                prefetch(weights, free[place[graph.indices[entry]]])
+        for entry in range(graph.indptr[old], graph.indptr[old + 1]):
+            row = place[graph.indices[entry]]
+            if free[row] == indptr[row + 1]:
+                raise ValueError("the adjacency is not symmetric")
+            indices[free[row]], weights[free[row]] = new, graph.weights[entry]
+            free[row] += 1
+    return LevelGraph(indptr, indices, weights, graph.strengths[order], graph.total)
+
+
+def coarsen(graph: LevelGraph, labels: Labels, n_groups: int, threads: int = 1) -> LevelGraph:
+    """Merge each group 0..n_groups-1 to one node, and sum the edge weights between two groups.
+
+    The same on any number of threads: each makes the rows of some of the groups.
+    """
+    if threads == 1:
+        coarse: LevelGraph = coarsened(graph, labels, n_groups)
+        return coarse
+    members, starts = members_of(labels, n_groups)
+    entries = np.bincount(labels, np.diff(graph.indptr), n_groups)
+    parts = in_parts(
+        lambda first, end: _group_rows(graph, labels, members, starts, first, end), entries, threads
+    )
+    counts, indices, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
+    indptr = np.append(0, np.cumsum(counts)).astype(np.int32)
+    strengths = summed(graph.strengths, labels, n_groups)
+    return LevelGraph(indptr, indices, weights, strengths, graph.total)
+
+
+@compiled()
+def coarsened(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
+    """`coarsen` on one thread, for compiled loops."""
+    members, starts = members_of(labels, n_groups)
+    counts, indices, weights = _group_rows(graph, labels, members, starts, 0, n_groups)
+    indptr, strengths = np.zeros(n_groups + 1, np.int32), np.zeros(n_groups)
+    indptr[1:] = np.cumsum(counts)
+    for node, group in enumerate(labels):
+        strengths[group] += graph.strengths[node]
+    return LevelGraph(indptr, indices, weights, strengths, graph.total)
+
+
+@compiled()
+def _group_rows(
+    graph: LevelGraph, labels: Labels, members: Labels, starts: Labels, first: int, end: int
+) -> tuple[Labels, Labels, Floats]:
+    """The rows of the groups first..end-1: number of entries of each, columns and weights."""
+    indptr, columns, of_entries, _, _ = graph
+    most = 0
+    for node in members[starts[first] : starts[end]]:
+        most += indptr[node + 1] - indptr[node]
+    counts = np.empty(end - first, np.int32)
+    indices, weights = np.empty(most, np.int32), np.empty(most)
+    slot = np.full(len(starts) - 1, -1, np.int32)  # position of a neighbouring group in this row
+    n_edges = 0
+    for group in range(first, end):
+        row = n_edges
+        for turn in range(starts[group], starts[group + 1]):
+            node = members[turn]
+            if len(labels) >= FAR:
+                ask_for_groups(indptr, columns, of_entries, members, turn, labels)
+            for edge in range(indptr[node], indptr[node + 1]):
+                other = labels[columns[edge]]
+                if other == group:
+                    continue
+                if slot[other] < row:
+                    slot[other] = n_edges
+                    indices[n_edges] = other
+                    weights[n_edges] = 0.0
+                    n_edges += 1
+                weights[slot[other]] += of_entries[edge]
+        counts[group - first] = n_edges - row
+    return counts, indices[:n_edges].copy(), weights[:n_edges].copy()
+
+
+@compiled(inline="always")
+def ask_for_groups(
+    indptr: Labels, indices: Labels, weights: Floats, visits: Labels, turn: int, groups: Labels
+) -> None:
+    """Ask for rows of nodes visited soon, and for their neighbours' groups (`graphs.prefetch`).
+
+    Callers check `FAR` before: a call counts references to each array, which takes longer than a
+    visit in a small graph.
+
+    visits: nodes in the order of their visits; `turn`: the present one. What an earlier visit
+    asked for is there by now, so each step can read where the next one leads.
+    """
+    if turn + 8 < len(visits):
+        prefetch(indptr, visits[turn + 8])
+        first = indptr[visits[turn + 6]]
+        prefetch(indices, first)
+        prefetch(weights, first)
+        prefetch(weights, first + 8)  # a row of more takes two lines of a cache
+        later = visits[turn + 4]
+        prefetch(groups, later)
+        for entry in range(indptr[later], indptr[later + 1]):
+            prefetch(groups, indices[entry])

@@ -1,1 +1,0 @@
-"""Communities at all scales: levels of coarser graphs, and local moves that maximise modularity."""

@@ -1,1 +1,0 @@
-"""The planted partition model: likelihood, mixing, belief propagation, prediction of new edges."""
