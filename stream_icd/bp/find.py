@@ -144,7 +144,7 @@ def least_description(
     labels = maximise_modularity(graph, 1.0, rng, start, threads=threads)
     # Nodes of one community next to each other: all passes over a large graph are faster.
     order, _ = members_of(labels, int(labels.max()) + 1)
-    graph, first = reordered(graph, order), labels[order]
+    graph, first = reordered(graph, order, threads), labels[order]
     level = coarse_of(graph, connected_pieces(graph, first, STEP, rng, threads), threads)
     how = _Search(graph, level, sweeps, rng, threads)
     of_pieces = np.empty(level.graph.n_nodes, np.int32)

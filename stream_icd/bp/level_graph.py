@@ -19,6 +19,9 @@ MOST_ENTRIES = int(np.iinfo(np.int32).max)
 ROUNDING = 1e-9
 """Smaller differences, of weights relative to all or in nats, come from rounding."""
 
+SHORT_ROW = 64
+"""Entries of a row that are sorted one by one: this is fastest for few."""
+
 
 class LevelGraph(NamedTuple):
     """An undirected weighted graph in CSR form; edges inside its nodes count in `strengths` only.
@@ -146,34 +149,51 @@ def entries_at(
     return starts, columns[:end].copy(), kept[:end].copy()
 
 
-@compiled()
-def reordered(graph: LevelGraph, order: Labels) -> LevelGraph:
+def reordered(graph: LevelGraph, order: Labels, threads: int = 1) -> LevelGraph:
     """The same graph with its nodes in this order, rows sorted.
 
-    Raises `ValueError` if it is not symmetric: each row is filled from its columns, in their order.
+    The same on any number of threads: each makes some of the rows.
     """
-    indptr, place = np.zeros(len(order) + 1, np.int32), np.empty(len(order), np.int32)
-    for new, old in enumerate(order):
-        place[old] = new
-        indptr[new + 1] = indptr[new] + graph.indptr[old + 1] - graph.indptr[old]
+    degrees = np.diff(graph.indptr)[order]
+    indptr = np.append(0, np.cumsum(degrees)).astype(np.int32)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
     indices, weights = np.empty_like(graph.indices), np.empty_like(graph.weights)
-    free = indptr[:-1].copy()
-    for new, old in enumerate(order):
-        if len(order) >= FAR and new + 8 < len(order):
-            ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
-            later, soon = order[new + 2], order[new + 1]
-            for entry in range(graph.indptr[later], graph.indptr[later + 1]):
-                prefetch(free, place[graph.indices[entry]])
-            for entry in range(graph.indptr[soon], graph.indptr[soon + 1]):
-                prefetch(indices, free[place[graph.indices[entry]]])
-                prefetch(weights, free[place[graph.indices[entry]]])
-        for entry in range(graph.indptr[old], graph.indptr[old + 1]):
-            row = place[graph.indices[entry]]
-            if free[row] == indptr[row + 1]:
-                raise ValueError("the adjacency is not symmetric")
-            indices[free[row]], weights[free[row]] = new, graph.weights[entry]
-            free[row] += 1
+
+    def fill(first: int, end: int) -> None:
+        _fill_rows(graph, order, place, indptr, indices, weights, first, end)
+
+    in_parts(fill, degrees, threads)
     return LevelGraph(indptr, indices, weights, graph.strengths[order], graph.total)
+
+
+@compiled()
+def _fill_rows(
+    graph: LevelGraph,
+    order: Labels,
+    place: Labels,
+    indptr: Labels,
+    indices: Labels,
+    weights: Floats,
+    first: int,
+    end: int,
+) -> None:
+    """Write the rows first..end-1 of the graph in this order, each sorted."""
+    for new in range(first, end):
+        if len(place) >= FAR:
+            ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
+        row = slice(indptr[new], indptr[new + 1])
+        is_short = row.stop - row.start <= SHORT_ROW
+        old = graph.indptr[order[new]]
+        for entry in range(row.stop - row.start):
+            column, at = place[graph.indices[old + entry]], row.start + entry
+            while is_short and at > row.start and indices[at - 1] > column:
+                indices[at], weights[at] = indices[at - 1], weights[at - 1]
+                at -= 1
+            indices[at], weights[at] = column, graph.weights[old + entry]
+        if not is_short:
+            sorting = np.argsort(indices[row])
+            indices[row], weights[row] = indices[row][sorting], weights[row][sorting]
 
 
 def coarsen(graph: LevelGraph, labels: Labels, n_groups: int, threads: int = 1) -> LevelGraph:

@@ -40,14 +40,23 @@ def bounded_mixing(mixing: float) -> float:
     return float(np.clip(mixing, *MIXING_RANGE))
 
 
+@compiled()
 def groups_of(graph: LevelGraph, labels: Labels, n_groups: int) -> tuple[Floats, Floats]:
     """The edge weight inside each group 0..n_groups-1, and its strengths, (K,).
 
     Nodes with a negative label are in no group.
     """
-    known = np.flatnonzero(labels >= 0)
-    grouped, inside = labels[known], links(graph, labels, True)[known] / 2
-    return summed(inside, grouped, n_groups), summed(graph.strengths[known], grouped, n_groups)
+    within, volumes = np.zeros(n_groups), np.zeros(n_groups)
+    for node, label in enumerate(labels):
+        if label < 0:
+            continue
+        inside = 0.0
+        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+            if labels[graph.indices[entry]] == label:
+                inside += graph.weights[entry]
+        within[label] += inside / 2
+        volumes[label] += graph.strengths[node]
+    return within, volumes
 
 
 def chance_within(graph: LevelGraph, volumes: Floats) -> Floats:
