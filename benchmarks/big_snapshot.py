@@ -146,9 +146,11 @@ def measure(servers: str, n_edges: int, folder: Path, inline_bytes: int | None =
         seconds=_stages(began, received, messages, headers),
         peak_mib=peaks.mib,
         object_bytes=tuple(
-            claim.n_bytes for one in messages if (claim := read_claim(one.headers)) is not None
+            claim.n_bytes
+            for message in messages
+            if (claim := read_claim(message.headers)) is not None
         ),
-        inline_bytes=tuple(len(one.value or b"") for one in messages),
+        inline_bytes=tuple(len(message.value or b"") for message in messages),
         nmi=nmi(truth[nodes], labels),
         moved_on=(folder / "detector.log").read_text().count("moved on"),
     )
@@ -175,7 +177,7 @@ def _send(
 def _stages(
     began: float, received: float, messages: Sequence[Record], headers: Mapping[str, str]
 ) -> dict[str, float]:
-    sent, published = (one.timestamp_ms / 1000 for one in messages)
+    sent, published = (message.timestamp_ms / 1000 for message in messages)
     ready = datetime.fromisoformat(headers["icd_detected_at"]).timestamp()
     decode, cluster = (float(headers[f"icd_ms_{name}"]) / 1000 for name in ("decode", "cluster"))
     return {
@@ -265,32 +267,32 @@ def _servers(named: str | None) -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-def table(found: Run) -> str:
+def table(run: Run) -> str:
     rows = [
-        f"{found.n_edges:,} edges, {found.n_nodes:,} nodes; {found.n_communities:,} communities "
-        f"found; their NMI with the true ones is {found.nmi:.3f}. Size in the claim store: "
-        + (", ".join(f"{size / 1e6:.1f} MB" for size in found.object_bytes) or "nothing")
+        f"{run.n_edges:,} edges, {run.n_nodes:,} nodes; {run.n_communities:,} communities "
+        f"found; their NMI with the true ones is {run.nmi:.3f}. Size in the claim store: "
+        + (", ".join(f"{size / 1e6:.1f} MB" for size in run.object_bytes) or "nothing")
         + ".",
         "",
         "| stage | seconds |",
         "| --- | --- |",
-        *(f"| {stage} | {seconds:.1f} |" for stage, seconds in found.seconds.items()),
+        *(f"| {stage} | {seconds:.1f} |" for stage, seconds in run.seconds.items()),
         "",
         "| program | peak memory, MiB |",
         "| --- | --- |",
-        *(f"| {name} | {found.peak_mib[name]:,.0f} |" for name in PROGRAMS),
+        *(f"| {name} | {run.peak_mib[name]:,.0f} |" for name in PROGRAMS),
     ]
     return "\n".join(rows)
 
 
-def section(found: Run, arguments: str, stamp: str) -> str:
+def section(run: Run, arguments: str, stamp: str) -> str:
     return f"""Made by `python -m benchmarks.big_snapshot {arguments}`: an LFR graph of mean
 degree {MEAN_DEGREE} from a Parquet file, sent with `stream-icd produce files`, detected with
 `stream-icd consume detect --model {MODEL}` and received with
 `stream-icd subscribe --format arrow`, one process each. The detector's `max.poll.interval` was
 {POLL_INTERVAL_S:.0f} s, and it kept its partition. {stamp}
 
-{table(found)}
+{table(run)}
 
 The detector needs its peak memory to find the communities ([growth.md](measured/growth.md)). It
 fetches and decodes within 700 MiB, of which 200 are Python and its libraries.

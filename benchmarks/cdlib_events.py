@@ -193,8 +193,8 @@ def planted_events_of(before: Drift, after: Drift) -> Reported:
         ("merged", now[into]): frozenset({was[one], was[into]}) for one, into in merges
     }
     events |= {("split", was[out_of]): frozenset({now[out_of], now[one]}) for out_of, one in splits}
-    events |= {("born", now[one]): frozenset() for one in after.births if one not in tangled}
-    events |= {("died", was[one]): frozenset() for one in after.deaths if one not in tangled}
+    events |= {("born", now[birth]): frozenset() for birth in after.births if birth not in tangled}
+    events |= {("died", was[death]): frozenset() for death in after.deaths if death not in tangled}
     return events
 
 

@@ -81,9 +81,11 @@ def row_of(run: Run, model: Model) -> str:
     for n_days in BEFORE:
         before = last_of(run.before[-n_days:], model)
         streams = [[*run.days, run.after], [run.after]]
-        shares.append([kept(run, before, last_of(one, model, before.memory)) for one in streams])
+        shares.append(
+            [kept(run, before, last_of(stream, model, before.memory)) for stream in streams]
+        )
     (mean, alone), least = np.mean(shares, axis=0), np.min(shares, axis=0)[0]
-    sizes = [one.n_nodes for one in run.days]
+    sizes = [day.n_nodes for day in run.days]
     return (
         f"{run.days[0].window.start:%Y-%m-%d} | {len(sizes)} | {min(sizes):,} to {max(sizes):,} of "
         f"{run.before[-1].n_nodes:,} | {mean:.1f} % | {least:.1f} % | {alone:.1f} %"
@@ -94,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="as733.parquet")
     options = parser.parse_args()
-    days = [one for one, _ in read_as_topology(options.data).snapshots]
+    days = [snapshot for snapshot, _ in read_as_topology(options.data).snapshots]
     model = open_model("as").model
     rows = [row_of(run, model) for run in runs(days)]
     table = "\n".join([HEADING, *rows, ""])

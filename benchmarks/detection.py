@@ -224,7 +224,7 @@ def _parameters(name: str, past: list[BenchmarkGraph]) -> BpParameters | None:
     labels = name.endswith("with labels")
     if not name.startswith("bp, learned") or not past or (labels and past[0].truth is None):
         return None
-    graphs = [LabelledGraph(one.adjacency, one.truth if labels else None) for one in past]
+    graphs = [LabelledGraph(graph.adjacency, graph.truth if labels else None) for graph in past]
     return fit_parameters(graphs).parameters
 
 

@@ -69,17 +69,17 @@ def passed_files(folder: Path) -> list[Path]:
             subprocess.run(receive, env=environment, check=True)
             detector.send_signal(signal.SIGTERM)
     inside = (Path(name).resolve() for name in set(files.read_text().splitlines()))
-    found = (one.relative_to(ROOT) for one in inside if one.is_relative_to(ROOT))
-    return sorted(one for one in found if one.parts[0] in ROOMS)
+    found = (path.relative_to(ROOT) for path in inside if path.is_relative_to(ROOT))
+    return sorted(path for path in found if path.parts[0] in ROOMS)
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = passed_files(Path(folder))
-    lines = {one: len((ROOT / one).read_text().splitlines()) for one in found}
-    files = Counter(one.parent for one in found)
+    lines = {path: len((ROOT / path).read_text().splitlines()) for path in found}
+    files = Counter(path.parent for path in found)
     for room in sorted(files):
-        number = sum(n for one, n in lines.items() if one.parent == room)
+        number = sum(n for path, n in lines.items() if path.parent == room)
         print(f"{files[room]:>4} {number:>6}  {room}")
     print(f"{len(found):>4} {sum(lines.values()):>6}  in all")
     if "--list" in sys.argv:

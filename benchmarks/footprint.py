@@ -74,9 +74,9 @@ def window(number: int, n_nodes: int, graph: str = "g", first: int = 0) -> Snaps
     return snapshot_from_pairs(src + first, dst + first, graph=graph, id=name, window=times)
 
 
-def record(one: Snapshot, offset: int = 0) -> Record:
+def record(snapshot: Snapshot, offset: int = 0) -> Record:
     """The message of a snapshot, as it was read."""
-    sent = encode_snapshot(one)
+    sent = encode_snapshot(snapshot)
     return Record(SNAPSHOTS, 0, offset, 0, sent.key, sent.value, sent.headers)
 
 
@@ -186,8 +186,8 @@ def many_graphs(n_graphs: int) -> Figures:
         for number, name in enumerate(("first windows", "second windows, after `kill -9`")):
             with Publisher(settings) as publisher:
                 for graph in range(n_graphs):
-                    one = window(number, 100, f"graph-{graph:05}")
-                    publisher.send(outgoing(SNAPSHOTS, encode_snapshot(one)))
+                    snapshot = window(number, 100, f"graph-{graph:05}")
+                    publisher.send(outgoing(SNAPSHOTS, encode_snapshot(snapshot)))
             rows.append(f"{name} | {_worked_off(broker.bootstrap_servers, n_graphs, Path(folder))}")
             print(rows[-1], flush=True)
     return {"rows": rows}
@@ -212,7 +212,7 @@ def _worked_off(servers: str, count: int, folder: Path) -> str:
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
     first, last = batches[0], batches[-1]
-    n_timed = sum(len(one["outcomes"]) for one in batches[1:])
+    n_timed = sum(len(batch["outcomes"]) for batch in batches[1:])
     spent = (1000 * (last[name] - first[name]) / n_timed for name in ("cpu_workers", "cpu_main"))
     cells = " | ".join(f"{one:.1f}" for one in spent)
     return f"{first['cpu_main']:.1f} | {cells} | {resident:.0f}"

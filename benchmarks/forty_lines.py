@@ -121,7 +121,7 @@ class Results:
         options = {"bootstrap.servers": servers, "group.id": "benchmark", "fetch.wait.max.ms": 5}
         self._consumer = Consumer({**options, "isolation.level": "read_committed"})
         partitions = self._consumer.list_topics(topic).topics[topic].partitions
-        self._consumer.assign([TopicPartition(topic, one, 0) for one in partitions])
+        self._consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
 
     def read(self, count: int, process: Child) -> Iterator[float]:
         """Yield when each of `count` results could be read."""
@@ -161,8 +161,8 @@ def measured(
         create_topics(settings)
         create_topics(settings, [TopicSpec(TARGET)])
         producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
-        for one in waiting:
-            producer.produce(SNAPSHOTS, one.value, one.key, headers=list(one.headers))
+        for message in waiting:
+            producer.produce(SNAPSHOTS, message.value, message.key, headers=list(message.headers))
         producer.flush()
         log = Path(folder) / "log"
         child = start_child(program.started(servers), log)
@@ -198,10 +198,10 @@ def _measured(
 
     def send() -> None:
         start = time.time()
-        for number, one in enumerate(live):
+        for number, message in enumerate(live):
             time.sleep(max(0.0, start + number / a_second - time.time()))
             sent.append(time.time())
-            producer.produce(SNAPSHOTS, one.value, one.key, headers=list(one.headers))
+            producer.produce(SNAPSHOTS, message.value, message.key, headers=list(message.headers))
             producer.poll(0)
 
     sender = threading.Thread(target=send)
@@ -340,17 +340,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     machine = Machine(BY_CLOCK)
-    source = (one for one, _ in read_as_topology(options.data).snapshots)
+    source = (snapshot for snapshot, _ in read_as_topology(options.data).snapshots)
     messages = [
-        encode_snapshot(one) for one in itertools.islice(source, options.days + options.live)
+        encode_snapshot(snapshot)
+        for snapshot in itertools.islice(source, options.days + options.live)
     ]
     waiting, live = messages[: options.days], messages[options.days :]
     compared = programs(options.quix_python)
-    runs: dict[str, list[Run]] = {one.name: [] for one in compared}
-    for _, one in itertools.product(range(options.rounds), compared):
-        runs[one.name].append(measured(one, waiting, live, options.rate))
-        print(row(one, runs[one.name][-1:]), flush=True)
-    found = {one.name: row(one, runs[one.name]) for one in compared}
+    runs: dict[str, list[Run]] = {program.name: [] for program in compared}
+    for _, program in itertools.product(range(options.rounds), compared):
+        runs[program.name].append(measured(program, waiting, live, options.rate))
+        print(row(program, runs[program.name][-1:]), flush=True)
+    found = {program.name: row(program, runs[program.name]) for program in compared}
     live_and_rate, stamp = (len(live), options.rate), machine.stamp()
     text = page(found, spent_on(runs), len(waiting), *live_and_rate, options.rounds, stamp)
     (MEASURED / "forty_lines.md").write_text(text, encoding="utf-8")

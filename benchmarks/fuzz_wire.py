@@ -152,7 +152,7 @@ def targets(folder: str) -> Mapping[str, Target]:
     }
     found = {
         name: Target(
-            [record_of(name, one) for one in sent], partial(_read, decode, claims), columns
+            [record_of(name, message) for message in sent], partial(_read, decode, claims), columns
         )
         for name, (sent, decode, columns) in by_topic.items()
     }
@@ -165,7 +165,7 @@ def targets(folder: str) -> Mapping[str, Target]:
         [*letters, _marker(letters[0])], partial(_read_letter, claims), everything
     )
     found["attributes"] = Target([record_of("attributes", attributes())], _name, ("node",))
-    sent = [record_of("memory", one) for one in states()]
+    sent = [record_of("memory", state) for state in states()]
     found["memory"] = Target(sent, _continue, tuple(MEMORY_COLUMNS), alter=True)
     return found
 
@@ -225,7 +225,7 @@ def _check(found: Remembered, memory: Memory) -> None:
     )
     known = set(memory.community_ids.tolist())
     ids = found.community_ids.tolist()
-    if any(one < memory.next_id and one not in known for one in ids):
+    if any(node_id < memory.next_id and node_id not in known for node_id in ids):
         raise AssertionError("a community has an id that may have been used")
 
 
@@ -368,8 +368,8 @@ def states() -> Iterator[Message]:
     """States of each kind after three windows: of modularity and beliefs."""
     for model in OF_MEMORY.values():
         memory: Memory | None = None
-        for one in WINDOWS[:-1]:
-            memory = detect_remembering(one, model, memory).memory
+        for snapshot in WINDOWS[:-1]:
+            memory = detect_remembering(snapshot, model, memory).memory
         assert memory is not None
         yield encode_state(
             State("detect", "g", "g/0", memory.window, "m@1", "r", "0@0", encode_memory(memory),
@@ -398,14 +398,14 @@ def main() -> int:
     return int(escapes > 0)
 
 
-def _report(console: Console, topic: str, seed: int, found: Findings) -> None:
-    total = found.endings.total() + len(found.escapes)
-    seconds, number = found.slowest
-    endings = ", ".join(f"{count:,} {name}" for name, count in found.endings.most_common())
+def _report(console: Console, topic: str, seed: int, findings: Findings) -> None:
+    total = findings.endings.total() + len(findings.escapes)
+    seconds, number = findings.slowest
+    endings = ", ".join(f"{count:,} {name}" for name, count in findings.endings.most_common())
     console.print(f"{topic}: {total:,} inputs of seed {seed}: {endings}", soft_wrap=True)
     console.print(f"  slowest {1000 * seconds:.0f} ms (number {number}), "
-                  f"{len(found.escapes)} escapes")  # fmt: skip
-    for number, how in list(found.escapes.items())[:20]:
+                  f"{len(findings.escapes)} escapes")  # fmt: skip
+    for number, how in list(findings.escapes.items())[:20]:
         console.print(f"  number {number}: {how}", markup=False, soft_wrap=True)
 
 

@@ -29,16 +29,16 @@ PRODUCTION: Mapping[str, float] = {}
 
 def played(scenario: Scenario, ground: Ground, rounds: int) -> list[Outcome]:
     outcomes = [scenario.play(ground) for _ in range(rounds)]
-    for one in outcomes:
-        print(row(scenario, [one]), "" if scenario.is_kept(one) else "NOT KEPT", flush=True)
+    for outcome in outcomes:
+        print(row(scenario, [outcome]), "" if scenario.is_kept(outcome) else "NOT KEPT", flush=True)
     return outcomes
 
 
 def row(scenario: Scenario, outcomes: Sequence[Outcome]) -> str:
     """A line of the table; counts are of the last round."""
     last = outcomes[-1]
-    following = seconds([one.next_after_s for one in outcomes])
-    everything = seconds([one.all_after_s for one in outcomes])
+    following = seconds([outcome.next_after_s for outcome in outcomes])
+    everything = seconds([outcome.all_after_s for outcome in outcomes])
     cells = scenario.fault, sent(last), seen(last), following, everything, last.stopped_with
     return " | ".join(cells).strip()
 
@@ -90,7 +90,7 @@ def main() -> int:
     if not options.only:
         text = section(found, options.rounds, machine.stamp())
         write_section("guarantees.md", "guarantees.py", text)
-    kept = all(scenario.is_kept(one) for scenario, many in found.items() for one in many)
+    kept = all(scenario.is_kept(outcome) for scenario, many in found.items() for outcome in many)
     return int(not kept)
 
 

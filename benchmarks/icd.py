@@ -149,11 +149,11 @@ def _section(name: str, results: Mapping[str, Results], before: str) -> str:
 """
 
 
-def _row(method: str, found: Results) -> str:
+def _row(method: str, results: Results) -> str:
     return (
-        f"| {method} | {len(found.seconds)} | {_mean(found.quality)} | {_mean(found.accuracy)} "
-        f"| {np.median(found.seconds):.3f} | {np.median(found.cpu_seconds):.3f} "
-        f"| {current_commit()} |"
+        f"| {method} | {len(results.seconds)} | {_mean(results.quality)} "
+        f"| {_mean(results.accuracy)} | {np.median(results.seconds):.3f} "
+        f"| {np.median(results.cpu_seconds):.3f} | {current_commit()} |"
     )
 
 

@@ -36,12 +36,14 @@ def processes(pid: int) -> list[int]:
     """A process and all that it has started."""
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     children = [int(child) for task in tasks for child in task.read_text().split()]
-    return [pid, *(one for child in children for one in processes(child))]
+    return [pid, *(process for child in children for process in processes(child))]
 
 
 def processor_s(pid: int) -> float:
     """Seconds of processor time of a process and all that it has started."""
-    stats = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2] for one in processes(pid)]
+    stats = [
+        Path(f"/proc/{process}/stat").read_text().rpartition(")")[2] for process in processes(pid)
+    ]
     return sum(int(stat.split()[n]) for stat in stats for n in (11, 12)) / TICKS_A_SECOND
 
 
@@ -52,7 +54,7 @@ def measure(name: str, folder: Path, settle_s: float, seconds: float) -> dict[st
         environment = os.environ | {"STREAM_ICD_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
         running: dict[str, subprocess.Popen[bytes]] = {}
         for worker, arguments in WORKERS.items():
-            given = [one.format(folder=folder) for one in arguments]
+            given = [argument.format(folder=folder) for argument in arguments]
             command = (sys.executable, "-m", "stream_icd.cli", *given)
             running[worker] = start_child(command, folder / f"{worker}.log", env=environment)
         try:

@@ -125,7 +125,10 @@ def changes(before: Snapshot | None, now: Snapshot) -> str:
     """Return which system gained most edges, and which one lost most."""
     if before is None:
         return ""
-    pairs = [set(map(tuple, one.nodes.to_numpy()[one.edges].T.tolist())) for one in (before, now)]
+    pairs = [
+        set(map(tuple, snapshot.nodes.to_numpy()[snapshot.edges].T.tolist()))
+        for snapshot in (before, now)
+    ]
     said = []
     for sign, edges in (("+", pairs[1] - pairs[0]), ("−", pairs[0] - pairs[1])):
         if edges:
@@ -150,25 +153,25 @@ def strongest(days: list[Day], lasting: list[CommunityEvents]) -> list[str]:
         for day, before in zip(days[1:], days, strict=False)
     }
     found = [
-        (event, one)
-        for one in lasting
-        for event in one.events
+        (event, events)
+        for events in lasting
+        for event in events.events
         if event.kind in ("merged", "split") and event.bits is not None
     ]
     found.sort(key=lambda pair: -(pair[0].bits or 0))
     rows: dict[str, str] = {}
-    for event, one in found:
-        called, changed = known[one.snapshot_id]
-        rows.setdefault(one.snapshot_id, f"{row(event, one, called)} | {changed}")
+    for event, events in found:
+        called, changed = known[events.snapshot_id]
+        rows.setdefault(events.snapshot_id, f"{row(event, events, called)} | {changed}")
     return list(rows.values())[:SHOWN]
 
 
-def row(event: CommunityEvent, one: CommunityEvents, names: dict[int, str]) -> str:
+def row(event: CommunityEvent, events: CommunityEvents, names: dict[int, str]) -> str:
     others = [part for part in (*event.parents, *event.children) if part != event.community]
     parts = "; ".join(names.get(part, "no name") for part in others)
     which = names.get(event.community, "no name")
     return (
-        f"{one.window.start:%Y-%m-%d} | {event.kind} | {which} ({event.size_before:,} → "
+        f"{events.window.start:%Y-%m-%d} | {event.kind} | {which} ({event.size_before:,} → "
         f"{event.size:,}) | {parts} | {event.bits:,.0f}"
     )
 
@@ -182,7 +185,7 @@ def page(days: list[Day], spent: Spent) -> str:
     seconds, n_days = spent.seconds, len(days)
     lasting = list(confirmed((day.tracked for day in days), CONFIRMED))
     everything = [event for day in days[1:] for event in day.tracked.events]
-    held = [event for one in lasting[1:] for event in one.events]
+    held = [event for events in lasting[1:] for event in events.events]
     strong = [event for event in held if (event.bits or 0) >= LEAST_BITS]
     rows = "\n".join(
         f"{what} | {1000 * seconds[what] / n_days:.2f} | {seconds[what] / seconds['detection']:.1%}"

@@ -112,17 +112,17 @@ def _page(name: str, results: Mapping[str, Results], learned: BpParameters) -> s
     return "\n".join(lines)
 
 
-def _row(name: str, found: Results, peer: Results) -> str:
-    seconds = np.median(found.seconds)
+def _row(name: str, results: Results, peer: Results) -> str:
+    seconds = np.median(results.seconds)
     cells = [
         name,
-        _with_error(found.nmi),
-        _with_error(found.accuracy),
-        _with_error(found.modularity),
-        f"{found.excess.mean():+.2f}",
+        _with_error(results.nmi),
+        _with_error(results.accuracy),
+        _with_error(results.modularity),
+        f"{results.excess.mean():+.2f}",
         f"{seconds:.4f}",
         f"{seconds / np.median(peer.seconds):.2f}",
-        _with_error(found.quality - peer.quality, sign="+"),
+        _with_error(results.quality - peer.quality, sign="+"),
     ]
     return f"| {' | '.join(cells)} |"
 

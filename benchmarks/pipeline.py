@@ -169,8 +169,8 @@ def turn(
 
 def fill(settings: KafkaSettings, snapshots: Iterable[Snapshot]) -> None:
     with Publisher(settings) as publisher:
-        for one in snapshots:
-            publisher.send(outgoing(SNAPSHOTS, encode_snapshot(one)))
+        for snapshot in snapshots:
+            publisher.send(outgoing(SNAPSHOTS, encode_snapshot(snapshot)))
 
 
 def backlog_row(broker: str, memory: Memory, turns: Sequence[Turn]) -> str:
@@ -188,7 +188,7 @@ STAGES = ("to the detector", "decode", "detect", "rest", "batch and commit", "to
 def at_rate(broker: Broker, snapshots: Sequence[Snapshot], a_second: float) -> str:
     """Send snapshots at a rate to a detector that is at work; a row of the table."""
     settings, first = broker.settings(), snapshots[0]
-    messages = [outgoing(SNAPSHOTS, encode_snapshot(one)) for one in snapshots]
+    messages = [outgoing(SNAPSHOTS, encode_snapshot(snapshot)) for snapshot in snapshots]
     sent: list[float] = []
     with detector(broker, "auto") as one, open_reader(settings, COMMUNITIES) as results:
         with Publisher(settings) as publisher:
@@ -219,7 +219,7 @@ def at_rate(broker: Broker, snapshots: Sequence[Snapshot], a_second: float) -> s
     parts = (begun - since, decode, cluster, ready - begun - decode - cluster, done - ready)
     shares = [float(np.mean(part)) for part in (*parts, until - done)]
     p50, p99, p999 = np.percentile(until - since, [50, 99, 99.9])
-    cells = " | ".join(f"{one:.1f}" for one in shares)
+    cells = " | ".join(f"{share:.1f}" for share in shares)
     return f"{a_second} | {len(sent)} | {p50:.1f} | {p99:.1f} | {p999:.1f} | {cells}"
 
 
@@ -272,7 +272,11 @@ def best_ms(function: Callable[[], object]) -> float:
 def stream_of(snapshots: Sequence[Snapshot], count: int) -> list[Snapshot]:
     """Return `count` snapshots: those given, then the same as other graphs."""
     rounds = itertools.count()
-    again = (replace(one, graph=f"{one.graph}-{number}") for number in rounds for one in snapshots)
+    again = (
+        replace(snapshot, graph=f"{snapshot.graph}-{number}")
+        for number in rounds
+        for snapshot in snapshots
+    )
     return list(itertools.islice(again, count))
 
 
@@ -358,7 +362,7 @@ def main() -> int:
     machine = Machine(BY_CLOCK)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     source = read_as_topology(options.data).snapshots
-    snapshots = [one for one, _ in itertools.islice(source, options.days)]
+    snapshots = [snapshot for snapshot, _ in itertools.islice(source, options.days)]
     model = open_model(MODEL)
     list(bare(model, snapshots[:2], "auto"))  # compiles, or loads what was compiled
     backlog: dict[tuple[str, Memory], list[Turn]] = {}

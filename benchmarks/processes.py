@@ -77,8 +77,8 @@ class Run:
 
 def fill(settings: KafkaSettings, snapshots: Iterable[Snapshot]) -> None:
     with Publisher(settings) as publisher:
-        for one in snapshots:
-            publisher.send(outgoing(SNAPSHOTS, encode_snapshot(one)))
+        for snapshot in snapshots:
+            publisher.send(outgoing(SNAPSHOTS, encode_snapshot(snapshot)))
 
 
 def work_off(
@@ -111,15 +111,19 @@ def detected(log: Path) -> int:
 
 def rate_of(results: list[Record]) -> float:
     """Snapshots a second, from when results were sent; those of a batch all at once."""
-    times = sorted(one.timestamp_ms for one in results)
+    times = sorted(result.timestamp_ms for result in results)
     after_first = sum(one > times[0] + FIRST_BATCH_MS for one in times)
     return after_first / (times[-1] - times[0]) * 1000
 
 
 def digest_of(results: list[Record]) -> str:
     digest = hashlib.sha256()
-    for one in sorted(results, key=lambda one: one.key or b""):  # each graph's in their order
-        digest.update(fingerprint(Message(one.key or b"", one.value or b"", one.headers)).encode())
+    for result in sorted(
+        results, key=lambda record: record.key or b""
+    ):  # each graph's in their order
+        digest.update(
+            fingerprint(Message(result.key or b"", result.value or b"", result.headers)).encode()
+        )
     return digest.hexdigest()
 
 
@@ -134,12 +138,12 @@ class Backlog:
 
 def backlogs(data: Path, count: int) -> Iterator[Backlog]:
     """Each kind of graph, first as one graph, then as `N_GRAPHS`."""
-    days = [one for one, _ in read_as_topology(data).snapshots]
+    days = [snapshot for snapshot, _ in read_as_topology(data).snapshots]
     yield Backlog(f"AS, the last {count} days of AS-733", "as", days[-count:])
     each = count // N_GRAPHS
     same_days = [
-        replace(one, graph=f"{one.graph}-{number}")
-        for one in days[-each:]
+        replace(day, graph=f"{day.graph}-{number}")
+        for day in days[-each:]
         for number in range(N_GRAPHS)
     ]
     yield Backlog(f"AS, {N_GRAPHS} graphs of {each} days", "as", same_days)
@@ -210,10 +214,10 @@ def timed_parts(backlog: Backlog, memory: Memory) -> list[Parts]:
     work.warm_up()
     relays: dict[str, TimedRelay] = defaultdict(TimedRelay)
     found = []
-    for at, one in enumerate(backlog.snapshots):
-        sent = outgoing(SNAPSHOTS, encode_snapshot(one))
+    for at, snapshot in enumerate(backlog.snapshots):
+        sent = outgoing(SNAPSHOTS, encode_snapshot(snapshot))
         record = Record(sent.topic, 0, at, 0, sent.key, sent.value, sent.headers)
-        relay = relays[one.graph]
+        relay = relays[snapshot.graph]
         begun = time.process_time()
         work(record, relay if memory == "auto" else None)
         ended = time.process_time()
@@ -221,7 +225,7 @@ def timed_parts(backlog: Backlog, memory: Memory) -> list[Parts]:
             found.append(Parts(None, 0.0, ended - begun, 0.0))
         else:
             taken, passed = relay.taken, relay.passed
-            found.append(Parts(one.graph, taken - begun, passed - taken, ended - passed))
+            found.append(Parts(snapshot.graph, taken - begun, passed - taken, ended - passed))
     return found
 
 
@@ -239,8 +243,8 @@ def time_table(all_backlogs: list[Backlog]) -> list[str]:
         "backlog | `--memory` | ms a window | of these, in turn | gain of 2 processes",
         "--- | --- | --- | --- | ---",
         *(
-            time_row(one, memory, timed_parts(one, memory))
-            for one, memory in product(all_backlogs, MEMORY)
+            time_row(backlog, memory, timed_parts(backlog, memory))
+            for backlog, memory in product(all_backlogs, MEMORY)
         ),
         "",
         "Milliseconds of processor time, means; *in turn*: the part of a window that waits for the "

@@ -63,7 +63,7 @@ def main() -> None:
     some = [*options.methods, *options.again] or list(known)
     wanted = {name: known[name] for name in some if known[name]}
     graphs = known_graphs(options.data)
-    chosen = [one for one in graphs.values() if one.name.startswith(names)]
+    chosen = [graph for graph in graphs.values() if graph.name.startswith(names)]
     with threadpool_limits(1):
         measure(chosen, wanted, figures)
     text = section(figures.known, graphs, list(known))
@@ -105,7 +105,7 @@ def section(
     """A row for each graph, and the means of those for choosing and of those reported."""
     rows = [f"| graph | | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
     for purpose in get_args(Purpose):
-        kinds = [one.name for one in graphs.values() if one.purpose == purpose]
+        kinds = [graph.name for graph in graphs.values() if graph.purpose == purpose]
         for kind in kinds:
             cells = [_cell(known.get(key_of(kind, name))) for name in names]
             rows.append(f"| {kind} | {PURPOSES[purpose]} | {' | '.join(cells)} |")

@@ -174,7 +174,7 @@ def main() -> None:
     figures.forget(lambda key: key.split(" | ")[1] in outdated and key.startswith(names))
     wanted = {name: known[name] for name in [*options.methods, *options.again] or known}
     if options.seeds:
-        chosen = [one for one in streams.values() if one.name.startswith(names)]
+        chosen = [stream for stream in streams.values() if stream.name.startswith(names)]
         cells = list(unknown_cells(chosen, wanted, options.seeds, figures.known))
         with threadpool_limits(1):
             warm_up(wanted)

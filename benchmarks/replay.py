@@ -110,8 +110,10 @@ def streamed(messages: list[Message], redetection: Redetection) -> Run:
         )
         create_topics(settings)
         with Publisher(settings) as publisher:
-            for one in messages:
-                publisher.send(OutgoingRecord(SNAPSHOTS, one.value, one.key, one.headers))
+            for message in messages:
+                publisher.send(
+                    OutgoingRecord(SNAPSHOTS, message.value, message.key, message.headers)
+                )
         worker = threading.Thread(target=detect_all, args=(settings, redetection, len(messages)))
         worker.start()
         with open_reader(settings, COMMUNITIES, limit=len(messages)) as records:
@@ -202,7 +204,8 @@ def main() -> int:
     structlog.configure(wrapper_class=quiet)
     source = read_as_topology(options.data).snapshots
     messages = [
-        encode_snapshot(one) for (one, _), _ in zip(source, range(options.days), strict=False)
+        encode_snapshot(snapshot)
+        for (snapshot, _), _ in zip(source, range(options.days), strict=False)
     ]
     redetection = Redetection(open_model(MODEL), DetectSettings(threads=1))
     n = options.workers

@@ -163,7 +163,9 @@ def _decided(steps: Sequence[Step]) -> Figures:
     return {
         "outcomes": [step.outcome for step in steps],
         "reasons": [
-            one.reason for one in decisions if one is not None and one.outcome != "not now"
+            decision.reason
+            for decision in decisions
+            if decision is not None and decision.outcome != "not now"
         ],
     }
 

@@ -91,7 +91,7 @@ def main() -> None:
             bars="---|" * len(EVENTS),
         )
         for name in rules:
-            f1 = [f"{_events_f1(name, one, options.seeds):.3f}" for one in EVENTS]
+            f1 = [f"{_events_f1(name, stream, options.seeds):.3f}" for stream in EVENTS]
             events += f"| {name} | {' | '.join(f1)} |\n"
             print(name, *f1, flush=True)
         found = compare_rules(rules, options.data, options.seeds, STREAMS)
@@ -119,7 +119,7 @@ def _without(name: str) -> Callable[..., Remembered]:
 def _events_f1(name: str, stream: Stream, n_seeds: int) -> float:
     with left_out(name):
         steps = [tracked(with_memory(stream, seed)) for seed in range(n_seeds)]
-    return summed([score_late(one, SETTLED, 1) for one in steps]).f1()
+    return summed([score_late(step, SETTLED, 1) for step in steps]).f1()
 
 
 if __name__ == "__main__":

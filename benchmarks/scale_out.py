@@ -67,8 +67,8 @@ def fill(settings: KafkaSettings, snapshots: Sequence[Snapshot]) -> None:
     with Publisher(settings) as publisher:
         for i in range(length):
             for number in range(PARTITIONS):
-                one = snapshots[i * PARTITIONS + number]
-                named = replace(one, graph=f"graph-{number}", id=f"graph-{number}/{i}")
+                snapshot = snapshots[i * PARTITIONS + number]
+                named = replace(snapshot, graph=f"graph-{number}", id=f"graph-{number}/{i}")
                 record = outgoing(SNAPSHOTS, encode_snapshot(named))
                 publisher.send(replace(record, partition=number))
 
@@ -88,14 +88,15 @@ def work_off(broker: Broker, model: str, detectors: int, count: int) -> Run:
         detectors_s, broker_s = total_s(started) - detectors_s, cpu_s(broker.pid) - broker_s
     with open_reader(broker.settings(), COMMUNITIES, start=since, limit=count) as records:
         results = list(records)
-    times = sorted(one.timestamp_ms for one in results)
+    times = sorted(result.timestamp_ms for result in results)
     after_first = sum(one > times[0] + FIRST_BATCH_MS for one in times)
     return Run(
         rate=after_first / (times[-1] - times[0]) * 1000,
         detector_ms=1000 * detectors_s / (count - done),
         broker_ms=1000 * broker_s / (count - done),
         fingerprints=frozenset(
-            fingerprint(Message(one.key or b"", one.value or b"", one.headers)) for one in results
+            fingerprint(Message(result.key or b"", result.value or b"", result.headers))
+            for result in results
         ),
     )
 
@@ -111,7 +112,7 @@ def start(broker: Broker, model: str, group: str, core: int, log: Path) -> subpr
 
 
 def total_s(processes: Sequence[subprocess.Popen[bytes]]) -> float:
-    return sum(cpu_s(one.pid) for one in processes)
+    return sum(cpu_s(process.pid) for process in processes)
 
 
 def cpu_s(pid: int | None) -> float:
@@ -191,7 +192,7 @@ def main() -> int:
     results = [
         {run.fingerprints for runs in one.values() for run in runs} for one in found.values()
     ]
-    return int(any(len(one) > 1 for one in results))
+    return int(any(len(result) > 1 for result in results))
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
 
     def record(day: int) -> Record:
         start = datetime(2026, 1, 1 + day, tzinfo=UTC)
-        one = encode_snapshot(
+        message = encode_snapshot(
             snapshot_from_pairs(
                 src,
                 dst,
@@ -174,7 +174,7 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
                 window=Window(start, start + timedelta(days=1)),
             )
         )
-        return Record("snapshots", 0, day, 0, one.key, one.value, one.headers)
+        return Record("snapshots", 0, day, 0, message.key, message.value, message.headers)
 
     method, name = METHODS[column]
     settings = DetectSettings(

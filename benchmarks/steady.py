@@ -69,7 +69,7 @@ def streams(data: Path) -> dict[str, Callable[[], list[Snapshot]]]:
 
     def planted(mixing: float, n_nodes: int, n_windows: int) -> list[Snapshot]:
         stream = Stream(mixing, n_nodes, events=False)
-        return [one.snapshot for one in planted_windows(stream, TEST_SEED, n_windows)]
+        return [window.snapshot for window in planted_windows(stream, TEST_SEED, n_windows)]
 
     return {
         "LFR μ .3, 5,000 nodes": partial(planted, 0.3, 5000, N_SMALL),
@@ -147,8 +147,8 @@ def rows_of(name: str, windows: Sequence[Snapshot]) -> list[str]:
     The mean also counts the few windows that try another horizon, or search.
     """
     methods = runs()
-    spent: dict[str, list[float]] = {one: [] for one in methods}
-    quality: dict[str, list[float]] = {one: [] for one in methods}
+    spent: dict[str, list[float]] = {method: [] for method in methods}
+    quality: dict[str, list[float]] = {method: [] for method in methods}
     names = list(methods)
     for at, window in enumerate(track(windows, name)):
         turn = at % len(names)

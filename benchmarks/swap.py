@@ -96,7 +96,9 @@ class Measured:
 
 def processor_ms(processes: Iterable[psutil.Process]) -> float:
     """Processor milliseconds that all threads of these processes have run."""
-    files = (f for one in processes for f in Path(f"/proc/{one.pid}/task").glob("*/schedstat"))
+    files = (
+        f for process in processes for f in Path(f"/proc/{process.pid}/task").glob("*/schedstat")
+    )
     return sum(int(file.read_text().split()[0]) for file in files) / 1e6
 
 
@@ -233,16 +235,16 @@ def section(results: list[Measured]) -> str:
     """The table, and what it says."""
     rows = [
         (
-            "by the gate" if one.by_gate else "by hand",
-            f"{one.processes}",
-            f"{one.snapshot:.0f}",
-            f"**{one.pause:.0f}**",
-            f"{round(median(one.check))}",
-            f"{median(one.begin):.2f}",
-            f"{median(one.load) / one.processes:.1f}",
-            f"{median(one.meanwhile):.0f}",
+            "by the gate" if result.by_gate else "by hand",
+            f"{result.processes}",
+            f"{result.snapshot:.0f}",
+            f"**{result.pause:.0f}**",
+            f"{round(median(result.check))}",
+            f"{median(result.begin):.2f}",
+            f"{median(result.load) / result.processes:.1f}",
+            f"{median(result.meanwhile):.0f}",
         )
-        for one in results
+        for result in results
     ]
     table = "\n".join((HEAD, " | ".join(["---"] * 8), *map(" | ".join, rows)))
     return f"""{table}

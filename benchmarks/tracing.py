@@ -58,7 +58,10 @@ def snapshots(count: int, n_nodes: int) -> list[Record]:
     """Records of simulated snapshots."""
     source = independent_lfr(0, count, LfrSettings(n_nodes))
     sent = [encode_snapshot(snapshot) for snapshot, _ in source.snapshots]
-    return [Record("t", 0, i, 0, one.key, one.value, one.headers) for i, one in enumerate(sent)]
+    return [
+        Record("t", 0, i, 0, message.key, message.value, message.headers)
+        for i, message in enumerate(sent)
+    ]
 
 
 def seconds(runner: Runner, records: Sequence[Record], times: int) -> float:
@@ -79,9 +82,11 @@ def row(what: str, step: Callable[[], Step], records: list[Record], times: int, 
         Runner(step(), limit),
         Runner(step(), limit, tracing=tracing),
     ]
-    for one in runners:
-        seconds(one, records, 1)
-    found = np.array([[seconds(one, records, times) for one in runners] for _ in range(rounds)])
+    for runner in runners:
+        seconds(runner, records, 1)
+    found = np.array(
+        [[seconds(runner, records, times) for runner in runners] for _ in range(rounds)]
+    )
     without = found[:, 0]
     off, on = (100 * (found[:, i] / without - 1) for i in (1, 2))
     again = [100 * (b / a - 1) for a, b in pairwise(without)]

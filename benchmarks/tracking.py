@@ -229,7 +229,7 @@ def internet_section(path: Path) -> str:
     for event in (event for tracked in days[1:] for event in tracked.events):
         counts[event.kind] = counts.get(event.kind, 0) + 1
     kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items(), key=lambda kv: -kv[1]))
-    living = [np.unique(one.communities) for one in days]
+    living = [np.unique(day.communities) for day in days]
     lives = np.bincount(np.concatenate(living))
     return f"""## On the Internet
 
@@ -248,7 +248,7 @@ the previous one.
 
 {days[-1].next_community} stable ids over {len(days)} days, {np.mean([*map(len, living)]):.0f}
 communities per day on average; {np.sum(lives > len(days) / 2)} existed on more than half of the
-days. {sum(one.missed for one in days)} days are missing in the data; the tracker bridged or
+days. {sum(day.missed for day in days)} days are missing in the data; the tracker bridged or
 reported them.
 Events: {kinds}.
 {1000 * seconds / len(days):.1f} ms per day.
@@ -259,8 +259,8 @@ def unbroken_month(days: list[CommunityEvents]) -> int:
     """Where the last `MONTH` windows without a missing one, and without half a day, begin."""
     for first in range(len(days) - MONTH, -1, -1):
         month = days[first : first + MONTH]
-        sizes = [len(one.nodes) for one in month]
-        if not any(one.missed for one in month[1:]) and min(sizes) > max(sizes) / 2:
+        sizes = [len(events.nodes) for events in month]
+        if not any(events.missed for events in month[1:]) and min(sizes) > max(sizes) / 2:
             return first
     return max(0, len(days) - MONTH)
 

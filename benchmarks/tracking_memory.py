@@ -104,11 +104,11 @@ def with_memory(stream: Stream, seed: int) -> Found:
     for hour, (graph, drift) in enumerate(stream.graphs(seed)):
         found = detect_remembering(snapshot_of(graph, hour), model, memory)
         memory = found.memory
-        one = window(START + hour * HOUR, found.communities)
+        communities = window(START + hour * HOUR, found.communities)
         yield (
             graph,
             drift,
-            replace(one, community_ids=found.community_ids, replaced=found.replaced),
+            replace(communities, community_ids=found.community_ids, replaced=found.replaced),
         )
 
 
@@ -217,8 +217,8 @@ def _churn(before: CommunityEvents, after: CommunityEvents) -> float:
 def followed(found: Iterable[Communities]) -> Followed:
     recent: tuple[CommunityEvents, ...] = ()
     windows = []
-    for one in found:
-        windows.append(track(recent, one))
+    for communities in found:
+        windows.append(track(recent, communities))
         recent = remember(recent, windows[-1])
     return Followed(windows)
 
@@ -235,9 +235,9 @@ def days_with_memory(days: Iterable[Snapshot]) -> Iterator[Communities]:
     for day in days:
         found = detect_remembering(day, model, memory)
         memory, moved = found.memory, found.moved
-        one = window(day.window.start, found.communities, day.nodes)
+        communities = window(day.window.start, found.communities, day.nodes)
         yield replace(
-            one,
+            communities,
             community_ids=found.community_ids,
             replaced=found.replaced,
             moved=None if moved is None else moved.pairs,

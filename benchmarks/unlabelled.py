@@ -75,12 +75,15 @@ def _draw(
 def _simulated_row(name: str, draw: Callable[[np.random.Generator], PlantedGraph]) -> str:
     past = _draw(draw, TRAINING_SEED, N_LEARNED)
     tests = [
-        BenchmarkGraph(one.adjacency(), one.communities) for one in _draw(draw, TEST_SEED, N_TESTED)
+        BenchmarkGraph(graph.adjacency(), graph.communities)
+        for graph in _draw(draw, TEST_SEED, N_TESTED)
     ]
     started = time.process_time()
-    learned = fit_parameters([LabelledGraph(one.adjacency()) for one in past])
+    learned = fit_parameters([LabelledGraph(graph.adjacency()) for graph in past])
     seconds = time.process_time() - started
-    labelled = fit_parameters([LabelledGraph(one.adjacency(), one.communities) for one in past])
+    labelled = fit_parameters(
+        [LabelledGraph(graph.adjacency(), graph.communities) for graph in past]
+    )
     scores = [
         _nmi(tests, _bp(BpParameters())),
         _nmi(tests, _bp(learned.parameters)),
@@ -88,8 +91,8 @@ def _simulated_row(name: str, draw: Callable[[np.random.Generator], PlantedGraph
         _nmi(tests, _bp(labelled.parameters)),
         _nmi(tests, _converged_leiden),
     ]
-    k = _mean(int(one.truth.max()) + 1 for one in tests)
-    found = _mean(find_communities(one.adjacency, learned.parameters).max() + 1 for one in tests)
+    k = _mean(int(test.truth.max()) + 1 for test in tests)
+    found = _mean(find_communities(test.adjacency, learned.parameters).max() + 1 for test in tests)
     row = (
         f"| {name} | {' | '.join(scores)} | {found:.0f} of {k:.0f} | {seconds:.0f} "
         f"| {_taken(learned)} |"

@@ -86,8 +86,8 @@ async def live(
         tabs.append(asyncio.create_task(tab(port, arrived, ready)))
         await ready.wait()
     with Publisher(settings) as publisher:
-        for one in fresh:
-            publisher.send(outgoing(COMMUNITIES, encode_communities(one)))
+        for communities in fresh:
+            publisher.send(outgoing(COMMUNITIES, encode_communities(communities)))
             await asyncio.to_thread(publisher.flush)
             acknowledged.append(time.monotonic())
             await asyncio.sleep(EVERY_S)
@@ -105,8 +105,8 @@ def measure(settings: KafkaSettings, folder: Path, n: int, n_live: int) -> Figur
         port = int(address.rsplit(":", 1)[1].rstrip("/"))
         empty, before = process.memory_info().rss, _cpu(process)
         with Publisher(settings) as publisher:
-            for one in everything[:n]:
-                publisher.send(outgoing(COMMUNITIES, encode_communities(one)))
+            for communities in everything[:n]:
+                publisher.send(outgoing(COMMUNITIES, encode_communities(communities)))
         brokers.wait_until(lambda: _windows(port) >= n, PATIENCE_S)
         read, resident = _cpu(process) - before, process.memory_info().rss
         load = {
@@ -137,7 +137,7 @@ QUESTIONS = ("flow?last=60", "flow?last=6000&columns=120", "life?last=700", "lif
 
 def _first_load(port: int) -> dict[str, list[str]]:
     names = [path.name for path in (Path(__file__).parents[1] / "stream_icd/view/page").iterdir()]
-    modules = [one for one in names if one.endswith((".js", ".css", ".html", ".svg"))]
+    modules = [name for name in names if name.endswith((".js", ".css", ".html", ".svg"))]
     assert get(port, "/index.html")
     return {"page": modules, "charts": ["vendor/echarts-6.1.0.min.js"]}
 
@@ -163,29 +163,29 @@ def _cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def section(found: Figures, stamp: str) -> str:
+def section(figures: Figures, stamp: str) -> str:
     """The section of the page."""
-    middle, late, last = np.percentile(found.delays, [50, 99, 100]) * 1000
+    middle, late, last = np.percentile(figures.delays, [50, 99, 100]) * 1000
     rows = "\n".join(
         f"| `{question}` | {first * 1000:.0f} | {again * 1000:.1f} | {size / 1000:.1f} |"
-        for question, (first, again, size) in found.answers.items()
+        for question, (first, again, size) in figures.answers.items()
     )
     mega = 2**20
-    page, charts = found.first_load["page"] / 1000, found.first_load["charts"] / 1000
-    events = len(found.delays) + found.missed
+    page, charts = figures.first_load["page"] / 1000, figures.first_load["charts"] / 1000
+    events = len(figures.delays) + figures.missed
     return f"""
 `python -m benchmarks.view`, with Apache Kafka on the same machine. One graph of {NODES:,} nodes in
 {K} communities, of which up to {MOVED} nodes move in each window. {stamp}
 
-- **Memory.** The process needs {found.resident_empty / mega:.0f} MiB without results and
-  {found.resident / mega:.0f} MiB with {found.windows:,} windows, of which it counts
-  {found.held / mega:.0f} MiB for the windows.
-- **Reading** takes {1000 * found.read_cpu_s / found.windows:.1f} ms of processor time per result,
-  tracking included.
+- **Memory.** The process needs {figures.resident_empty / mega:.0f} MiB without results and
+  {figures.resident / mega:.0f} MiB with {figures.windows:,} windows, of which it counts
+  {figures.held / mega:.0f} MiB for the windows.
+- **Reading** takes {1000 * figures.read_cpu_s / figures.windows:.1f} ms of processor time per
+  result, tracking included.
 - **From the broker to {TABS} tabs**, with a result every {EVERY_S} s: {middle:.0f} ms (median),
   {late:.0f} ms (99th percentile) and {last:.0f} ms (longest) from the broker's acknowledgement of a
-  result until a tab has read its event. {found.missed} of {events:,} events were missed. The
-  process used {100 * found.live_cpu:.0f} % of a core, and {found.resident_after / mega:.0f} MiB
+  result until a tab has read its event. {figures.missed} of {events:,} events were missed. The
+  process used {100 * figures.live_cpu:.0f} % of a core, and {figures.resident_after / mega:.0f} MiB
   afterwards.
 - **Bytes of a first visit**, compressed: {page:.0f} kB for the page; {charts:.0f} kB for the
   library of charts, which loads after the first picture and stays in the browser's cache.

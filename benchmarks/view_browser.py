@@ -106,10 +106,10 @@ def first_pictures(
 def _busy(server: psutil.Process) -> float:
     """Processor time of the server and of all processes of the browser so far."""
     total = _cpu(server)
-    for one in psutil.Process().children(recursive=True):
+    for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
-            if "chrom" in one.name():
-                total += _cpu(one)
+            if "chrom" in child.name():
+                total += _cpu(child)
     return total
 
 
@@ -154,16 +154,16 @@ def memory(tab: Any, server: psutil.Process, renderer: psutil.Process) -> Memory
 
 def renderer_of(before: set[int]) -> psutil.Process:
     """The process of the tab that was opened since: the largest renderer that is new."""
-    new = [one for one in _renderers() if one.pid not in before]
+    new = [renderer for renderer in _renderers() if renderer.pid not in before]
     return max(new, key=lambda one: one.memory_info().rss)
 
 
 def _renderers() -> list[psutil.Process]:
     found = []
-    for one in psutil.Process().children(recursive=True):
+    for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # those of closed tabs end meanwhile
-            if "--type=renderer" in " ".join(one.cmdline()):
-                found.append(one)
+            if "--type=renderer" in " ".join(child.cmdline()):
+                found.append(child)
     return found
 
 
@@ -213,7 +213,7 @@ def measure(broker: brokers.Broker, folder: Path, n: int, minutes: float) -> Fig
 
 
 def _heal(
-    broker: brokers.Broker, settings: KafkaSettings, tab: Any, one: Communities, number: int
+    broker: brokers.Broker, settings: KafkaSettings, tab: Any, communities: Communities, number: int
 ) -> float:
     """Kill the broker, start it again, publish; seconds until the page shows the result."""
     assert broker.node is not None
@@ -221,7 +221,7 @@ def _heal(
     time.sleep(DOWN_S)
     broker.node.start()
     with Publisher(settings) as publisher:
-        (acknowledged,) = publish(publisher, iter([one]), 1, 0)
+        (acknowledged,) = publish(publisher, iter([communities]), 1, 0)
     return float(delays(tab, number, [acknowledged])[0])
 
 
@@ -230,19 +230,22 @@ def _cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def section(found: Figures, stamp: str) -> str:
+def section(figures: Figures, stamp: str) -> str:
     """The section of the page."""
     rows = [
-        ("an icon from the same server, for comparison", *_spread(found.first[BLANK][0])),
-        (f"first picture of {found.windows} windows: the flow", *_spread(found.first["flow"][0])),
-        ("the life, with its library of charts", *_spread(found.first["life"][0])),
-        (f"new window, a result every {SLOW_EVERY_S} s", *_spread(found.new)),
-        (f"new window, a result every {FAST_EVERY_S} s", *_spread(found.fast)),
+        ("an icon from the same server, for comparison", *_spread(figures.first[BLANK][0])),
+        (
+            f"first picture of {figures.windows} windows: the flow",
+            *_spread(figures.first["flow"][0]),
+        ),
+        ("the life, with its library of charts", *_spread(figures.first["life"][0])),
+        (f"new window, a result every {SLOW_EVERY_S} s", *_spread(figures.new)),
+        (f"new window, a result every {FAST_EVERY_S} s", *_spread(figures.fast)),
     ]
-    busy = {view: np.median(used) for view, (_, used) in found.first.items()}
+    busy = {view: np.median(used) for view, (_, used) in figures.first.items()}
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    before, after, minutes = found.before, found.after, found.hour_s / 60
-    server, tab = (round(100 * one) for one in (found.server_cpu, found.tab_cpu))
+    before, after, minutes = figures.before, figures.after, figures.hour_s / 60
+    server, tab = (round(100 * one) for one in (figures.server_cpu, figures.tab_cpu))
     return f"""
 In Chromium, on the same machine and stream: `python -m benchmarks.view_browser`. The first pictures
 are of {OPENED} new browser contexts, from opening the page. A new window is drawn when a picture
@@ -254,13 +257,13 @@ shows it or a later one; the time runs from the broker's acknowledgement of its 
 
 - **Processor time** of browser and server together until the first picture: {busy["flow"]:.2f} s
   for the flow, {busy["life"]:.2f} s for the life, {busy[BLANK]:.2f} s for the icon (medians).
-- **Memory.** {found.hour_windows:,} further results were sent in {minutes:.1f} minutes (an hour of
-  one a second has 3,600). The process of the server had {_mega(before.server)} before and
+- **Memory.** {figures.hour_windows:,} further results were sent in {minutes:.1f} minutes (an hour
+  of one a second has 3,600). The process of the server had {_mega(before.server)} before and
   {_mega(after.server)} after them, that of the tab {_mega(before.tab)} and {_mega(after.tab)}; the
   objects of the page {_mega(before.objects)} and {_mega(after.objects)}. The server used
   {server} % of a core, the tab {tab} %.
 - **Restart of the broker.** It was killed, and started again {DOWN_S:.0f} s later. Nobody touched
-  the page; it drew a result {found.healed_s:.1f} s after the new broker acknowledged it.
+  the page; it drew a result {figures.healed_s:.1f} s after the new broker acknowledged it.
 
 """
 

@@ -100,7 +100,7 @@ def peak(pid: int) -> float:
 def measured(settings: KafkaSettings, folder: Path, worker: str, n_records: int) -> float:
     """The peak of a worker that reads all records."""
     arguments, topics = WORKERS[worker]
-    command = ("consume", *(one.format(folder=folder) for one in arguments))
+    command = ("consume", *(argument.format(folder=folder) for argument in arguments))
     environment = os.environ | {"STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers}
     child = start_child((*COMMAND, *command), folder / f"{worker}.log", env=environment)
 

@@ -158,7 +158,7 @@ def quality(ablation: Ablation, model: Model, graph: LabelledGraph) -> Figures:
 
 
 def _mean(figures: Sequence[Figures]) -> Figures:
-    return {name: float(np.mean([one[name] for one in figures])) for name in figures[0]}
+    return {name: float(np.mean([figure[name] for figure in figures])) for name in figures[0]}
 
 
 if __name__ == "__main__":

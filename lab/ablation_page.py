@@ -30,14 +30,14 @@ def trained_table(found: Found, published: Published) -> str:
     lines = head([*names, "change from full", "published change", "difference"])
     for cell, seeds in found.items():
         variant, name, parts = cell
-        before = [one["untrained"] for one in seeds]
+        before = [seed["untrained"] for seed in seeds]
         cells = [
             *cell,
-            least_to_most([one["steps"] for one in seeds]),
+            least_to_most([seed["steps"] for seed in seeds]),
             f"{_mean(before, 'rank'):.0f} → {_mean(seeds, 'rank'):.0f}",
             with_spread([one["nmi"] for one in before]),
-            with_spread([one["nmi"] for one in seeds]),
-            with_spread([one["ami"] for one in seeds]),
+            with_spread([seed["nmi"] for seed in seeds]),
+            with_spread([seed["ami"] for seed in seeds]),
         ]
         if parts == FULL:
             lines.append(line([*cells, "", "", ""]))
@@ -69,4 +69,4 @@ def _change(value: float) -> str:
 
 
 def _mean(figures: Sequence[Figures], key: str) -> float:
-    return float(np.mean([one[key] for one in figures]))
+    return float(np.mean([figure[key] for figure in figures]))

@@ -162,11 +162,11 @@ def places(found: Measured, ours: str, contest: Contest) -> list[Place]:
 
 
 def _others(found: Measured, ours: str) -> list[str]:
-    others = [one for one in found.methods if one not in OURS]
+    others = [method for method in found.methods if method not in OURS]
     if ours != K_UNKNOWN:
         return others
     known = lab_methods()
-    return [one for one in others if known[one].k == "ignored"]
+    return [other for other in others if known[other].k == "ignored"]
 
 
 def how_often_first(found: Measured) -> list[str]:
@@ -180,7 +180,7 @@ def how_often_first(found: Measured) -> list[str]:
         if not any(by_method.values()):
             continue
         lines.append(line([contest.title, *(_cell(by_method[one], contest) for one in shown)]))
-        behind += [_behind(one, contest) for one in by_method.get("bp", []) if not one.first]
+        behind += [_behind(place, contest) for place in by_method.get("bp", []) if not place.first]
     names = [f"`{one}`" + (", K unknown" if one == K_UNKNOWN else "") for one in shown]
     return [
         "## How often ours is first",
@@ -196,10 +196,10 @@ def how_often_first(found: Measured) -> list[str]:
 def _cell(places: Sequence[Place], contest: Contest) -> str:
     if not places:
         return ""
-    text = f"{sum(one.first for one in places)} of {len(places)}"
+    text = f"{sum(place.first for place in places)} of {len(places)}"
     last = max(
-        (one for one in places if not one.first),
-        key=lambda one: one.distance(contest),
+        (place for place in places if not place.first),
+        key=lambda place: place.distance(contest),
         default=None,
     )
     if last is None:

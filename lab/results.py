@@ -69,7 +69,7 @@ class Row:
         return self.data_set, self.graph, self.method, self.seed
 
 
-SCHEMA = pa.schema([(one.name, TYPES[str(one.type)]) for one in fields(Row)])
+SCHEMA = pa.schema([(field.name, TYPES[str(field.type)]) for field in fields(Row)])
 
 
 def result(

@@ -76,7 +76,7 @@ without_weights = Changed("All weights are 1.", graph=_weightless)
 symmetrically_normalised = Changed("D⁻½AD⁻½ instead of A.", graph=_normalised)
 rows_not_scaled = Changed(
     "The embedding as the paper has it (NRP: algorithm 3), without rows of length 1.",
-    [(one, "normalize", lambda _: lambda rows: rows) for one in (nrp, dnr)],
+    [(module, "normalize", lambda _: lambda rows: rows) for module in (nrp, dnr)],
 )
 rows_scaled = Changed(
     "Rows of length 1 before K-means.",

@@ -109,10 +109,10 @@ class Lfr(Producer):
         """Settings with these community sizes; the largest degree fits the largest community."""
         from stream_icd.synthetic.lfr import LfrSettings
 
-        found = re.fullmatch(r"(\d{1,9})-(\d{1,9})", sizes)
-        if found is None:
+        match = re.fullmatch(r"(\d{1,9})-(\d{1,9})", sizes)
+        if match is None:
             raise BadSettings(f"{option} {sizes!r}: give two numbers, such as 10-200")
-        least, most = int(found[1]), int(found[2])
+        least, most = int(match[1]), int(match[2])
         return LfrSettings(
             n_nodes=self.nodes,
             mixing=mixing,

@@ -222,37 +222,39 @@ def _check_assignment(found: Labels | Communities) -> None:
         )
 
 
-def _check_ids(found: Communities) -> None:
-    ids, replaced, k = found.community_ids, found.replaced, found.n_communities
+def _check_ids(communities: Communities) -> None:
+    ids, replaced, k = communities.community_ids, communities.replaced, communities.n_communities
     if (ids is None) != (replaced is None):
-        raise _refused(found, "give community_ids and replaced both, or neither")
+        raise _refused(communities, "give community_ids and replaced both, or neither")
     if ids is None or replaced is None:
         return
     if ids.shape != (k,) or ids.min(initial=0) < 0 or n_distinct(ids) < len(ids):
         raise _refused(
-            found,
+            communities,
             f"{k} communities need one stable id each, all different and at least 0; there are "
             f"{n_distinct(ids)} different ones from {ids.min(initial=0)}, in an array of shape "
             f"{ids.shape}",
         )
     if replaced.ndim != 2 or replaced.shape[1] != 2:
-        raise _refused(found, f"replaced has shape {replaced.shape}; need (m, 2)")
+        raise _refused(communities, f"replaced has shape {replaced.shape}; need (m, 2)")
     ended, now = replaced.T
     if ended.min(initial=0) < 0 or (np.diff(ended) <= 0).any() or now.min(initial=0) < -1:
-        raise _refused(found, "replaced needs ascending ids from 0, each with an id from 0, or -1")
+        raise _refused(
+            communities, "replaced needs ascending ids from 0, each with an id from 0, or -1"
+        )
 
 
-def _check_moved(found: Communities) -> None:
-    moved, bits = found.moved, found.moved_bits
+def _check_moved(communities: Communities) -> None:
+    moved, bits = communities.moved, communities.moved_bits
     if (moved is None) != (bits is None):
-        raise _refused(found, "give moved and moved_bits both, or neither")
+        raise _refused(communities, "give moved and moved_bits both, or neither")
     if moved is None or bits is None:
         return
     if moved.ndim != 2 or moved.shape[1] != 2 or bits.shape != (len(moved),):
         raise _refused(
-            found,
+            communities,
             f"moved has shape {moved.shape} and moved_bits {bits.shape}; need (m, 2) and (m,)",
         )
     before, now = moved.T
     if before.min(initial=0) < -1 or now.min(initial=0) < 0 or not (np.abs(bits) < MOST_BITS).all():
-        raise _refused(found, f"moved needs ids from 0, and bits between ±{MOST_BITS}")
+        raise _refused(communities, f"moved needs ids from 0, and bits between ±{MOST_BITS}")

@@ -258,7 +258,7 @@ def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> l
         raise BadSettings("there are no graphs to learn from: give at least one")
     if labels is not None and len(labels) != len(adjacencies):
         raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
-    known = [None] * len(graphs) if labels is None else [_numbered(one) for one in labels]
+    known = [None] * len(graphs) if labels is None else [_numbered(label) for label in labels]
     moments = [_moment(graph) for graph in graphs]
     return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
 

@@ -103,10 +103,10 @@ def in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table | None:
         return None
 
 
-def _alike(one: pa.Field, other: pa.Field) -> bool:
-    kinds = one.type, other.type
+def _alike(field: pa.Field, other: pa.Field) -> bool:
+    kinds = field.type, other.type
     if all(map(pa.types.is_list, kinds)):
-        return _alike(one.type.value_field, other.type.value_field)
+        return _alike(field.type.value_field, other.type.value_field)
     wide = all(kind in (pa.int64(), pa.uint64()) for kind in kinds)
     return wide or kinds[0] == kinds[1] or all(map(is_text, kinds))
 

@@ -288,7 +288,7 @@ def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:
 
     if not pa.types.is_integer(ends[0].type):
         return None
-    found = [pc.min_max(one).as_py() for one in ends if len(one)]
+    found = [pc.min_max(end).as_py() for end in ends if len(end)]
     if not found:
         return None
     first, last = min(one["min"] for one in found), max(one["max"] for one in found)
@@ -300,7 +300,7 @@ def _ranked_in(
     span: range, ends: tuple[pa.Array, pa.Array]
 ) -> tuple[pa.Array, list[NDArray[np.integer]]]:
     """Rank ids by a table of the whole span: a tenth of the time and memory of hashing."""
-    columns = [one.cast(pa.int64()).to_numpy() for one in ends]
+    columns = [end.cast(pa.int64()).to_numpy() for end in ends]
     present = np.zeros(span.stop - span.start, np.bool_)
     for ids in columns:
         present[ids - span.start] = True

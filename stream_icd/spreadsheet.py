@@ -46,7 +46,7 @@ def _escaped(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pc.any(pc.match_substring_regex(texts, CONTROL)).as_py():
         return texts
     escaped = [
-        one if one is None else re.sub(CONTROL, lambda found: ascii(found[0])[1:-1], one)
+        one if one is None else re.sub(CONTROL, lambda match: ascii(match[0])[1:-1], one)
         for one in texts.to_pylist()
     ]
     return pa.chunked_array([pa.array(escaped, texts.type)])

@@ -109,7 +109,7 @@ class Tracing:
             self._propagator.extract(context_of(record.headers)),
             kind=self._api.SpanKind.CONSUMER,
             attributes={**_of_message(operation, record), **(attributes or {})},
-            links=[self._api.Link(one) for one in links],
+            links=[self._api.Link(link) for link in links],
             start_time=started,
         )
         context = self._api.set_span_in_context(span)
@@ -129,7 +129,7 @@ class Tracing:
         span = self._tracer.start_span(
             "publish",
             kind=self._api.SpanKind.CLIENT,
-            links=[self._api.Link(one) for one in links],
+            links=[self._api.Link(link) for link in links],
             attributes={
                 "messaging.system": "kafka",
                 "messaging.batch.message_count": len(links),
@@ -271,6 +271,8 @@ def with_context(headers: Headers, context: Mapping[str, str]) -> Headers:
     >>> with_context((("ce_id", b"1"),), {"traceparent": "00-1-2-01"})
     (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
     """
-    others = tuple(one for one in headers if one[0] not in ("ce_traceparent", "ce_tracestate"))
+    others = tuple(
+        header for header in headers if header[0] not in ("ce_traceparent", "ce_tracestate")
+    )
     ours = tuple((f"ce_{name}", context[name].encode()) for name in FIELDS if name in context)
     return (*others, *(one for one in ours if len(one[1]) <= MOST_STATE_BYTES))

@@ -299,7 +299,7 @@ class KafkaNode:
     def _all_threads_stand_still(self) -> bool:
         """Each stops by itself, some a moment after the others; only Linux tells when."""
         threads = Path(f"/proc/{self.pid}/task").glob("*/stat")
-        return all(one.read_text().rpartition(")")[2].split()[0] == "T" for one in threads)
+        return all(thread.read_text().rpartition(")")[2].split()[0] == "T" for thread in threads)
 
     def _java(self, arguments: list[str], *options: str) -> None:
         command = self._command(arguments, *options)

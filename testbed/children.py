@@ -29,7 +29,7 @@ def worker_processes(pid: int) -> list[int]:
 
 def fork_servers(pid: int) -> list[int]:
     """The server that forks a process's worker processes, if it runs."""
-    return [one for one in children(pid) if b"forkserver" in _command_line(one)]
+    return [child for child in children(pid) if b"forkserver" in _command_line(child)]
 
 
 def end_fork_servers() -> None:

@@ -85,8 +85,8 @@ def undisturbed(snapshots: Iterable[Snapshot], model: VersionedModel, group: str
         settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
         create_topics(settings)
         with Publisher(settings) as publisher:
-            for one in snapshots:
-                publisher.send(outgoing(one, SNAPSHOTS))
+            for snapshot in snapshots:
+                publisher.send(outgoing(snapshot, SNAPSHOTS))
             sent = publisher.sent
         _detect(settings, model, group, sent)
         found: list[Record] = []

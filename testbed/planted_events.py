@@ -99,7 +99,11 @@ def score_late(steps: Sequence[Step], first: int = 1, latest: int = 1) -> Score:
                 for late in range(min(latest + 1, at))
                 for key in _translated([event], names[at - late - 1], names[at])
             }
-            new = [one for one in readings if one[1] in planted[one[0]] and one not in reported]
+            new = [
+                reading
+                for reading in readings
+                if reading[1] in planted[reading[0]] and reading not in reported
+            ]
             if new:
                 reported[new[0]] = readings[new[0]]
             elif at >= first and readings and not any(k[1] & mixed[w] for w, k in readings):
@@ -118,7 +122,7 @@ def score_late(steps: Sequence[Step], first: int = 1, latest: int = 1) -> Score:
 def planted_events(drift: Drift) -> set[Key]:
     """Return the events planted before a snapshot, each as the planted identities involved."""
     pairs = [("merged", pair) for pair in drift.merges] + [("split", p) for p in drift.splits]
-    single = [("born", (one,)) for one in drift.births] + [("died", (o,)) for o in drift.deaths]
+    single = [("born", (birth,)) for birth in drift.births] + [("died", (o,)) for o in drift.deaths]
     return {(kind, frozenset(identities)) for kind, identities in pairs + single}
 
 

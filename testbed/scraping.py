@@ -30,9 +30,9 @@ def scraped(port: int) -> Samples:
     """All samples by name and labels."""
     families = text_string_to_metric_families(asked(port, "/metrics")[1])
     return {
-        (one.name, frozenset(one.labels.items())): one.value
+        (sample.name, frozenset(sample.labels.items())): sample.value
         for family in families
-        for one in family.samples
+        for sample in family.samples
     }
 
 

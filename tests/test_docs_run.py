@@ -151,7 +151,7 @@ def edges() -> list[tuple[int, int]]:
     pairs = []
     for first in range(FIRST_AS, FIRST_AS + N_COMMUNITIES * SIZE, SIZE):
         members = range(first, first + SIZE)
-        pairs += [(one, other) for one in members for other in members if one < other]
+        pairs += [(member, other) for member in members for other in members if member < other]
         pairs.append((first, first + SIZE))
     return pairs
 

@@ -35,5 +35,5 @@ def test_ids_above_the_range_of_int64_are_found(span: int) -> None:
 def test_compact_labels_are_the_ranks_of_labels(labels: list[int], kind: type[np.integer]) -> None:
     ranks = sorted(set(labels))
     found = compact(np.array(labels, kind))
-    assert found.tolist() == [ranks.index(one) for one in labels]
+    assert found.tolist() == [ranks.index(label) for label in labels]
     assert found.dtype == np.int64

@@ -70,9 +70,9 @@ def _own_seconds() -> float:
     """Processor time of this process and of all that it has started, ended ones included."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = time.process_time() + ended.ru_utime + ended.ru_stime
-    for one in psutil.Process().children(recursive=True):
+    for child in psutil.Process().children(recursive=True):
         try:
-            seconds += sum(one.cpu_times()[:4])
+            seconds += sum(child.cpu_times()[:4])
         except psutil.Error:  # it has ended just now
             continue
     return seconds

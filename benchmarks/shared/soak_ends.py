@@ -173,6 +173,6 @@ def run_subscriber(plan: Plan, stop: Event) -> None:
     ):
         for record in records:
             if record.key == key:
-                found = decode_communities(record.key, record.value, record.headers)
-                number = int(found.snapshot_id.rpartition("/")[2])
+                communities = decode_communities(record.key, record.value, record.headers)
+                number = int(communities.snapshot_id.rpartition("/")[2])
                 log.write(np.array([(number, time.time())], ROW).tobytes())

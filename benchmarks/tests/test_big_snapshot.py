@@ -17,13 +17,13 @@ INLINE = 128 * 1024
 def test_a_big_snapshot_comes_through_and_memory_stays_bounded(
     broker: Broker, tmp_path: Path
 ) -> None:
-    found = measure(broker.bootstrap_servers, 300_000, tmp_path, INLINE)
-    assert (found.n_nodes, found.n_edges) == (60_000, 300_576)
-    assert found.nmi > 0.94
-    assert min(found.object_bytes) > INLINE
-    assert len(found.object_bytes) == 2  # the snapshot, and its communities
-    assert found.inline_bytes == (0, 0)
-    assert found.moved_on == 0
-    assert set(found.peak_mib) == set(PROGRAMS)
+    run = measure(broker.bootstrap_servers, 300_000, tmp_path, INLINE)
+    assert (run.n_nodes, run.n_edges) == (60_000, 300_576)
+    assert run.nmi > 0.94
+    assert min(run.object_bytes) > INLINE
+    assert len(run.object_bytes) == 2  # the snapshot, and its communities
+    assert run.inline_bytes == (0, 0)
+    assert run.moved_on == 0
+    assert set(run.peak_mib) == set(PROGRAMS)
     # Most of that is Python and its libraries; bytes a pair are what a larger graph multiplies.
-    assert max(found.peak_mib.values()) < 450
+    assert max(run.peak_mib.values()) < 450

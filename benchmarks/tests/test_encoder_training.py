@@ -62,10 +62,10 @@ def test_the_systems_are_linked_on_every_day_and_only_their_order_is_shuffled(
     sets = small_sets.small_sets(tmp_path, 16)
     kept, shuffled = sets["AS"](), sets["AS, shuffled"]()
     assert len(kept.training) == 16
-    for one, other in zip(kept.training, shuffled.training, strict=True):
-        degrees = one.adjacency.sum(axis=1)
+    for graph, other in zip(kept.training, shuffled.training, strict=True):
+        degrees = graph.adjacency.sum(axis=1)
         assert len(degrees) == kept.widths[0] >= 20
         assert degrees.min() >= 1
         assert sorted(degrees) == sorted(other.adjacency.sum(axis=1))
         for node in range(20):
-            assert one.adjacency[node, (node + 1) % 20] == 1
+            assert graph.adjacency[node, (node + 1) % 20] == 1

@@ -16,10 +16,10 @@ TOPICS = ("snapshots", "communities", "labels", "events", "announcements", "clai
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_broken_messages_end_in_bad_input(topic: str, tmp_path: Path) -> None:
-    found = fuzz(targets(str(tmp_path))[topic], seed=11, numbers=range(1000))
-    assert found.escapes == {}
-    assert found.endings["read"] > 20
-    assert topic == "dead letters" or found.endings.total() - found.endings["read"] > 500
+    findings = fuzz(targets(str(tmp_path))[topic], seed=11, numbers=range(1000))
+    assert findings.escapes == {}
+    assert findings.endings["read"] > 20
+    assert topic == "dead letters" or findings.endings.total() - findings.endings["read"] > 500
 
 
 def test_every_topic_is_broken(tmp_path: Path) -> None:

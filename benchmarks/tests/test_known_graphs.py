@@ -47,7 +47,10 @@ def data(tmp_path: Path) -> Path:
 def test_a_graph_has_all_its_classifications(data: Path) -> None:
     graph = known_graphs(data)["fb100_Reed98"].load()[0]
     assert graph.adjacency.shape == (4, 4)
-    assert [one.tolist() for one in graph.classifications] == [[0, 0, 1, NO_CLASS], [0, 1, 1, 0]]
+    assert [classification.tolist() for classification in graph.classifications] == [
+        [0, 0, 1, NO_CLASS],
+        [0, 1, 1, 0],
+    ]
 
 
 def test_the_agreement_is_the_mean_over_the_classifications(data: Path) -> None:
@@ -61,7 +64,7 @@ def test_the_agreement_is_the_mean_over_the_classifications(data: Path) -> None:
 def test_no_graph_is_both_chosen_on_and_reported() -> None:
     assert not set(CHOOSE) & set(REPORT)
     assert len(CHOOSE) == len(REPORT) == 10
-    purposes = {one.name: one.purpose for one in known_graphs(Path("nowhere")).values()}
+    purposes = {graph.name: graph.purpose for graph in known_graphs(Path("nowhere")).values()}
     assert all(purposes[name] == "choose" for name in CHOOSE)
     assert sum(purpose == "report" for purpose in purposes.values()) == len(REPORT) + 1
 

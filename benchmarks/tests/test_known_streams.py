@@ -51,13 +51,13 @@ def test_classes_may_change_from_window_to_window(tmp_path: Path) -> None:
     starts = [MONDAY, MONDAY + timedelta(days=1)]
     edges = file(tmp_path, window_start=starts, src=[1, 1], dst=[2, 2])
     labels = file(tmp_path, window_start=starts * 2, node=[1, 2, 2, 1], label=[5, 5, 8, 8])
-    classes = [one.classes.tolist() for one in with_classes(dated_windows(edges), labels)]
+    classes = [window.classes.tolist() for window in with_classes(dated_windows(edges), labels)]
     assert classes == [[0, 1], [1, 0]]
 
 
 def test_contacts_are_counted_and_quiet_hours_are_gaps(tmp_path: Path) -> None:
     minutes = [5, 50, 59, 61, 185, 190]
-    times = [MONDAY + timedelta(minutes=one) for one in minutes]
+    times = [MONDAY + timedelta(minutes=minute) for minute in minutes]
     path = file(tmp_path, time=times, src=[1, 1, 2, 1, 3, 1], dst=[2, 2, 3, 2, 2, 3])
     first, last = contacts(path, HOUR, least_people=3)
     assert (first.window.start, last.window.start) == (MONDAY, MONDAY + 3 * HOUR)
@@ -100,7 +100,7 @@ def found(window: KnownWindow, first_id: int | None = None) -> Found:
 def test_what_is_right_on_the_labelled_nodes_has_full_scores() -> None:
     windows = planted_windows(SMALL, 1, 8)
     hidden = windows[-1].classes.copy()
-    right = [found(one) for one in windows]
+    right = [found(window) for window in windows]
     hidden[:100] = NO_CLASS
     windows[-1] = KnownWindow(windows[-1].snapshot, hidden)
     right[-1].communities[:100] = 0
@@ -112,7 +112,7 @@ def test_what_is_right_on_the_labelled_nodes_has_full_scores() -> None:
 
 def test_the_first_quarter_counts_in_no_mean() -> None:
     windows = planted_windows(SMALL, 1, 8)
-    answers = [found(one) for one in windows]
+    answers = [found(window) for window in windows]
     one_community = np.zeros(200, np.int32)
     answers[:2] = [Found(one_community, None, 2.0)] * 2
     scores = scores_of(windows, answers)

@@ -29,7 +29,9 @@ def test_the_grid_has_plain_modularity_and_beliefs() -> None:
 def test_the_grid_takes_the_shortest_description_but_never_one_community() -> None:
     taken = shortest_of_the_grid(GRAPH)
     lengths = [
-        description_length(GRAPH.adjacency, one) for one in candidates(GRAPH.adjacency) if one.max()
+        description_length(GRAPH.adjacency, candidate)
+        for candidate in candidates(GRAPH.adjacency)
+        if candidate.max()
     ]
     assert description_length(GRAPH.adjacency, taken) == min(lengths)
     assert taken.max() > 0
@@ -60,7 +62,7 @@ def test_each_graph_is_measured_once_and_means_need_all_graphs(tmp_path: Path) -
     assert loaded == ["a", "b"]
     assert figures.known["a | right"]["ami"] == pytest.approx(100)
     assert figures.known["a | one"]["ami"] == pytest.approx(0, abs=1e-6)
-    text = real_graphs.section(figures.known, {one.name: one for one in kinds}, ["right", "one"])
+    text = real_graphs.section(figures.known, {kind.name: kind for kind in kinds}, ["right", "one"])
     rows = text.splitlines()
     assert rows[2] == "| a | chosen on | 100.0 | 0.0 |"
     assert rows[3] == "| b | chosen on | 100.0 |  |"

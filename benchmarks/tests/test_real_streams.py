@@ -61,8 +61,10 @@ def test_a_method_is_given_the_number_of_classes_and_scored_on_the_window() -> N
         return np.arange(adjacency.shape[0], dtype=np.int32)  # type: ignore[attr-defined]
 
     found = decayed(find, 0.5)(windows)
-    assert asked == [one.n_classes for one in windows]
-    assert [len(one.communities) for one in found] == [one.snapshot.n_nodes for one in windows]
+    assert asked == [window.n_classes for window in windows]
+    assert [len(one.communities) for one in found] == [
+        window.snapshot.n_nodes for window in windows
+    ]
     assert scores_of(windows, found).communities == 200
 
 
@@ -216,8 +218,8 @@ def test_each_rule_has_a_row_of_each_stream(
 
 def test_a_cost_is_what_is_lost_against_the_first_rule() -> None:
     windows = TINY.load(0)
-    right = [Found(one.classes.astype(np.int32), None, 1.0) for one in windows]
-    wrong = [Found(np.zeros(200, np.int32), None, 1.0) for one in windows]
+    right = [Found(window.classes.astype(np.int32), None, 1.0) for window in windows]
+    wrong = [Found(np.zeros(200, np.int32), None, 1.0) for window in windows]
     full, none = scores_of(windows, right), scores_of(windows, wrong)
     table = cost_table({("tiny", "ours"): [full, full], ("tiny", "nothing"): [none, full]})
     assert table.splitlines()[2] == "| nothing | +50.0 ± 70.7 | +50.0 |"

@@ -26,5 +26,5 @@ def test_windows_of_one_graph_wait_for_each_other() -> None:
 
 
 def test_windows_of_several_graphs_are_shared() -> None:
-    mixed = [one for pair in zip(windows("a"), windows("b"), strict=True) for one in pair]
+    mixed = [parts for pair in zip(windows("a"), windows("b"), strict=True) for parts in pair]
     assert makespan(mixed, 2) == pytest.approx(20 * 5.0, rel=0.1)

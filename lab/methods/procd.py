@@ -121,9 +121,9 @@ def pretrain(_history: Sequence[LabelledGraph], seed: int) -> Learned:
 def _tensors(adjacency: csr_array, rng: np.random.Generator) -> tuple[Any, Any]:
     import torch
 
-    edges = tuple(one.astype(np.int64) for one in adjacency.tocoo().coords)
+    edges = tuple(coord.astype(np.int64) for coord in adjacency.tocoo().coords)
     features = torch.from_numpy(projected_modularity(adjacency, rng))
-    indices = tuple(torch.from_numpy(one) for one in edges)
+    indices = tuple(torch.from_numpy(edge) for edge in edges)
     return (tensor_of(renormalised(adjacency)), features, indices), edges
 
 
@@ -151,7 +151,7 @@ def find(task: Task) -> Labels:
         small = coo_array((task.adjacency.data, (into[rows], into[columns])), shape=(size, size))
         upper = csr_array(small).tocoo()
         chosen = upper.coords[0] <= upper.coords[1]
-        pairs = np.stack([one[chosen] for one in upper.coords], axis=1)
+        pairs = np.stack([coord[chosen] for coord in upper.coords], axis=1)
         halves = np.where(pairs[:, 0] == pairs[:, 1], 0.5, 1.0)
         graph = igraph.Graph(
             size, pairs.tolist(), edge_attrs={"weight": upper.data[chosen] * halves}

@@ -162,17 +162,19 @@ def least_description(
     return best._replace(labels=compact(labels)[0])
 
 
-def _best_with_k(how: _Search, found: list[Partition], n_communities: int) -> Partition:
+def _best_with_k(how: _Search, partitions: list[Partition], n_communities: int) -> Partition:
     """The best of these with exactly K communities, improved by beliefs."""
 
-    def with_k(one: Partition) -> Partition:
-        gamma = one.resolution
-        labels = exactly(how.graph, one.labels, n_communities, gamma, how.rng, one.believed)
-        return _candidate(finest(how.graph), labels, gamma)._replace(believed=one.believed)
+    def with_k(partition: Partition) -> Partition:
+        gamma = partition.resolution
+        labels = exactly(
+            how.graph, partition.labels, n_communities, gamma, how.rng, partition.believed
+        )
+        return _candidate(finest(how.graph), labels, gamma)._replace(believed=partition.believed)
 
     if not how.level.n_edges:
-        return with_k(found[0])
-    believed = [_believed(how, one, keep_all=True) for one in map(with_k, found)]
+        return with_k(partitions[0])
+    believed = [_believed(how, one, keep_all=True) for one in map(with_k, partitions)]
     return with_k(min(believed, key=lambda one: one.bits))
 
 
@@ -266,7 +268,7 @@ def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Part
     return after._replace(bits=bits, mixing=found.mixing, believed=True)
 
 
-def bits_of(graph: LevelGraph, found: Marginals, n_communities: int) -> float:
+def bits_of(graph: LevelGraph, marginals: Marginals, n_communities: int) -> float:
     """The description length of beliefs, bits per edge, less that without communities.
 
     docs/method.md, (4): −log Z, which sums over all partitions, plus the cost of the sizes. The
@@ -274,12 +276,12 @@ def bits_of(graph: LevelGraph, found: Marginals, n_communities: int) -> float:
     that the last nodes cost nothing: log N! − Σ log n_c! instead of −Σ n_c log n_c / N.
     """
     n_edges = len(graph.indices) / 2
-    linked_shares = found.shares * (np.diff(graph.indptr) > 0)[:, None]
+    linked_shares = marginals.shares * (np.diff(graph.indptr) > 0)[:, None]
     sizes, n_linked = (  # of each community: expected numbers of nodes, and of those with edges
-        np.bincount(found.communities.ravel() + 1, shares.ravel(), n_communities + 1)[1:]
-        for shares in (found.shares, linked_shares)
+        np.bincount(marginals.communities.ravel() + 1, shares.ravel(), n_communities + 1)[1:]
+        for shares in (marginals.shares, linked_shares)
     )
     kept = n_linked > 0.5
     known = (n_linked[kept] * np.log(sizes[kept] / sizes.sum())).sum()
-    nats = partition_code(n_linked[kept]) + known - found.saved
+    nats = partition_code(n_linked[kept]) + known - marginals.saved
     return float(nats / n_edges / np.log(2))

@@ -43,9 +43,9 @@ class Coarse(NamedTuple):
     n_linked: Floats
     n_edges: float
 
-    def expanded(self, one: Partition) -> Partition:
+    def expanded(self, partition: Partition) -> Partition:
         """The partition of single nodes that one of pieces is."""
-        return one._replace(labels=one.labels[self.pieces])
+        return partition._replace(labels=partition.labels[self.pieces])
 
 
 def finest(graph: LevelGraph) -> Coarse:

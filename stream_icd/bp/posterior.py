@@ -96,16 +96,16 @@ def initial_posterior(
 ) -> Posterior:
     """The communities of a graph without memory: those of `find_communities`."""
     rng = np.random.default_rng(seed)
-    found = found_exactly(graph, parameters, n_communities, None, rng, threads)
-    labels, k = found.labels, int(found.labels.max()) + 1
+    partition = found_exactly(graph, parameters, n_communities, None, rng, threads)
+    labels, k = partition.labels, int(partition.labels.max()) + 1
     mixing = mixing_beyond_chance(graph, labels, k)
-    if not found.believed:
-        return certain_posterior(labels, mixing, found.resolution)
+    if not partition.believed:
+        return certain_posterior(labels, mixing, partition.resolution)
     model = Model(bounded_mixing(mixing), parameters.size_spread, n_communities or k)
     believed = believe(graph, labels, k, model, parameters.sweeps, threads=threads)
     believed.communities[:, 0] = labels
     beliefs = believed.communities, believed.shares, believed.mixing
-    return _tidied(Posterior(*beliefs, 0.0, True, found.resolution))
+    return _tidied(Posterior(*beliefs, 0.0, True, partition.resolution))
 
 
 def next_posterior(
@@ -151,12 +151,12 @@ def _by_beliefs(
     n_start = int(start.max()) + 1
     model = Model(mixing, parameters.size_spread, n_distinct(start))
     beliefs = start, n_start, model, parameters.sweeps, Prior(known.communities, known.shares), stay
-    found = believe(graph, *beliefs, tolerance=TOLERANCE, threads=threads)
+    marginals = believe(graph, *beliefs, tolerance=TOLERANCE, threads=threads)
     n_found = max(n_start, k)
-    into = merged_communities(graph, found.likeliest, n_found, likeliest, k, found.mixing)
-    communities = np.append(into, np.int32(NOBODY))[found.communities]  # the last for -1
-    communities, shares = tidy(communities, found.shares)
-    return Posterior(communities, shares, found.mixing, found.stay, True, known.resolution)
+    into = merged_communities(graph, marginals.likeliest, n_found, likeliest, k, marginals.mixing)
+    communities = np.append(into, np.int32(NOBODY))[marginals.communities]  # the last for -1
+    communities, shares = tidy(communities, marginals.shares)
+    return Posterior(communities, shares, marginals.mixing, marginals.stay, True, known.resolution)
 
 
 def _are_strangers(graph: LevelGraph, likeliest: Labels, mixing: float) -> NDArray[np.bool_]:

@@ -73,10 +73,12 @@ def smoothed_beliefs(
     start = np.where(prior.shares[:, 0] > 0, likeliest, labels).astype(np.int32)
     mixing = bounded_mixing(mixing)
     model = Model(mixing, parameters.size_spread, n_communities or n_distinct(start))
-    found = believe(graph, start, len(ids), model, parameters.sweeps, prior, 1.0, learn_stay=False)
-    communities, shares = found.communities, found.shares
+    marginals = believe(
+        graph, start, len(ids), model, parameters.sweeps, prior, 1.0, learn_stay=False
+    )
+    communities, shares = marginals.communities, marginals.shares
     if n_communities is not None:
-        known = Posterior(communities, shares, mixing, found.stay, True, parameters.resolution)
+        known = Posterior(communities, shares, mixing, marginals.stay, True, parameters.resolution)
         every = np.arange(len(labels))
         communities[:, 0] = exact_labels(graph, known, every, n_communities, seed)
     n_new = max(int(communities.max()) + 1 - len(ids), 0)

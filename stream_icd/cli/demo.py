@@ -93,7 +93,7 @@ class Demo(MethodOptions):
             results = results_of(settings, run, partial(_model, story), self.method)
             found, alone = results.found, results.alone
             last_id = found.windows[-1].snapshot_id
-            last = next(one for one in snapshots(settings) if one.id == last_id)
+            last = next(snapshot for snapshot in snapshots(settings) if snapshot.id == last_id)
             keep(settings, kept := folder / "demo-history")
         change_at = None if story is None else story.change_at
         demo_figure(run, last, found, alone, change_at).savefig(folder / "demo.png", dpi=DPI)

@@ -50,7 +50,10 @@ def flowing(text: str) -> str:
     """
     paragraphs = inspect.cleandoc(text).split("\n\n")
     return escaped(
-        "\n\n".join(one if one.startswith(" ") else one.replace("\n", " ") for one in paragraphs)
+        "\n\n".join(
+            paragraph if paragraph.startswith(" ") else paragraph.replace("\n", " ")
+            for paragraph in paragraphs
+        )
     )
 
 

@@ -125,7 +125,9 @@ class Explain(ArchivedGraph):
         until = parse_time("--at", self.at)
         queries, name = self.read()
         windows = queries.seen.windows(name, MOST_WINDOWS)
-        kept = [one for one in windows if until is None or one.result.window.start <= until]
+        kept = [
+            window for window in windows if until is None or window.result.window.start <= until
+        ]
         if not kept:
             raise BadSettings(
                 f"--at {self.at}: the first window begins at {windows[0].result.window.start}"
@@ -143,14 +145,14 @@ class Explain(ArchivedGraph):
             _say_numbers(found)
 
 
-def _say_numbers_of_community(found: CommunityExplanation) -> None:
-    for title, where in (("before", found.before), ("after", found.after)):
+def _say_numbers_of_community(explanation: CommunityExplanation) -> None:
+    for title, where in (("before", explanation.before), ("after", explanation.after)):
         if where:
             say("", f"{'community ' + title:>16} {'members':>8}")
-        for one in where or ():
-            say(f"{'-' if one.community is None else one.community:>16} {one.members:>8,}")
-    if found.apart is not None:
-        apart = found.apart
+        for place in where or ():
+            say(f"{'-' if place.community is None else place.community:>16} {place.members:>8,}")
+    if explanation.apart is not None:
+        apart = explanation.apart
         cost = apart.bits - apart.inside - apart.inside_nearest - apart.across
         say("", f"bits for two communities rather than one with community {apart.nearest}:")
         for bits, what in (
@@ -161,29 +163,31 @@ def _say_numbers_of_community(found: CommunityExplanation) -> None:
             (apart.bits, "together"),
         ):
             say(f"{bits:>12,.1f}  {what}")
-    if found.members:
+    if explanation.members:
         say("", f"{'member':>20} {'inside':>8} {'across':>8}")
-    for member in found.members:
+    for member in explanation.members:
         name = printable(shortened(member.node, 20))
         say(f"{name:>20} {member.inside:>8.2f} {member.across:>8.2f}")
-    if found.links:
+    if explanation.links:
         say("", f"{'edge':>20} {'and':>20} {'weight':>7} {'bits':>7}")
-    for link in found.links:
+    for link in explanation.links:
         ends = [printable(shortened(one, 20)) for one in (link.one, link.other)]
         say(f"{ends[0]:>20} {ends[1]:>20} {link.weight:>7.2f} {link.bits:>7.2f}")
 
 
-def _say_numbers(found: Explanation) -> None:
-    if found.companions:
-        some = ", ".join(printable(shortened(one, 30)) for one in found.companions)
-        more = ", …" if found.n_companions > len(found.companions) else ""
+def _say_numbers(explanation: Explanation) -> None:
+    if explanation.companions:
+        some = ", ".join(
+            printable(shortened(companion, 30)) for companion in explanation.companions
+        )
+        more = ", …" if explanation.n_companions > len(explanation.companions) else ""
         say("", f"moved with it: {some}{more}")
-    if found.edges:
+    if explanation.edges:
         say("", f"{'community':>9} {'probability':>11} {'edges':>8}")
-    for one in found.choices:
-        say(f"{one.community:>9} {one.probability:>11.4f} {one.edges:>8.2f}")
-    if found.edges:
+    for choice in explanation.choices:
+        say(f"{choice.community:>9} {choice.probability:>11.4f} {choice.edges:>8.2f}")
+    if explanation.edges:
         say("", f"{'edge to':>20} {'community':>9} {'weight':>7} {'bits':>7}")
-    for edge in found.edges:
+    for edge in explanation.edges:
         to = printable(shortened(edge.to, 20))
         say(f"{to:>20} {edge.community:>9} {edge.weight:>7.2f} {edge.bits:>7.2f}")

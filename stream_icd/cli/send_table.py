@@ -81,7 +81,7 @@ class Label(SendTable):
         if counts.unknown_nodes:
             say(f"{counts.unknown_nodes} labels are of nodes that their window does not have")
         if counts.unknown_windows:
-            some = ", ".join(str(one) for one in counts.unknown_windows[:5])
+            some = ", ".join(str(window) for window in counts.unknown_windows[:5])
             say(f"{len(counts.unknown_windows)} windows are not archived, such as {some}")
 
 

@@ -74,9 +74,9 @@ def pairs_within(points: Floats, radius_m: float) -> Pairs:
     return _each_once(pairs[:, 0], pairs[:, 1], len(points))
 
 
-def _each_once(one: Pairs, other: Pairs, n: int) -> Pairs:
+def _each_once(pairs: Pairs, other: Pairs, n: int) -> Pairs:
     # Sort, because numpy.unique hashes and takes ten times as long on these keys.
-    keys = np.sort(np.minimum(one, other) * n + np.maximum(one, other))
+    keys = np.sort(np.minimum(pairs, other) * n + np.maximum(pairs, other))
     first = np.diff(keys, prepend=-1) > 0
     return np.stack(np.divmod(keys[first], n))
 

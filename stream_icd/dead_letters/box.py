@@ -112,11 +112,15 @@ class BadRecord:
         The worker sets the position of a dead-lettered record. A producer can claim any
         origin for its record.
         """
-        return next((one for one in self.letters if one.came_from == self.origin), self.letters[0])
+        return next(
+            (letter for letter in self.letters if letter.came_from == self.origin), self.letters[0]
+        )
 
     @property
     def latest(self) -> DeadLetter:
-        return max(self.letters, key=lambda one: (one.attempt, one.timestamp_ms, one.offset))
+        return max(
+            self.letters, key=lambda letter: (letter.attempt, letter.timestamp_ms, letter.offset)
+        )
 
     @property
     def attempt(self) -> int:
@@ -125,7 +129,7 @@ class BadRecord:
     @property
     def stages(self) -> tuple[str, ...]:
         """The processing stages that failed, for all of its workers."""
-        return tuple(dict.fromkeys(one.stage for one in self.letters))
+        return tuple(dict.fromkeys(letter.stage for letter in self.letters))
 
     @property
     def was_sent_again(self) -> bool:

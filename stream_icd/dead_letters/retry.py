@@ -65,8 +65,10 @@ def plan_retry(
             f"{choice.part.topic} holds {len(box.letters):,} dead letters, but none that "
             "matches all of --graph, --exception, --from and --to"
         )
-    fresh = [one for one in chosen if again or not one.was_sent_again]
-    return Plan([(one, to or _origin(one.first)) for one in fresh], len(chosen) - len(fresh))
+    fresh = [record for record in chosen if again or not record.was_sent_again]
+    return Plan(
+        [(record, to or _origin(record.first)) for record in fresh], len(chosen) - len(fresh)
+    )
 
 
 def check_targets(settings: KafkaSettings, plan: Plan) -> None:

@@ -29,7 +29,7 @@ def colours_of(windows: Sequence[CommunityEvents]) -> dict[int, str]:
     Communities that were born, merged, split or died come first, then the others; within each
     group, those with the most members over all windows come first.
     """
-    everybody = np.concatenate([one.communities for one in windows])
+    everybody = np.concatenate([window.communities for window in windows])
     ids, counts = np.unique(everybody, return_counts=True)
     changed = np.isin(ids, list(_changed(windows[1:])))
     followed = ids[np.lexsort((-counts, ~changed))][: len(COLOURS)].tolist()
@@ -39,7 +39,7 @@ def colours_of(windows: Sequence[CommunityEvents]) -> dict[int, str]:
 def _changed(windows: Sequence[CommunityEvents]) -> set[int]:
     return {
         community
-        for event in (event for one in windows for event in one.events)
+        for event in (event for window in windows for event in window.events)
         if event.kind in ("born", "merged", "split", "died")
         for community in (event.community, *event.parents, *event.children)
     }
@@ -57,7 +57,7 @@ def draw_bands(
 
     The others are drawn together, in grey; names stand beside the last column.
     """
-    columns = [heights(one, list(colours), others=others) for one in windows]
+    columns = [heights(window, list(colours), others=others) for window in windows]
     total = max(sum(column.values()) for column in columns)
     bottoms = [stack(column, total) for column in columns]
     top = 0.0
@@ -74,9 +74,9 @@ def draw_bands(
     axes.set_ylim(0, top)
 
 
-def heights(one: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict[int, int]:
+def heights(events: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict[int, int]:
     """Return the number of members of each shown community, in order, and of all others."""
-    ids, counts = np.unique(one.communities, return_counts=True)
+    ids, counts = np.unique(events.communities, return_counts=True)
     sizes = dict(zip(ids.tolist(), counts.tolist(), strict=True))
     column = {community: sizes.pop(community) for community in shown if community in sizes}
     return {**column, OTHERS: sum(sizes.values())} if others else column or {OTHERS: 0}

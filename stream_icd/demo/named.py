@@ -52,9 +52,11 @@ def strongest_events(
     best: dict[int, CommunityEvent] = {}
     for at in range(1, len(windows) - CONFIRMED):
         lasting = lasting_events(windows[at - 1 : at + CONFIRMED + 1], CONFIRMED)
-        known = [one for one in lasting.events if one.kind in ("merged", "split") and one.bits]
+        known = [
+            event for event in lasting.events if event.kind in ("merged", "split") and event.bits
+        ]
         if known:
-            best[at] = max(known, key=lambda one: one.bits or 0.0)
+            best[at] = max(known, key=lambda event: event.bits or 0.0)
     chosen = sorted(sorted(best, key=lambda at: -(best[at].bits or 0.0))[:MOST_EVENTS])
     return [
         NamedEvent(windows[at], best[at], _names(windows[at - 1 : at + 1], attributes))
@@ -77,7 +79,7 @@ def draw_story(
     names = _names(columns, attributes)
     shown = _largest(columns, names)
     draw_bands(above, columns, dict(zip(shown, COLOURS, strict=False)), names=names)
-    ends = [f"{one.window.start:%Y-%m}" for one in columns]
+    ends = [f"{column.window.start:%Y-%m}" for column in columns]
     every = max(1, len(columns) // 10)
     above.set_xticks(range(0, len(columns), every), ends[::every])
     above.set_ylabel("nodes", color=QUIET)
@@ -113,15 +115,15 @@ def draw_story(
 def _names(windows: Sequence[CommunityEvents], attributes: Attributes) -> dict[int, str]:
     """Return the last name of each community, by its id."""
     names: dict[int, str] = {}
-    for one in windows:
-        found = named(one.nodes, one.communities, attributes).names()
+    for window in windows:
+        found = named(window.nodes, window.communities, attributes).names()
         names |= {community: str(name) for community, name in found.items()}
     return names
 
 
 def _largest(columns: Sequence[CommunityEvents], names: Names) -> list[int]:
     """Return the communities with a name and the most members, as many as there are colours."""
-    everybody = np.concatenate([one.communities for one in columns])
+    everybody = np.concatenate([column.communities for column in columns])
     ids, counts = np.unique(everybody, return_counts=True)
     ranked = [one for one in ids[np.argsort(-counts, kind="stable")].tolist() if one in names]
     return sorted(ranked[: len(COLOURS)])

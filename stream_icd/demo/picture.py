@@ -65,8 +65,10 @@ def demo_figure(
     which = "The last snapshot" if n == seen else "The last complete snapshot"
     _draw_communities(left, last, found.windows[-1], colours, which, where)
     # The position of each snapshot in the stream.
-    places = {one.result["snapshot_id"]: place for place, one in enumerate(run.arrivals)}
-    _draw_quality(right, run, [places[one.snapshot_id] for one in found.windows], found, alone)
+    places = {arrival.result["snapshot_id"]: place for place, arrival in enumerate(run.arrivals)}
+    _draw_quality(
+        right, run, [places[window.snapshot_id] for window in found.windows], found, alone
+    )
     _mark(right, run, change_at)
     if alone is None:
         title = f"{len(colours)} communities over time"
@@ -84,8 +86,8 @@ def consecutive(windows: Sequence[CommunityEvents], most: int) -> list[int]:
     """Return the positions of the last `most` windows without a gap, or of the longest run."""
     best: list[int] = []
     run: list[int] = []
-    for at, one in enumerate(windows):
-        run = [*([] if one.missed else run), at][-most:]
+    for at, events in enumerate(windows):
+        run = [*([] if events.missed else run), at][-most:]
         if len(run) >= len(best):
             best = run
     return best
@@ -201,9 +203,9 @@ def _draw_lives(
 ) -> None:
     columns = [windows[at] for at in chosen]
     colours = colours_of(columns)
-    together = sum(np.isin(one.communities, list(colours)).mean() for one in columns)
+    together = sum(np.isin(column.communities, list(colours)).mean() for column in columns)
     draw_bands(axes, columns, colours, others=bool(together / len(columns) > 0.5))
-    axes.set_xticks(range(len(columns)), [str(places[one.snapshot_id]) for one in columns])
+    axes.set_xticks(range(len(columns)), [str(places[column.snapshot_id]) for column in columns])
     axes.set_xlabel("snapshot", color=QUIET, fontsize=TEXT)
     axes.set_ylabel("nodes", color=QUIET, fontsize=TEXT)
     axes.tick_params(labelsize=TEXT)
@@ -254,9 +256,9 @@ class Happened:
 def happened(windows: Sequence[CommunityEvents]) -> Happened:
     """Count births, mergers, splits and deaths."""
     seen: Counter[int] = Counter()
-    for one in windows:
-        seen.update(np.unique(one.communities).tolist())
-    events = [event for one in windows[1:] for event in one.events if event.kind in KINDS]
+    for window in windows:
+        seen.update(np.unique(window.communities).tolist())
+    events = [event for window in windows[1:] for event in window.events if event.kind in KINDS]
     lasting = [
         event
         for event in events

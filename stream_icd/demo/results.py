@@ -68,8 +68,8 @@ def results_of(
 ) -> Results:
     """Return what was found, from the arrivals and the topics of a run, and models by version."""
     known = known_communities(settings)
-    results = [communities_of(one) for one in run.arrivals]
-    complete = complete_places([len(one.nodes) for one in results])
+    results = [communities_of(arrival) for arrival in run.arrivals]
+    complete = complete_places([len(result.nodes) for result in results])
 
     def followed(each: Sequence[Communities]) -> Found:
         return Found(tracked(each[place] for place in complete), agreement(known, each))
@@ -77,7 +77,9 @@ def results_of(
     alone = None
     if results[-1].community_ids is not None:
         alone = followed(list(_found_alone(settings, results, cache(model_of), method)))
-    left_out = [one.snapshot_id for at, one in enumerate(results) if at not in set(complete)]
+    left_out = [
+        communities.snapshot_id for at, communities in enumerate(results) if at not in set(complete)
+    ]
     return Results(left_out, followed(results), alone)
 
 
@@ -86,9 +88,9 @@ def tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
     recent: Sequence[CommunityEvents] = ()
     found: list[CommunityEvents] = []
     for result in results:
-        one = track(recent, result)
-        recent = remember(recent, one)
-        found += [] if one.late else [one]
+        events = track(recent, result)
+        recent = remember(recent, events)
+        found += [] if events.late else [events]
     return found
 
 
@@ -123,7 +125,7 @@ def _found_alone(
     method: Method,
 ) -> Iterator[Communities]:
     """Yield each result with the communities that would be found without memory."""
-    by_id = {one.snapshot_id: one for one in results}
+    by_id = {result.snapshot_id: result for result in results}
     for snapshot in snapshots(settings):
         if (before := by_id.get(snapshot.id)) is not None:
             model, n_communities = model_of(before.model), snapshot.n_communities
@@ -138,7 +140,9 @@ def snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
 
 def known_communities(settings: KafkaSettings) -> Known:
     """Return the known communities of all snapshots that have some."""
-    return {one.snapshot_id: one.labels for one in _decoded(settings, LABELS, decode_labels)}
+    return {
+        labels.snapshot_id: labels.labels for labels in _decoded(settings, LABELS, decode_labels)
+    }
 
 
 def _decoded(settings: KafkaSettings, topic: str, decode: Decode[Content]) -> Iterator[Content]:
@@ -150,9 +154,9 @@ def _decoded(settings: KafkaSettings, topic: str, decode: Decode[Content]) -> It
 
 def agreement(known: Known, results: Sequence[Communities]) -> list[float]:
     """Return the NMI of each result with the known communities; empty unless all are known."""
-    if not all(one.snapshot_id in known for one in results):
+    if not all(result.snapshot_id in known for result in results):
         return []
-    return [nmi(known[one.snapshot_id], one.labels) for one in results]
+    return [nmi(known[result.snapshot_id], result.labels) for result in results]
 
 
 def complete_places(sizes: Sequence[int]) -> list[int]:

@@ -103,7 +103,7 @@ def finding(
         return None
 
     def find(adjacency: csr_array, n_communities: int | None, known: Labels) -> Labels:
-        found = detect(
+        detection = detect(
             adjacency,
             model,
             n_communities,
@@ -114,9 +114,9 @@ def finding(
             clock=clock,
         )
         if spent is not None:
-            for stage, milliseconds in found.milliseconds.items():
+            for stage, milliseconds in detection.milliseconds.items():
                 spent[stage] = spent.get(stage, 0.0) + milliseconds
-        return found.communities
+        return detection.communities
 
     return find
 

@@ -239,7 +239,7 @@ def first_messages() -> list[Message]:
     ]
     one_more = _snapshot(*_ring_of_cliques(N_CLIQUES + 1))
     small = _snapshot(ring, [*ring[1:], 0])
-    return [encode_snapshot(one) for one in (*first, one_more, small)]
+    return [encode_snapshot(snapshot) for snapshot in (*first, one_more, small)]
 
 
 def _ring_of_cliques(n_cliques: int) -> tuple[Sequence[int], Sequence[int]]:

@@ -282,7 +282,7 @@ class Remembering:
             return found, "damaged"
         return found, "continued" if found.n_continued else "broken"
 
-    def hand_on(self, topic: str, group: str, found: Communities) -> OutgoingRecord | None:
+    def hand_on(self, topic: str, group: str, communities: Communities) -> OutgoingRecord | None:
         """Hand on the memory after the snapshot; return its message, None if it changes nothing.
 
         It is cut until it fits into its topic. What is handed on is what is published, so that
@@ -290,23 +290,23 @@ class Remembering:
         """
         if self.after is None:
             return None
-        record = _message(topic, group, found, self.after)
+        record = _message(topic, group, communities, self.after)
         while (size := size_as_sent(record)) > self.relay.most_bytes and self.after.n_nodes:
             some = int(CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
             structlog.get_logger().warning(
                 "memory is too large for its topic, and is cut",
-                graph=found.graph,
+                graph=communities.graph,
                 bytes=size,
                 most=self.relay.most_bytes,
                 nodes=self.after.n_nodes,
                 kept=some,
             )
             self.after = cut(self.after, some)
-            record = _message(topic, group, found, self.after)
+            record = _message(topic, group, communities, self.after)
         if size > self.relay.most_bytes:
             return None
         encoded = record.value or b""
-        self.recent.put(found.graph, encoded, self.after)
+        self.recent.put(communities.graph, encoded, self.after)
         self.relay.pass_on(encoded)
         return record
 
@@ -325,15 +325,15 @@ class Remembering:
         return memory
 
 
-def _message(topic: str, group: str, found: Communities, memory: Memory) -> OutgoingRecord:
+def _message(topic: str, group: str, communities: Communities, memory: Memory) -> OutgoingRecord:
     state = State(
         group=group,
-        graph=found.graph,
-        snapshot_id=found.snapshot_id,
-        window=found.window,
-        model=found.model,
-        revision=found.revision,
-        snapshot_place=found.snapshot_place,
+        graph=communities.graph,
+        snapshot_id=communities.snapshot_id,
+        window=communities.window,
+        model=communities.model,
+        revision=communities.revision,
+        snapshot_place=communities.snapshot_place,
         value=encode_memory(memory),
         next_id=memory.next_id,
     )

@@ -88,15 +88,18 @@ class _Run:
     memory: Any = None
 
     def result(self, lesson: Lesson) -> Result:
-        one, adjacency = lesson.snapshot, lesson.snapshot.adjacency()
-        moment, learned = Moment(one.graph, one.nodes, one.window), self.learned.learned
-        task = Task(adjacency, one.n_communities, self.seed, learned, moment, self.memory)
+        snapshot, adjacency = lesson.snapshot, lesson.snapshot.adjacency()
+        moment, learned = (
+            Moment(snapshot.graph, snapshot.nodes, snapshot.window),
+            self.learned.learned,
+        )
+        task = Task(adjacency, snapshot.n_communities, self.seed, learned, moment, self.memory)
         outcome = self._find(task)
         before, self.before = self.before, None
         if outcome.labels is None:
-            return Result(self.name, one.id, outcome.status, outcome.detail)
+            return Result(self.name, snapshot.id, outcome.status, outcome.detail)
         self.memory = outcome.memory
-        found = self.before = Assignment(one.nodes, outcome.labels)
+        found = self.before = Assignment(snapshot.nodes, outcome.labels)
         hidden_edges = mean_hidden_edge_score(
             comparable(adjacency),
             lambda visible: self._find(replace(task, adjacency=visible)).labels,
@@ -104,7 +107,7 @@ class _Run:
         )
         return Result(
             self.name,
-            one.id,
+            snapshot.id,
             outcome.status,
             seconds=outcome.seconds,
             measures=measure(adjacency, outcome.labels, lesson.labels),
@@ -128,17 +131,18 @@ def value_of(result: Result, name: str) -> float | None:
 
 
 TEXTS = ("method", "snapshot", "status", "detail")
-NUMBERS = ("seconds", "hidden_edges", "stability", *(one.name for one in fields(Measures)))
+NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fields(Measures)))
 """Columns; the numbers of a window without a result are empty fields."""
 
 
 def write_rows(path: Path, results: Sequence[Result]) -> None:
     """Write the file as a whole."""
     columns = {
-        name: pa.array([getattr(one, name) for one in results], pa.string()) for name in TEXTS
+        name: pa.array([getattr(result, name) for result in results], pa.string()) for name in TEXTS
     }
     columns |= {
-        name: pa.array([value_of(one, name) for one in results], pa.float64()) for name in NUMBERS
+        name: pa.array([value_of(result, name) for result in results], pa.float64())
+        for name in NUMBERS
     }
     with whole_file(path) as aside:
         pyarrow.csv.write_csv(safe_cells(pa.table(columns)), aside)

@@ -209,8 +209,8 @@ def _status_bytes(name: str) -> int | None:
         status = Path("/proc/self/status").read_text()
     except OSError:
         return None
-    found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
-    return 1024 * int(found[1]) if found else None
+    match = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
+    return 1024 * int(match[1]) if match else None
 
 
 def _in_one_line(error: BaseException) -> str:

@@ -31,7 +31,7 @@ class Measures:
 
 
 def measure(
-    adjacency: csr_array, found: Labels, truth: NDArray[np.int32] | None = None
+    adjacency: csr_array, labels: Labels, truth: NDArray[np.int32] | None = None
 ) -> Measures:
     """Measure a partition; its agreement on the nodes whose community is known.
 
@@ -41,12 +41,12 @@ def measure(
     >>> measure(pair, np.array([0, 0], np.int32), np.array([1, 1], np.int32)).ari
     1.0
     """
-    of_graph = len(np.unique(found)), modularity(adjacency, found), ncut(adjacency, found)
+    of_graph = len(np.unique(labels)), modularity(adjacency, labels), ncut(adjacency, labels)
     if truth is None or (truth < 0).all():
         return Measures(*of_graph)
     from sklearn.metrics import adjusted_rand_score  # takes long to import
 
-    true, ours = truth[truth >= 0], found[truth >= 0]
+    true, ours = truth[truth >= 0], labels[truth >= 0]
     return Measures(
         *of_graph,
         nmi=nmi(true, ours),

@@ -63,10 +63,12 @@ def summarised(results: Iterable[Result]) -> list[Summary]:
 def _summary(method: str, results: Sequence[Result]) -> Summary:
     means: dict[str, float | None] = {}
     for name, _, _ in COLUMNS:
-        values = [value for one in results if (value := value_of(one, name)) is not None]
+        values = [value for result in results if (value := value_of(result, name)) is not None]
         means[name] = float(np.mean(values)) if values else None
-    windows = sum(one.measures is not None for one in results)
-    return Summary(method, windows, next((one.detail for one in results if one.detail), ""), means)
+    windows = sum(result.measures is not None for result in results)
+    return Summary(
+        method, windows, next((result.detail for result in results if result.detail), ""), means
+    )
 
 
 PANELS = ("hidden_edges", "modularity", "stability", "seconds")
@@ -97,7 +99,9 @@ def figure_of(results: Sequence[Result]) -> Figure:
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes: Any = figure.subplots(2, 2)
-    methods = list(dict.fromkeys(one.method for one in results if one.measures is not None))
+    methods = list(
+        dict.fromkeys(result.method for result in results if result.measures is not None)
+    )
     for panel, name in zip(axes.flat, PANELS, strict=True):
         _draw(panel, name, results, methods)
     if methods:
@@ -110,9 +114,9 @@ def _draw(panel: Axes, name: str, results: Sequence[Result], methods: Sequence[s
     places = {one: place for place, one in enumerate(dict.fromkeys(r.snapshot for r in results))}
     for method, colour in zip(methods, cycle(COLOURS), strict=False):
         values = [
-            (places[one.snapshot], value)
-            for one in results
-            if one.method == method and (value := value_of(one, name)) is not None
+            (places[result.snapshot], value)
+            for result in results
+            if result.method == method and (value := value_of(result, name)) is not None
         ]
         x, y = zip(*values, strict=True) if values else ((), ())
         panel.plot(x, y, marker=".", color=colour, label=method)
@@ -139,8 +143,10 @@ dt { font-weight: 600; }
 def table_of(results: Sequence[Result]) -> Table:
     """Return a row for each method, for a terminal."""
     table = Table("method", *(name for name, _, _ in COLUMNS), "windows", "", box=None)
-    for one in summarised(results):
-        table.add_row(one.method, *cells(one), str(one.windows), printable(one.detail))
+    for summary in summarised(results):
+        table.add_row(
+            summary.method, *cells(summary), str(summary.windows), printable(summary.detail)
+        )
     return table
 
 
@@ -151,7 +157,7 @@ def write_page(
 
     notes: paragraphs above the table.
     """
-    n_done = len({one.snapshot for one in results})
+    n_done = len({result.snapshot for result in results})
     done = n_done >= n_windows
     refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
     title = f"Methods on {escape(printable(graph))}"
@@ -161,7 +167,7 @@ def write_page(
         f"<title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n"
         f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
         f"{n_done} of {n_windows} windows</p>\n"
-        f"{''.join(f'<p>{escape(printable(one))}</p>' for one in notes)}\n"
+        f"{''.join(f'<p>{escape(printable(note))}</p>' for note in notes)}\n"
         f"{_table(summarised(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
     )
     with whole_file(path) as aside:
@@ -184,9 +190,9 @@ def _svg(results: Sequence[Result]) -> str:
 def _table(summaries: Sequence[Summary]) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("method", *(c[0] for c in COLUMNS), ""))
     rows = "".join(
-        f"<tr><td>{escape(one.method)}</td>"
-        + "".join(f"<td>{cell}</td>" for cell in cells(one))
-        + f'<td class="why">{escape(printable(one.detail))}</td></tr>\n'
-        for one in summaries
+        f"<tr><td>{escape(summary.method)}</td>"
+        + "".join(f"<td>{cell}</td>" for cell in cells(summary))
+        + f'<td class="why">{escape(printable(summary.detail))}</td></tr>\n'
+        for summary in summaries
     )
     return f"<table>\n<tr>{head}</tr>\n{rows}</table>"

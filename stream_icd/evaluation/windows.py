@@ -36,7 +36,7 @@ class Windows:
     def past(self) -> list[LabelledGraph]:
         """Graphs to learn from, with their communities where all are known."""
         windows = islice(self.found.windows, self.n_past)
-        return [self._lesson(one).graph(by_labels=True) for one in windows]
+        return [self._lesson(window).graph(by_labels=True) for window in windows]
 
     def newest(self) -> Iterator[Lesson]:
         """Windows to evaluate."""
@@ -60,7 +60,7 @@ def open_windows(
         BadSettings: there is no window, or several graphs and none was named.
     """
     found = accumulated(store, now, graph, n_windows + n_past)
-    names = sorted({one.partition.graph for one in found.windows})
+    names = sorted({window.partition.graph for window in found.windows})
     if not names:
         raise BadSettings("the archive has no windows" + (f" of {graph}" if graph else ""))
     if len(names) > 1:
@@ -110,7 +110,7 @@ def worth(windows: Windows, learned: Learned, limits: Allowance, seed: int = 0) 
     Empty if bp learned nothing, or if the comparison exceeds the limits.
     """
     found = (learned.of_method[name].learned for name in learned.names)
-    bp = next((one for one in found if isinstance(one, BpParameters)), None)
+    bp = next((parameters for parameters in found if isinstance(parameters, BpParameters)), None)
     if bp is None:
         return []
     try:
@@ -121,5 +121,5 @@ def worth(windows: Windows, learned: Learned, limits: Allowance, seed: int = 0) 
 
 
 def _compared(windows: Windows, bp: BpParameters, seed: int) -> list[Comparison]:
-    newest = (one.graph(by_labels=True) for one in windows.newest())
+    newest = (lesson.graph(by_labels=True) for lesson in windows.newest())
     return compared_with_default(bp, windows.past(), newest, seed, memory=True)

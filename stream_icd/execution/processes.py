@@ -110,8 +110,8 @@ class Processes(Generic[Job, Result]):
         waiting = set(self._open)
         while waiting and not stop.is_set():
             done, waiting = futures.wait(waiting, timeout=0.1)
-            for one in done:
-                one.result()
+            for future in done:
+                future.result()
 
     @property
     def in_hand(self) -> list[InHand]:

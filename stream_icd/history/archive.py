@@ -114,7 +114,7 @@ class Archive:
     def _received(self, path: str, noted: ArchivedWindow) -> Received | None:
         """When the stored copy of this message was received; None if there is none."""
         try:
-            found = [one.received for one in read_footer(self.store, path)]
+            found = [window.received for window in read_footer(self.store, path)]
         except FileNotFoundError:
             found = []
         merged = self._merged_in(noted.partition)
@@ -137,7 +137,9 @@ def partitions(store: Store, selection: Selection) -> list[Partition]:
     """Return the days that may hold selected windows, in time order."""
     graphs = [f"{selection.kind}/{name}" for name in store.folders(selection.kind)]
     found = (partition_at(f"{graph}/{day}") for graph in graphs for day in store.folders(graph))
-    return sorted(one for one in found if one is not None and selection.may_hold(one))
+    return sorted(
+        partition for partition in found if partition is not None and selection.may_hold(partition)
+    )
 
 
 def windows(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
@@ -196,7 +198,7 @@ def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
             return read_rows(store, noted)
         except FileNotFoundError:
             moved = read_partition(store, noted.partition)
-            noted = next((one for one in moved if one.identity == noted.identity), noted)
+            noted = next((window for window in moved if window.identity == noted.identity), noted)
     raise HistoryDamaged(f"{store.place}/{noted.path} no longer exists")
 
 
@@ -219,9 +221,11 @@ def refuse_nothing(store: Store, selections: Iterable[Selection]) -> None:
         BadSettings: the archive holds only other graphs, models or times.
     """
     chosen = list(selections)
-    if all(next(windows(store, one), None) is None for one in chosen):
+    if all(next(windows(store, selection), None) is None for selection in chosen):
         kinds = store.folders()
-        raise nothing_selected(store, next((one for one in chosen if one.kind in kinds), chosen[0]))
+        raise nothing_selected(
+            store, next((selection for selection in chosen if selection.kind in kinds), chosen[0])
+        )
 
 
 def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
@@ -250,7 +254,9 @@ def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
             f"{store.place} holds no communities of model {selection.model}; it holds those of "
             f"{listed(models)}{did_you_mean(selection.model, models)}"
         )
-    of_model = [one for one in found if replace(selection, start=None, end=None).holds(one)]
+    of_model = [
+        window for window in found if replace(selection, start=None, end=None).holds(window)
+    ]
     start, end = selection.start or "the beginning", selection.end or "the end"
     return BadSettings(
         f"{store.place} holds no {selection.kind} with windows that start from {start} to "

@@ -100,15 +100,15 @@ def _merge(store: Store, path: str, part: list[ArchivedWindow]) -> None:
         raise HistoryDamaged(f"{store.place}/{path} does not contain what was written to it")
 
 
-def _parts(found: list[ArchivedWindow], most_rows: int) -> Iterator[list[ArchivedWindow]]:
+def _parts(windows: list[ArchivedWindow], most_rows: int) -> Iterator[list[ArchivedWindow]]:
     """Yield the windows of each merged file: one schema, up to `most_rows` rows."""
     of_schema: dict[str, list[ArchivedWindow]] = {}
-    for noted in found:
+    for noted in windows:
         of_schema.setdefault(noted.schema, []).append(noted)
     for alike in of_schema.values():
         part: list[ArchivedWindow] = []
         for noted in alike:
-            if part and sum(one.rows for one in part) + noted.rows > most_rows:
+            if part and sum(window.rows for window in part) + noted.rows > most_rows:
                 yield part
                 part = []
             part.append(noted)

@@ -84,7 +84,7 @@ def window_file(identity: Identity) -> str:
 
 def compacted_file(windows: Iterable[tuple[Identity, Received]]) -> str:
     """Return the name of the merged file of these windows; equal windows give equal names."""
-    text = "\n".join(f"{_text(one)} {received}" for one, received in sorted(windows))
+    text = "\n".join(f"{_text(identity)} {received}" for identity, received in sorted(windows))
     return f"{COMPACTED}{_digest(text)}.parquet"
 
 

@@ -196,7 +196,7 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
             footer = pq.read_metadata(file)
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
         noted = json.loads(footer.metadata[FOOTER])
-        found = [_from_json(one, path, at, schema) for at, one in enumerate(noted)]
+        windows = [_from_json(one, path, at, schema) for at, one in enumerate(noted)]
         has_times = all("received" in one for one in noted)
     except (FileNotFoundError, MemoryError):
         raise
@@ -205,12 +205,12 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
             f"{store.place}/{path} is not a file of an archive ({type(error).__name__}: "
             f"{error}): move it away"
         ) from error
-    if not _belongs(path, found, named_by_times=has_times):
+    if not _belongs(path, windows, named_by_times=has_times):
         raise HistoryDamaged(
             f"{store.place}/{path} holds other windows than its name says: it was renamed, or "
             "replaced by another file. Put the right file back, or move this one away"
         )
-    return found
+    return windows
 
 
 def _belongs(path: str, found: Sequence[ArchivedWindow], *, named_by_times: bool) -> bool:

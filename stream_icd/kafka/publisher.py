@@ -156,7 +156,7 @@ class Publisher:
             refusals = list(self._refusals)
         if not refusals:
             return
-        oversized = [one for one in refusals if isinstance(one, RecordTooLarge)]
+        oversized = [refusal for refusal in refusals if isinstance(refusal, RecordTooLarge)]
         if oversized:  # in a transaction, the other records fail with it
             raise max(oversized, key=lambda one: one.size)
         first, *others = refusals

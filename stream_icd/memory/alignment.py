@@ -108,8 +108,10 @@ def _changed(
     of_known: Callable[[Posterior], Posterior],
     of_graph: Callable[[csr_array], csr_array],
 ) -> Memory:
-    def changed(one: Hypothesis) -> Hypothesis:
-        return Hypothesis(one.decay, of_graph(one.evidence), of_known(one.known))
+    def changed(hypothesis: Hypothesis) -> Hypothesis:
+        return Hypothesis(
+            hypothesis.decay, of_graph(hypothesis.evidence), of_known(hypothesis.known)
+        )
 
     trial = memory.trial and replace(memory.trial, hypothesis=changed(memory.trial.hypothesis))
     longest = None if memory.longest is None else of_graph(memory.longest)

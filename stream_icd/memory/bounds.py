@@ -75,8 +75,8 @@ def remembered_nodes(after: Memory, rows: Ids, most_nodes: int) -> Ids:
     """
     beliefs = after.present.known.shares.sum(axis=1)
     stays = beliefs >= FORGOTTEN
-    for one in after.hypotheses:
-        stays |= np.diff(one.evidence.indptr) > 0
+    for hypothesis in after.hypotheses:
+        stays |= np.diff(hypothesis.evidence.indptr) > 0
     beliefs[rows], stays[rows] = len(beliefs), True
     stay = np.flatnonzero(stays)
     if len(stay) <= most_nodes:

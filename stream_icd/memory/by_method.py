@@ -55,9 +55,9 @@ def found_by(
     named = np.flatnonzero(labels >= 0)
     at = np.full(len(labels), NOBODY)
     at[named] = np.arange(len(named))
-    found = certain_posterior(labels[named], mixing).rearranged(at)
-    found.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept)
-    return found
+    posterior = certain_posterior(labels[named], mixing).rearranged(at)
+    posterior.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept)
+    return posterior
 
 
 def _followed(before: Labels, labels: Labels, n_labels: int) -> Labels:

@@ -272,8 +272,8 @@ def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
         memory = begun(memory, memory.present)
     new = finest_level(unseen(before.window, memory.present.evidence))
 
-    def saved(one: Hypothesis) -> tuple[float, float]:
-        return nats_saved(before.level, one.known.likeliest, new)
+    def saved(hypothesis: Hypothesis) -> tuple[float, float]:
+        return nats_saved(before.level, hypothesis.known.likeliest, new)
 
     nats, weight = saved(memory.present)
     ahead = 0.0 if memory.trial is None else saved(memory.trial.hypothesis)[0] - nats
@@ -325,7 +325,7 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Ids, bool]:
 
 
 def _found(
-    step: _Step, before: Aligned, one: Hypothesis, n_communities: int | None, searches: bool
+    step: _Step, before: Aligned, hypothesis: Hypothesis, n_communities: int | None, searches: bool
 ) -> tuple[Hypothesis, bool]:
     """Return the hypothesis after a window, and whether a search found better communities.
 
@@ -333,12 +333,12 @@ def _found(
     the past, and takes these if they save `STRONG_BITS` more. With the evidence of a single window,
     beliefs about the past say more than its bits.
     """
-    total = added(one.evidence, 1.0 if step.lacking else one.decay, before.window)
+    total = added(hypothesis.evidence, 1.0 if step.lacking else hypothesis.decay, before.window)
     level = before.level
     if total is not before.window:
         level = finest_level(comparable(total, step.parameters.weight_exponent))
-    known, better = _known(step, total, level, one.known, before.rows, n_communities), False
-    if searches and one.decay and total.nnz:
+    known, better = _known(step, total, level, hypothesis.known, before.rows, n_communities), False
+    if searches and hypothesis.decay and total.nnz:
         nothing = uninformed(total.shape[0])
         anew = _known(step, total, level, nothing, before.rows, n_communities)
         graph = finest(level)
@@ -346,8 +346,8 @@ def _found(
         if better := graph.n_edges * (bits - bits_anew) > STRONG_BITS:
             anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more
             known = anew._replace(stay=known.stay)
-    evidence = one.evidence if step.lacking else kept(total, before.window)
-    return Hypothesis(one.decay, evidence, known), better
+    evidence = hypothesis.evidence if step.lacking else kept(total, before.window)
+    return Hypothesis(hypothesis.decay, evidence, known), better
 
 
 def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -> Hypothesis:

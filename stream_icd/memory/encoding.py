@@ -80,14 +80,14 @@ def encode_memory(memory: Memory) -> bytes:
         "community_id": pa.array(ids),
     }
     facts: dict[str, Any] = {}
-    for name, one in zip(HYPOTHESES, memory.hypotheses, strict=False):
-        communities, shares = _by_rank(one.known.communities, one.known.shares)
+    for name, hypothesis in zip(HYPOTHESES, memory.hypotheses, strict=False):
+        communities, shares = _by_rank(hypothesis.known.communities, hypothesis.known.shares)
         for rank in range(N_KEPT):
             columns[f"{name}_community_{rank}"] = pa.array(communities[rank])
             columns[f"{name}_share_{rank}"] = pa.array(shares[rank])
-        columns |= _edges(name, one.evidence)
-        known = {fact: kind(getattr(one.known, fact)) for fact, kind in FACTS.items()}
-        facts[name] = {"decay": float(one.decay), **known}
+        columns |= _edges(name, hypothesis.evidence)
+        known = {fact: kind(getattr(hypothesis.known, fact)) for fact, kind in FACTS.items()}
+        facts[name] = {"decay": float(hypothesis.decay), **known}
     if memory.longest is not None:
         columns |= _edges("longest", memory.longest)
     rest = {

@@ -127,8 +127,8 @@ class Memory:
 
         if len(self.nodes) > 1 and not pc.all(pc.less(self.nodes[:-1], self.nodes[1:])).as_py():
             raise BadMemory("the ids of the nodes must ascend, none twice")
-        for one in self.hypotheses:
-            _check(one, self.n_nodes)
+        for hypothesis in self.hypotheses:
+            _check(hypothesis, self.n_nodes)
         ids, k = self.community_ids, self.present.known.n_communities
         if not 0 <= self.next_id <= MOST_IDS:
             raise BadMemory(f"next_id must be in 0..{MOST_IDS}, not {self.next_id}")
@@ -164,7 +164,7 @@ class Memory:
     def evidence(self) -> tuple[csr_array, ...]:
         """All of it, however far back it goes."""
         longest = () if self.longest is None else (self.longest,)
-        return (*(one.evidence for one in self.hypotheses), *longest)
+        return (*(hypothesis.evidence for hypothesis in self.hypotheses), *longest)
 
     @property
     def horizon(self) -> float:
@@ -203,9 +203,13 @@ def far_id(n_messages: int) -> int:
     return min(FAR_IDS + FAR_IDS_A_MESSAGE * n_messages, MOST_READ_IDS)
 
 
-def _check(one: Hypothesis, n_nodes: int) -> None:
-    known = one.known
-    for name, share in (("mixing", known.mixing), ("stay", known.stay), ("decay", one.decay)):
+def _check(hypothesis: Hypothesis, n_nodes: int) -> None:
+    known = hypothesis.known
+    for name, share in (
+        ("mixing", known.mixing),
+        ("stay", known.stay),
+        ("decay", hypothesis.decay),
+    ):
         if not 0 <= share <= 1 or (name == "decay" and share == 1):
             raise BadMemory(f"{name} must be in 0..1, not {share}")
     if not 0 < known.resolution < float("inf"):

@@ -79,10 +79,10 @@ def announcements(settings: KafkaSettings, topic: str = MODELS) -> Iterator[Anno
     with open_reader(settings, topic, until="end") as records:
         for record in records:
             try:
-                one = decode_announcement(record.key, record.value, record.headers)
+                announcement = decode_announcement(record.key, record.value, record.headers)
             except BadInput as error:
                 LOG.warning("skipped %s: %s", record.place, printable(str(error)))
                 continue
-            if (one.registry, one.id) not in seen:
-                seen.add((one.registry, one.id))
-                yield one
+            if (announcement.registry, announcement.id) not in seen:
+                seen.add((announcement.registry, announcement.id))
+                yield announcement

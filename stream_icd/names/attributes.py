@@ -58,23 +58,23 @@ class Attributes:
             )
         at = places(widened(nodes), self.nodes)
         return tuple(
-            Attribute(one.name, one.values, np.append(one.codes, np.int32(UNKNOWN))[at])
-            for one in self.columns
+            Attribute(column.name, column.values, np.append(column.codes, np.int32(UNKNOWN))[at])
+            for column in self.columns
         )
 
     def rows(self) -> dict[str, dict[str, str]]:
         """Return the known values of each node, by its id as text."""
         found: dict[str, dict[str, str]] = {str(node): {} for node in self.nodes.to_pylist()}
-        for one in self.columns:
-            for row, code in zip(found.values(), one.codes.tolist(), strict=True):
+        for column in self.columns:
+            for row, code in zip(found.values(), column.codes.tolist(), strict=True):
                 if code != UNKNOWN:
-                    row[one.name] = one.values[code]
+                    row[column.name] = column.values[code]
         return found
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the attributes."""
-        return tuple(one.name for one in self.columns)
+        return tuple(column.name for column in self.columns)
 
     @property
     def trouble(self) -> str:

@@ -164,10 +164,10 @@ def named(nodes: pa.Array, communities: NDArray[np.integer], attributes: Attribu
     """
     ids, labels = np.unique(communities, return_inverse=True)
     of_nodes = attributes.of_nodes(nodes)
-    tables = [counts(labels, len(ids), one) for one in of_nodes]
-    z = [log_odds(one) for one in tables]
-    n_tests = sum(int((one.known > 0).sum() * (one.totals > 0).sum()) for one in tables)
-    chosen = significant([chance(one) for one in tables], n_tests)
+    tables = [counts(labels, len(ids), node) for node in of_nodes]
+    z = [log_odds(table) for table in tables]
+    n_tests = sum(int((table.known > 0).sum() * (table.totals > 0).sum()) for table in tables)
+    chosen = significant([chance(table) for table in tables], n_tests)
     compared = zip(of_nodes, tables, z, chosen, strict=True)
     return NamedWindow(ids.astype(np.int64), labels, tuple(Compared(*one) for one in compared))
 

@@ -72,7 +72,7 @@ class Declared(TyperCommand):
         super().__init__(*args, **kwargs)
         callback: Any = self.callback
         bases = inspect.getmro(inspect.unwrap(callback))
-        order = [name for one in bases for name in inspect.get_annotations(one)]
+        order = [name for base in bases for name in inspect.get_annotations(base)]
         self.params.sort(key=lambda param: (not param.required, order.index(param.name)))
 
     def invoke(self, ctx: Any) -> Any:

@@ -89,7 +89,7 @@ def _archived(store: Store, graph: str | None) -> Archived:
 def _named(archived: Archived, name: WindowName) -> list[ArchivedWindow]:
     """The windows of that name: at most one of a graph, or all of it."""
     graphs = archived if name.graph is None else [name.graph]
-    return [one for graph in graphs for one in archived.get(graph, {}).get(name.window, ())]
+    return [window for graph in graphs for window in archived.get(graph, {}).get(name.window, ())]
 
 
 def _labels(snapshot: Snapshot, label_of: LabelOfNode, source: str) -> Labels | None:

@@ -12,7 +12,7 @@ from stream_icd.arrays import AnyLabels, compact
 from stream_icd.errors import BadSettings
 
 
-def contingency(truth: AnyLabels, found: AnyLabels) -> csr_array:
+def contingency(truth: AnyLabels, labels: AnyLabels) -> csr_array:
     """Counts (K_truth, K_found) int64 of nodes in community i of `truth` and j of `found`.
 
     Sparse, with at most n entries, none of them zero. No row and no column is empty.
@@ -20,7 +20,7 @@ def contingency(truth: AnyLabels, found: AnyLabels) -> csr_array:
     >>> contingency(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 7])).toarray().tolist()
     [[2, 0], [1, 1]]
     """
-    rows, columns = compact(truth), compact(found)
+    rows, columns = compact(truth), compact(labels)
     if len(rows) != len(columns):
         raise BadSettings(
             f"the two partitions must be of the same nodes, not {len(rows)} and {len(columns)}"
@@ -30,7 +30,7 @@ def contingency(truth: AnyLabels, found: AnyLabels) -> csr_array:
     return coo_array((ones, (rows, columns)), shape=shape).tocsr()
 
 
-def nmi(truth: AnyLabels, found: AnyLabels) -> float:
+def nmi(truth: AnyLabels, labels: AnyLabels) -> float:
     """2 I(truth; found) / (H(truth) + H(found)), in 0..1: 1 if the partitions are the same.
 
     The normaliser is the arithmetic mean of the entropies, as in the ICD paper and its authors'
@@ -40,7 +40,7 @@ def nmi(truth: AnyLabels, found: AnyLabels) -> float:
     >>> nmi(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0
     """
-    counts = contingency(truth, found)
+    counts = contingency(truth, labels)
     if max(counts.shape) <= 1:
         return 1.0
     entropies = _entropy(counts.sum(axis=1)) + _entropy(counts.sum(axis=0))
@@ -55,7 +55,7 @@ def _entropy(counts: NDArray[np.int64]) -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
-def accuracy(truth: AnyLabels, found: AnyLabels) -> float:
+def accuracy(truth: AnyLabels, labels: AnyLabels) -> float:
     """AC of the ICD paper, in 0..1: 1 if the partitions are the same.
 
     Found and true communities are matched one to one so that as many nodes as possible agree (the
@@ -65,7 +65,7 @@ def accuracy(truth: AnyLabels, found: AnyLabels) -> float:
     >>> accuracy(np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0]))
     0.75
     """
-    counts = contingency(truth, found)
+    counts = contingency(truth, labels)
     n_nodes = counts.sum()
     if n_nodes == 0:
         return 1.0
@@ -87,7 +87,7 @@ def _most_in_agreement(counts: csr_array) -> int:
     return int(padded[rows, columns].sum()) - n_rows
 
 
-def ami(truth: AnyLabels, found: AnyLabels) -> float:
+def ami(truth: AnyLabels, labels: AnyLabels) -> float:
     """(I − E[I]) / (mean of the entropies − E[I]), at most 1: 1 if the partitions are the same.
 
     E[I] is the mutual information of two random partitions with communities of these sizes (Vinh,
@@ -98,7 +98,7 @@ def ami(truth: AnyLabels, found: AnyLabels) -> float:
     >>> ami(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0
     """
-    counts = contingency(truth, found)
+    counts = contingency(truth, labels)
     sizes, others = counts.sum(axis=1), counts.sum(axis=0)
     if counts.nnz == max(counts.shape, default=0) == min(counts.shape, default=0):
         return 1.0  # the same partition

@@ -106,9 +106,9 @@ class Described:
         joined[2] += np.where(there, 2 * to_old, 0.0)
         return self._lost([source, target], [left, joined])
 
-    def lost_in_union(self, one: Ids, other: Ids, between: Floats) -> Floats:
+    def lost_in_union(self, ids: Ids, other: Ids, between: Floats) -> Floats:
         """Return the bits that are lost if two communities were one, `(m,)`; 0 if there is one."""
-        first, second = self.sums[:, one], np.where(other >= 0, self.sums[:, other], 0.0)
+        first, second = self.sums[:, ids], np.where(other >= 0, self.sums[:, other], 0.0)
         united = first + second
         united[2] += 2 * between
         return self._lost([first, second], [united])

@@ -74,11 +74,11 @@ def history(registry: Store, since: int = 0) -> list[Aliases]:
 
 def champions(registry: Store) -> Iterator[Aliases]:
     """Yield the aliases in force (`champion`), then those that each further rollback restores."""
-    found = champion(registry)
-    yield found
-    while found.back_to is not None:
-        found = _read(registry, found.back_to)
-        yield found
+    aliases = champion(registry)
+    yield aliases
+    while aliases.back_to is not None:
+        aliases = _read(registry, aliases.back_to)
+        yield aliases
 
 
 def champion(registry: Store) -> Aliases:
@@ -88,13 +88,13 @@ def champion(registry: Store) -> Aliases:
         ModelNotFound: nothing was promoted yet.
         RegistryDamaged: as `current`.
     """
-    found = current(registry)
-    if found is None:
+    aliases = current(registry)
+    if aliases is None:
         raise ModelNotFound(
             f"{registry.place} has no champion yet: stream-icd models import adds a model, "
             "stream-icd models promote makes it the champion"
         )
-    return found
+    return aliases
 
 
 def promote(
@@ -149,9 +149,9 @@ def _set(registry: Store, wanted: Aliases) -> Aliases:
     path = _path(wanted.generation)
     if registry.create(path, to_json(Aliases, wanted, FORMAT)):
         return wanted
-    found = _read(registry, wanted.generation)
-    if found.id == wanted.id:  # ours: an answer of the store was lost, and the request repeated
-        return found
+    aliases = _read(registry, wanted.generation)
+    if aliases.id == wanted.id:  # ours: an answer of the store was lost, and the request repeated
+        return aliases
     raise _changed(registry, champion(registry))
 
 
@@ -164,22 +164,23 @@ def _changed(registry: Store, now: Aliases) -> ChampionChanged:
 
 def _generations(registry: Store) -> list[int]:
     names = (path.rpartition("/")[2] for path in registry.files(FOLDER))
-    return sorted(int(found[1]) for name in names if (found := _FILE.fullmatch(name)))
+    return sorted(int(match[1]) for name in names if (match := _FILE.fullmatch(name)))
 
 
 def _read(registry: Store, generation: int) -> Aliases:
     path = _path(generation)
     try:
-        found = read_json(registry, path, Aliases, FORMAT)
+        aliases = read_json(registry, path, Aliases, FORMAT)
     except FileNotFoundError as error:
         raise RegistryDamaged(f"{registry.place}/{path} is missing") from error
-    if found.generation != generation:
-        raise RegistryDamaged(f"{registry.place}/{path} says generation {found.generation}")
-    if found.back_to is not None and not 0 < found.back_to < generation:
+    if aliases.generation != generation:
+        raise RegistryDamaged(f"{registry.place}/{path} says generation {aliases.generation}")
+    if aliases.back_to is not None and not 0 < aliases.back_to < generation:
         raise RegistryDamaged(
-            f"{registry.place}/{path} goes back to {found.back_to}, which is no earlier generation"
+            f"{registry.place}/{path} goes back to {aliases.back_to}, which is no earlier "
+            "generation"
         )
-    return found
+    return aliases
 
 
 def _path(generation: int) -> str:

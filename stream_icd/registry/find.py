@@ -57,7 +57,9 @@ def find_version(registry: Store, text: str) -> str:
 
 def _named(registry: Store, text: str) -> list[str]:
     """The versions of this text or this name."""
-    return [one for one in versions(registry) if text in (one, one.rpartition("@")[0])]
+    return [
+        version for version in versions(registry) if text in (version, version.rpartition("@")[0])
+    ]
 
 
 def _of_alias(registry: Store, name: str) -> str:

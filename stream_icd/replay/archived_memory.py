@@ -82,7 +82,9 @@ def archived_memory(store: Store, selection: Selection, model: str) -> ArchivedM
             if memory is not None:
                 memories[chain_name(graph, era)] = memory
             earlier += after
-    return ArchivedMemory(store, beginnings, memories, sorted(earlier, key=lambda one: one.order))
+    return ArchivedMemory(
+        store, beginnings, memories, sorted(earlier, key=lambda window: window.order)
+    )
 
 
 def _beginnings(store: Store, graph: str | None) -> dict[str, Beginnings]:
@@ -99,7 +101,7 @@ def _offset(memory: ArchivedWindow) -> int:
 
 
 def _era(beginnings: Beginnings, offset: int) -> int:
-    return sum(_offset(one) < offset for one in beginnings)
+    return sum(_offset(beginning) < offset for beginning in beginnings)
 
 
 def _before(
@@ -114,8 +116,12 @@ def _before(
     if memory is not None:  # windows of days before it are not after it, whatever their hour
         midnight = memory.window.start.replace(hour=0, minute=0, second=0, microsecond=0)
         before = replace(before, start=midnight)
-    of_era = (one for one in windows(store, before) if _era(beginnings, one.received[1]) == era)
-    return memory, [one for one in of_era if memory is None or one.window.end > memory.window.end]
+    of_era = (
+        window for window in windows(store, before) if _era(beginnings, window.received[1]) == era
+    )
+    return memory, [
+        window for window in of_era if memory is None or window.window.end > memory.window.end
+    ]
 
 
 def _last_memory(
@@ -124,15 +130,19 @@ def _last_memory(
     """Return the memory after the last window, from the last day of the era that has one."""
     for day in reversed(partitions(store, before)):
         found = [
-            one
-            for one in read_partition(store, day)
-            if before.holds(one)
-            and one.window != BEFORE_ALL
-            and _era(beginnings, _offset(one)) == era
+            window
+            for window in read_partition(store, day)
+            if before.holds(window)
+            and window.window != BEFORE_ALL
+            and _era(beginnings, _offset(window)) == era
         ]
         if found:
             return max(
                 newest(found),
-                key=lambda one: (one.window.end, one.identity.model == model, one.received),
+                key=lambda window: (
+                    window.window.end,
+                    window.identity.model == model,
+                    window.received,
+                ),
             )
     return None

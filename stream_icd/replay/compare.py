@@ -70,7 +70,11 @@ def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> C
     """Compare results on the replayed snapshots; ignore others."""
     new = _by_version(replayed, "replayed")
     names = {name for found in new.values() for name in found}
-    again = (one for one in before if (one.graph, one.snapshot_id) in names)
+    again = (
+        communities
+        for communities in before
+        if (communities.graph, communities.snapshot_id) in names
+    )
     old = _by_version(again, "before")
     qualities = (_quality(version, found) for version, found in sorted((old | new).items()))
     agreements = (
@@ -85,22 +89,22 @@ def _by_version(
     results: Iterable[Communities], when: str
 ) -> dict[Version, dict[Name, Communities]]:
     found: dict[Version, dict[Name, Communities]] = defaultdict(dict)
-    for one in results:
-        found[one.graph, one.model, when][one.graph, one.snapshot_id] = one
+    for result in results:
+        found[result.graph, result.model, when][result.graph, result.snapshot_id] = result
     return found
 
 
 def _quality(version: Version, results: dict[Name, Communities]) -> VersionQuality:
-    found = sorted(results.values(), key=lambda one: one.window.end)
+    found = sorted(results.values(), key=lambda communities: communities.window.end)
     return VersionQuality(
         version=version,
         windows=len(found),
-        communities=_mean(one.n_communities for one in found),
-        modularity=_mean(one.modularity for one in found),
-        ncut=_mean(one.ncut for one in found),
+        communities=_mean(communities.n_communities for communities in found),
+        modularity=_mean(communities.modularity for communities in found),
+        ncut=_mean(communities.ncut for communities in found),
         churn=_mean(churn(earlier, later) for earlier, later in pairwise(found)),
-        horizon=_mean(one.horizon for one in found),
-        predicted_bits=_mean(one.predicted_bits for one in found),
+        horizon=_mean(communities.horizon for communities in found),
+        predicted_bits=_mean(communities.predicted_bits for communities in found),
     )
 
 

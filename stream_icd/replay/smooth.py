@@ -59,7 +59,7 @@ class Smoothing:
 
     def _smoothed(self, windows: Sequence[Snapshot], memory: Memory | None) -> Iterator[Outcome]:
         settings = self.settings
-        given = [one.n_communities or settings.n_communities for one in windows]
+        given = [window.n_communities or settings.n_communities for window in windows]
         found = detect_smoothed(
             windows,
             self.model.model,

@@ -58,8 +58,8 @@ def announce_in_topic(
             state = read_state(registry, name)
             until = state.generation if state.announced is None else state.announced
             changes = history(registry, since=until)
-            for one in _announcements(registry, changes, decision):
-                announce(settings, one, topic)
+            for announcement in _announcements(registry, changes, decision):
+                announce(settings, announcement, topic)
             if changes:
                 write_state(registry, name, replace(state, announced=changes[-1].generation))
         except (BrokerError, ModelError, StoreError) as error:

@@ -49,17 +49,20 @@ def compare_models(
         both = []
         for number, (model, one) in enumerate(zip(models, detected, strict=True)):
             of_model = lesson.snapshot.graph, number
-            last, found = before.get(of_model), Assignment(lesson.snapshot.nodes, one.communities)
+            last, assignment = (
+                before.get(of_model),
+                Assignment(lesson.snapshot.nodes, one.communities),
+            )
             both.append(
                 Measured(
                     hidden_edges=hidden_edges(lesson, model, seed, method),
                     seconds=one.seconds,
                     predicted=one.bits,
                     nmi=_nmi(lesson, one.communities),
-                    churn=None if last is None else churn(last, found),
+                    churn=None if last is None else churn(last, assignment),
                 )
             )
-            before[of_model] = found
+            before[of_model] = assignment
         paired.append(Paired(lesson.snapshot.id, *both))
     return paired
 

@@ -111,16 +111,16 @@ class ScoreJob:
 
     def __call__(self) -> list[Scored]:
         model = read_model(folder_of(self.model))[0]
-        labelled = {name_of(one) for one, labels in self.lessons if labels is not None}
+        labelled = {name_of(window) for window, labels in self.lessons if labels is not None}
         return [
             Scored(
-                one.snapshot.graph,
-                one.snapshot.id,
-                hidden_edges(one, model, self.seed, self.method),
-                (one.snapshot.graph, one.snapshot.id) in labelled,
-                nmi_alone(one, model, self.seed, self.method),
+                lesson.snapshot.graph,
+                lesson.snapshot.id,
+                hidden_edges(lesson, model, self.seed, self.method),
+                (lesson.snapshot.graph, lesson.snapshot.id) in labelled,
+                nmi_alone(lesson, model, self.seed, self.method),
             )
-            for one in _read(self.archive, self.lessons)
+            for lesson in _read(self.archive, self.lessons)
         ]
 
 

@@ -50,17 +50,18 @@ def learn(
         BadSettings: no window has an edge, or too few of them for the encoder.
         MissingExtra: the encoder is to be trained, and torch is not installed.
     """
-    complete = [one for one in lessons if one.known == "all nodes"]
+    complete = [lesson for lesson in lessons if lesson.known == "all nodes"]
     by_labels = 2 * len(complete) > len(lessons)
     used = complete if by_labels else list(lessons)
-    graphs = [one.graph(by_labels=by_labels) for one in used]
+    graphs = [lesson.graph(by_labels=by_labels) for lesson in used]
     model = initial_model(recipe, fit_parameters(graphs, recipe.seed, threads).parameters)
     if recipe.trains_encoder:
         linked = [graph for graph in graphs if graph.adjacency.nnz]
         weights = trained_encoder(linked, recipe, checkpoints, threads)
         model = Model(recipe, weights, model.bp)
     windows = tuple(
-        LearnedFrom(one.snapshot.id, "labels" if by_labels else "edges", one.known) for one in used
+        LearnedFrom(lesson.snapshot.id, "labels" if by_labels else "edges", lesson.known)
+        for lesson in used
     )
     return Learned(model, windows)
 
@@ -102,7 +103,9 @@ def described(windows: Sequence[LearnedFrom], data: DataRange, gate: Gate) -> di
     learned_from = f"{len(windows)} windows of {graphs} that ended by {data.end:%F %T} UTC"
     about = About(f"graphs like {graphs}", learned_from, gate.reason)
     figures = "\n".join(map(_figure, gate.figures))
-    used = "\n".join(f"| {_cell(one.window)} | {one.by} | {one.known} |" for one in windows)
+    used = "\n".join(
+        f"| {_cell(window.window)} | {window.by} | {window.known} |" for window in windows
+    )
     card = f"""# {gate.challenger}
 
 **For**: {about.purpose}.

@@ -192,7 +192,10 @@ class _Round:
             self._remember(state)
             return self.said("not now", due.reason)
         chosen = choose_windows(
-            [(f"{one.partition.graph} {one.identity}", one) for one in self.past.windows],
+            [
+                (f"{window.partition.graph} {window.identity}", window)
+                for window in self.past.windows
+            ],
             self.settings.sizes,
             self.settings.seed,
             unseen=self._unseen(state),
@@ -244,12 +247,12 @@ class _Round:
         known = {one.name: one for one in state.scored}
         labels = self.past.labels
         done = {name for name, one in known.items() if one.labelled or name not in labels}
-        missing = [one for one in windows if name_of(one) not in done]
+        missing = [window for window in windows if name_of(window) not in done]
         for start in range(0, len(missing), BATCH):
             self.on_step("score")
             batch = missing[start : start + BATCH]
             known |= {one.name: one for one in self._scored_batch(batch)}
-            scored = (known.get(name_of(one)) for one in windows)
+            scored = (known.get(name_of(window)) for window in windows)
             state = replace(state, scored=tuple(one for one in scored if one is not None))
             self._remember(state)
         return state
@@ -338,7 +341,7 @@ class _Round:
         return [self.past.windows[at] for at in self.past.after(marks)]
 
     def _lessons(self, windows: Sequence[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
-        return tuple((one, self.past.labels_of(one)) for one in windows)
+        return tuple((window, self.past.labels_of(window)) for window in windows)
 
     def _place(self, version: str) -> str:
         return version_folder(self.registry, version).uri
@@ -384,7 +387,7 @@ def _looked_at(past: Accumulated, now: datetime) -> Decision:
         "",
         now,
         windows=len(past.windows),
-        until=max((one.window.end for one in past.windows), default=None),
+        until=max((window.window.end for window in past.windows), default=None),
         labelled=len(past.labels),
         strayed=past.strayed,
         ahead=len(past.ahead),

@@ -33,10 +33,10 @@ def any_due(answers: Sequence[Due]) -> Due:
     >>> any_due([Due(False, "3 of 50 new windows"), Due(True, "asked by command")])
     Due(due=True, reason='asked by command', since=None)
     """
-    decisive = [one for one in answers if one.due] or list(answers)
+    decisive = [answer for answer in answers if answer.due] or list(answers)
     changes = [one.since for one in decisive if one.since is not None]
     return Due(
-        any(one.due for one in answers),
+        any(answer.due for answer in answers),
         "; ".join(one.reason for one in decisive) or "no trigger is set",
         min(changes, default=None),
     )

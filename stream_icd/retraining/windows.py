@@ -66,12 +66,14 @@ class Accumulated:
 
     def until(self, marks: Marks) -> Accumulated:
         """What there was when the graphs had come so far; labels may be newer."""
-        before = tuple(one for one in self.windows if not _is_after(one, marks))
+        before = tuple(window for window in self.windows if not _is_after(window, marks))
         return replace(self, windows=before)
 
     def after(self, marks: Marks | None) -> list[int]:
         """Positions of the windows that begin after the marks of their graph; None: of all."""
-        return [at for at, one in enumerate(self.windows) if not marks or _is_after(one, marks)]
+        return [
+            at for at, window in enumerate(self.windows) if not marks or _is_after(window, marks)
+        ]
 
     def labels_of(self, window: ArchivedWindow) -> ArchivedWindow | None:
         """The labels of a window, if there are any."""
@@ -91,28 +93,30 @@ def accumulated(
         HistoryDamaged: a file is not an archive file.
     """
     found, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
-    for one in _graphs_in_turn(store, Selection("snapshots", graph)):
-        if too_far_ahead(one.window, now):
-            ahead.append(name_of(one))
+    for window in _graphs_in_turn(store, Selection("snapshots", graph)):
+        if too_far_ahead(window.window, now):
+            ahead.append(name_of(window))
             continue
-        found.append(one)
+        found.append(window)
         if len(found) == most:
             break
     if not found:
         return Accumulated((), {}, 0, tuple(ahead))
-    earliest = replace(Selection("labels", graph), start=min(one.window.start for one in found))
+    earliest = replace(
+        Selection("labels", graph), start=min(window.window.start for window in found)
+    )
     of_labels = _newest_first(store, earliest, partitions(store, earliest))
-    labels, known = {name_of(one): one for one in of_labels}, set(map(name_of, found))
-    used = {name: one for name, one in labels.items() if name in known}
+    labels, known = {name_of(label): label for label in of_labels}, set(map(name_of, found))
+    used = {name: window for name, window in labels.items() if name in known}
     return Accumulated(tuple(found[::-1]), used, len(labels) - len(used), tuple(ahead))
 
 
 def data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
     """These windows as a lineage names them; at least one."""
     return DataRange(
-        graphs=tuple(sorted({one.partition.graph for one in windows})),
-        start=min(one.window.start for one in windows),
-        end=max(one.window.end for one in windows),
+        graphs=tuple(sorted({window.partition.graph for window in windows})),
+        start=min(window.window.start for window in windows),
+        end=max(window.window.end for window in windows),
         windows=len(windows),
         ends=_newest_ends(windows),
     )
@@ -120,8 +124,8 @@ def data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
 
 def _newest_ends(windows: Iterable[ArchivedWindow]) -> Marks:
     ends: Marks = {}
-    for one in windows:
-        name, end = one.partition.graph, one.window.end
+    for window in windows:
+        name, end = window.partition.graph, window.window.end
         ends[name] = max(end, ends.get(name, end))
     return ends
 
@@ -176,9 +180,9 @@ class Lesson:
 
     def graph(self, *, by_labels: bool) -> LabelledGraph:
         """The graph for training, with labels if they are wanted and complete."""
-        one, complete = self.snapshot, by_labels and self.known == "all nodes"
-        moment = Moment(one.graph, one.nodes, one.window)
-        return LabelledGraph(one.adjacency(), self.labels if complete else None, moment)
+        snapshot, complete = self.snapshot, by_labels and self.known == "all nodes"
+        moment = Moment(snapshot.graph, snapshot.nodes, snapshot.window)
+        return LabelledGraph(snapshot.adjacency(), self.labels if complete else None, moment)
 
 
 def read_lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:

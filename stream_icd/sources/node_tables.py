@@ -131,7 +131,9 @@ class LabelTable:
         Raises `BadInput` if a node has no label.
         """
         windows = [*names_of(snapshot.graph, snapshot.id, snapshot.window.start), None]
-        names = (WindowName(graph, one) for graph in (snapshot.graph, None) for one in windows)
+        names = (
+            WindowName(graph, window) for graph in (snapshot.graph, None) for window in windows
+        )
         found = next((self._labels[name] for name in names if name in self._labels), None)
         if found is None:
             return None
@@ -176,7 +178,9 @@ def read_attributes(path: str | Path) -> Attributes:
         raise BadSettings(f"{path} has no rows; give a row for each node")
     table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
     try:
-        named_values = {one: table[one].combine_chunks() for one in columns if one != NODE}
+        named_values = {
+            column: table[column].combine_chunks() for column in columns if column != NODE
+        }
         return attributes_of(_ids(table[NODE].combine_chunks()), named_values)
     except BadSettings as error:
         raise BadSettings(f"{path}: {error}") from error

@@ -64,12 +64,12 @@ def following_attributes(
 def _take(found: LiveAttributes, graph: str | None, limits: Limits, record: Record) -> None:
     """Take a record; one that breaks the contract is logged, and changes nothing."""
     try:
-        one = decode_attributes(record.key, record.value, record.headers, limits)
+        attributes = decode_attributes(record.key, record.value, record.headers, limits)
     except BadInput as error:
         log_bad(record, error)
         return
-    if graph in (None, one.graph):
+    if graph in (None, attributes.graph):
         before = found.trouble
-        found.take(one.graph, one.node, one.values)
+        found.take(attributes.graph, attributes.node, attributes.values)
         if found.trouble != before:
             LOG.warning(found.trouble)

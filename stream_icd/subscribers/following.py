@@ -228,16 +228,16 @@ def _superseded(options: ReadOptions, stop: Stop) -> Callable[[Record], bool]:
         return Superseded(filter(options.want, records)).holds
 
 
-def _report_gap(options: ReadOptions, last: dict[str, Window], found: Result) -> None:
+def _report_gap(options: ReadOptions, last: dict[str, Window], result: Result) -> None:
     """Report the windows of a graph that are missing after its last one."""
-    before = last.get(found.graph)
-    if too_far_ahead(found.window, utc_now()):
+    before = last.get(result.graph)
+    if too_far_ahead(result.window, utc_now()):
         return  # else it would report a false gap, and hide later ones
-    if before is not None and found.window.end <= before.end:
+    if before is not None and result.window.end <= before.end:
         return  # late, or the same window by another model
-    if before is not None and (missed := missed_windows(before, found.window)):
-        options.on_gap(Gap(found.graph, before, found.window, missed))
-    last[found.graph] = found.window
+    if before is not None and (missed := missed_windows(before, result.window)):
+        options.on_gap(Gap(result.graph, before, result.window, missed))
+    last[result.graph] = result.window
 
 
 def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator[Item, None, None]:

@@ -113,8 +113,8 @@ def subscribe_events(
             "them: leave out the group, or confirmed"
         )
 
-    def chosen(found: Iterator[CommunityEvents]) -> Iterator[CommunityEvents]:
-        lasting = found if confirmed is None else only_confirmed(found, confirmed)
+    def chosen(events: Iterator[CommunityEvents]) -> Iterator[CommunityEvents]:
+        lasting = events if confirmed is None else only_confirmed(events, confirmed)
         return _filtered(lasting, community, kinds, least_bits)
 
     return following(
@@ -150,7 +150,7 @@ def subscribe_node(
     return following(
         read_options(graph, EVENTS, options),
         decode_events,
-        lambda found: node_changes(found, node),
+        lambda events: node_changes(events, node),
         node=node,
     )
 

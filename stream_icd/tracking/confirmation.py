@@ -53,9 +53,9 @@ def still_hold(
         match event.kind:
             case "merged":
                 here = at.communities == event.community
-                return len(set(most_of((origin == one) & here for one in event.parents))) <= 1
+                return len(set(most_of((origin == parent) & here for parent in event.parents))) <= 1
             case "split":
-                found = most_of(at.communities == one for one in event.children)
+                found = most_of(at.communities == child for child in event.children)
                 return len(set(found)) == len(found)
             case "born":
                 return size > 0
@@ -78,14 +78,14 @@ def confirmed(windows: Iterable[CommunityEvents], lasting: int) -> Iterator[Comm
     one replaces it. The last windows of a graph are never yielded: nobody knows yet what lasts.
     """
     graphs: dict[str, deque[CommunityEvents]] = {}
-    for one in windows:
-        if one.late:
+    for window in windows:
+        if window.late:
             continue
-        known = graphs.setdefault(one.graph, deque(maxlen=lasting + 2))
-        if known and known[-1].identity()[:3] == one.identity()[:3]:
-            known[-1] = one
+        known = graphs.setdefault(window.graph, deque(maxlen=lasting + 2))
+        if known and known[-1].identity()[:3] == window.identity()[:3]:
+            known[-1] = window
             continue
-        known.append(one)
+        known.append(window)
         if len(known) > lasting:
             yield lasting_events(list(known), lasting)
 
@@ -97,7 +97,7 @@ def lasting_events(windows: Sequence[CommunityEvents], lasting: int) -> Communit
     events = window.events
     for later in windows[at + 1 :]:
         hold = still_hold(events, before, window, later)
-        events = tuple(one for one, holds in zip(events, hold, strict=True) if holds)
+        events = tuple(event for event, holds in zip(events, hold, strict=True) if holds)
     return replace(window, events=events)
 
 

@@ -91,8 +91,10 @@ class Explanation:
         if not self.edges:
             yield "It has no edges to nodes of this window: nothing speaks for any community."
             return
-        likely = [one for one in self.choices if one.probability >= LEAST_SAID]
-        probabilities = [f"{called(one.community)}: {one.probability:.3f}" for one in likely]
+        likely = [choice for choice in self.choices if choice.probability >= LEAST_SAID]
+        probabilities = [
+            f"{called(choice.community)}: {choice.probability:.3f}" for choice in likely
+        ]
         yield f"Probability, given where all others are: {'; '.join(probabilities)}."
         strongest = self.edges[0]
         yield (
@@ -158,7 +160,12 @@ def explain(
     newest = windows[-1]
     now = newest.community_of(node)
     before = next(
-        (one for one in reversed(windows[:-1]) if one.community_of(node) not in (None, now)), None
+        (
+            window
+            for window in reversed(windows[:-1])
+            if window.community_of(node) not in (None, now)
+        ),
+        None,
     )
     choices, edges = _choices_and_edges(_place_of(node, newest), newest, snapshots, horizon)
     companions = () if before is None or now is None else _companions(node, before, newest)

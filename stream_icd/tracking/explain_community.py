@@ -144,15 +144,15 @@ class CommunityExplanation:
         yield how_far_back(self.reach, self.horizon)
 
     def _where(self, found: Sequence[Place], called: Callable[[int], str], verb: str) -> str:
-        total = sum(one.members for one in found)
+        total = sum(place.members for place in found)
         parts: list[str] = []
-        for one in found[:MOST_CHOICES]:
-            where = "not there" if one.community is None else f"in {called(one.community)}"
-            if one.community == self.community:
+        for place in found[:MOST_CHOICES]:
+            where = "not there" if place.community is None else f"in {called(place.community)}"
+            if place.community == self.community:
                 where = "in it"
-            count = "all of them" if one.members == total else f"{one.members:,}"
+            count = "all of them" if place.members == total else f"{place.members:,}"
             parts.append(f"{count} {where}" if parts else f"{count} {verb} {where}")
-        if rest := total - sum(one.members for one in found[:MOST_CHOICES]):
+        if rest := total - sum(place.members for place in found[:MOST_CHOICES]):
             parts.append(f"{rest:,} elsewhere")
         return ", ".join(parts)
 
@@ -172,7 +172,7 @@ class CommunityExplanation:
                 "do not hold them apart, but earlier windows may."
             )
         if self.members:
-            some = [printable(shortened(one.node, 30)) for one in self.members[:NAMED]]
+            some = [printable(shortened(member.node, 30)) for member in self.members[:NAMED]]
             yield f"Most edges inside have: {', '.join(some)}."
 
 
@@ -200,10 +200,10 @@ def explain_community(
     if not windows or not snapshots:
         raise BadSettings("give at least one window, and its graph")
     newest = windows[-1]
-    seen = [one for one in windows if (one.communities == community).any()]
+    seen = [window for window in windows if (window.communities == community).any()]
     if not seen:
         raise BadSettings(f"no window up to {newest.window.start} has community {community}")
-    earlier = [one for one in seen if one is not newest]
+    earlier = [events for events in seen if events is not newest]
     members, then = newest.members_of(community), seen[0].members_of(community)
     apart: Apart | None = None
     links: tuple[Link, ...] = ()
@@ -237,7 +237,7 @@ def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[Place, ...
     found = [Place(*pair) for pair in zip(ids.tolist(), counts.tolist(), strict=True)]
     if absent := int((at < 0).sum()):
         found.append(Place(None, absent))
-    return tuple(sorted(found, key=lambda one: -one.members))
+    return tuple(sorted(found, key=lambda place: -place.members))
 
 
 def _held(

@@ -90,9 +90,11 @@ def children_of(
 def merged_lately(recent: Sequence[CommunityEvents]) -> dict[int, int]:
     """Return which communities have merged and have not come back since, and into which."""
     into: dict[int, int] = {}
-    for event in chain.from_iterable(one.events for one in recent):
+    for event in chain.from_iterable(events.events for events in recent):
         if event.kind == "merged":
-            into |= {one: event.community for one in event.parents if one != event.community}
+            into |= {
+                parent: event.community for parent in event.parents if parent != event.community
+            }
         elif event.kind in ("born", "split"):
             for community in (event.community, *event.children):
                 into.pop(community, None)
@@ -101,7 +103,7 @@ def merged_lately(recent: Sequence[CommunityEvents]) -> dict[int, int]:
 
 def _united(front: Front, into: Mapping[int, int]) -> Front:
     """Return the front as if the communities that merged later had been one already."""
-    names = np.array([_last_of(into, one) for one in front.ids.tolist()], np.int64)
+    names = np.array([_last_of(into, node_id) for node_id in front.ids.tolist()], np.int64)
     united, place = np.unique(names, return_inverse=True)
     pairs, n_new = front.between, len(front.between.new_sizes)
     keys, at = np.unique(place[pairs.old] * n_new + pairs.new, return_inverse=True)

@@ -97,7 +97,7 @@ class History:
 
 
 def claims(
-    found: Communities, partition: Partition, recent: Sequence[CommunityEvents], last: Front
+    communities: Communities, partition: Partition, recent: Sequence[CommunityEvents], last: Front
 ) -> Ids | None:
     """Return the id that each community claims, `(K,)`; None if they do not continue the windows.
 
@@ -107,7 +107,7 @@ def claims(
 
     `recent`: tracked windows, oldest first; `last`: the last one of them.
     """
-    claimed, between = _detector_ids(found, partition), last.between
+    claimed, between = _detector_ids(communities, partition), last.between
     if claimed is None:
         return None
     of_claiming = (claimed < recent[-1].next_community)[between.new]
@@ -118,14 +118,14 @@ def claims(
 
 
 def first_claims(
-    found: Communities, partition: Partition, first_id: int, revised: CommunityEvents | None
+    communities: Communities, partition: Partition, first_id: int, revised: CommunityEvents | None
 ) -> Ids | None:
     """Return the id that each community of a graph's first window claims, `(K,)`.
 
     None if it has no ids, or one of them was used before: it is below `first_id`, and not an id of
     the older revision of the window.
     """
-    claimed = _detector_ids(found, partition)
+    claimed = _detector_ids(communities, partition)
     if claimed is None:
         return None
     unused = claimed >= first_id
@@ -134,8 +134,8 @@ def first_claims(
     return claimed if unused.all() else None
 
 
-def _detector_ids(found: Communities, partition: Partition) -> Ids | None:
-    return None if found.community_ids is None else found.community_ids[partition.names]
+def _detector_ids(communities: Communities, partition: Partition) -> Ids | None:
+    return None if communities.community_ids is None else communities.community_ids[partition.names]
 
 
 def identify(

@@ -110,24 +110,33 @@ def _of_ended(
 
 
 def with_strength(
-    events: tuple[CommunityEvent, ...], found: Communities, known: Identities, partition: Partition
+    events: tuple[CommunityEvent, ...],
+    communities: Communities,
+    known: Identities,
+    partition: Partition,
 ) -> tuple[CommunityEvent, ...]:
     """Return the events with the bits that each of them saves; unknown if the detector told none.
 
     The parts of an event are added up: for a merger, the bits of each community that went into
     another one. The detector's ids must be the stable ones.
     """
-    if found.moved is None or found.moved_bits is None or found.community_ids is None:
+    if (
+        communities.moved is None
+        or communities.moved_bits is None
+        or communities.community_ids is None
+    ):
         return events
-    if not np.array_equal(found.community_ids[partition.names], known.ids):
+    if not np.array_equal(communities.community_ids[partition.names], known.ids):
         return events
     into: dict[int, dict[int, float]] = defaultdict(dict)
     out_of: dict[int, dict[int, float]] = defaultdict(dict)
-    for (before, now), bits in zip(found.moved.tolist(), found.moved_bits.tolist(), strict=True):
+    for (before, now), bits in zip(
+        communities.moved.tolist(), communities.moved_bits.tolist(), strict=True
+    ):
         into[now][before] = out_of[before][now] = bits
     return tuple(
-        replace(one, bits=_strength(one, into[one.community], out_of[one.community]))
-        for one in events
+        replace(event, bits=_strength(event, into[event.community], out_of[event.community]))
+        for event in events
     )
 
 
@@ -137,9 +146,9 @@ def _strength(
     """Return the bits of an event; came, left: those of nodes, by the community before and now."""
     match event.kind:
         case "merged":
-            return _total(came.get(one) for one in event.parents)
+            return _total(came.get(parent) for parent in event.parents)
         case "split":
-            return _total(left.get(one) for one in event.children)
+            return _total(left.get(child) for child in event.children)
         case "born":
             return _total(came.get(one) for one in (event.parents or (NEW,)))
         case "grown":
@@ -151,5 +160,5 @@ def _strength(
 
 
 def _total(parts: Iterable[float | None]) -> float | None:
-    known = [one for one in parts if one is not None]
+    known = [part for part in parts if part is not None]
     return round(sum(known), 3) if known else None

@@ -21,7 +21,7 @@ DEFAULTS = TrackSettings()
 
 def track(
     recent: Sequence[CommunityEvents],
-    found: Communities,
+    communities: Communities,
     settings: TrackSettings = DEFAULTS,
     first_id: int = 0,
 ) -> CommunityEvents:
@@ -48,56 +48,58 @@ def track(
             of its tracking.
     """
     revised = recent[-1] if recent else None
-    recent = without_revised(recent, found)
+    recent = without_revised(recent, communities)
     last = recent[-1] if recent else None
     late = CommunityEvents(
-        graph=found.graph,
-        snapshot_id=found.snapshot_id,
-        window=found.window,
-        model=found.model,
-        nodes=found.nodes.slice(0, 0),
+        graph=communities.graph,
+        snapshot_id=communities.snapshot_id,
+        window=communities.window,
+        model=communities.model,
+        nodes=communities.nodes.slice(0, 0),
         communities=np.empty(0, np.int64),
         events=(),
         next_community=last.next_community if last else 0,
         late=True,
-        model_before=last.model if last and last.model != found.model else None,
-        revision=found.revision,
-        snapshot_place=found.snapshot_place,
+        model_before=last.model if last and last.model != communities.model else None,
+        revision=communities.revision,
+        snapshot_place=communities.snapshot_place,
     )
-    if last is not None and found.window.end <= last.window.end:
+    if last is not None and communities.window.end <= last.window.end:
         return late
-    partition = by_first_node(found.nodes, found.labels)
+    partition = by_first_node(communities.nodes, communities.labels)
     if last is None:
         start = first_id if revised is None else _first_id(revised)
-        claimed = first_claims(found, partition, start, revised)
-        known = identify(History((), found.window, partition), partition, start, settings, claimed)
+        claimed = first_claims(communities, partition, start, revised)
+        known = identify(
+            History((), communities.window, partition), partition, start, settings, claimed
+        )
         events = first_events(known, partition)
     else:
-        known, events = _continued(recent, found, partition, settings)
-        events = with_strength(events, found, known, partition)
+        known, events = _continued(recent, communities, partition, settings)
+        events = with_strength(events, communities, known, partition)
     return replace(
         late,
         nodes=partition.nodes,
         communities=known.ids[partition.labels],
         events=events,
         next_community=max(int(known.ids.max()) + 1, late.next_community),
-        missed=missed_windows(last.window, found.window) if last else 0,
+        missed=missed_windows(last.window, communities.window) if last else 0,
         late=False,
     )
 
 
 def _continued(
     recent: Sequence[CommunityEvents],
-    found: Communities,
+    communities: Communities,
     partition: Partition,
     settings: TrackSettings,
 ) -> tuple[Identities, tuple[CommunityEvent, ...]]:
     """Return the identities and events of a window that is not the first one."""
     recent = recent[-(settings.absence + 1) :]  # as many, whether or not the last was revised
-    history = History(recent, found.window, partition)
-    claimed = claims(found, partition, recent, history[0])
+    history = History(recent, communities.window, partition)
+    claimed = claims(communities, partition, recent, history[0])
     if claimed is None:
-        history = History(recent, found.window, partition, settings.absence)
+        history = History(recent, communities.window, partition, settings.absence)
     known = identify(history, partition, recent[-1].next_community, settings, claimed)
     looked_back = () if claimed is None else recent  # matching errors would add up
     return known, events_between(history, looked_back, known, partition, settings)

@@ -71,14 +71,16 @@ def judge(
     for graph in graphs:
         moment = graph.moment
         if moment is None:
-            yield tuple(_alone(graph, one, seed, clock) for one in candidates)
+            yield tuple(_alone(graph, candidate, seed, clock) for candidate in candidates)
             continue
         window = before[moment.graph] = prepare(graph, before.get(moment.graph))
         judged = []
-        for number, one in enumerate(candidates):
+        for number, parameters in enumerate(candidates):
             memory = memories.get((moment.graph, number))
             nodes, at = moment.nodes, moment.window
-            found = detect_window(graph.adjacency, nodes, at, one, memory, seed=seed, clock=clock)
+            found = detect_window(
+                graph.adjacency, nodes, at, parameters, memory, seed=seed, clock=clock
+            )
             nats, weight = (0.0, 0.0) if memory is None else nats_saved_by(memory, window)
             bits, seconds = nats / weight / log(2) if weight else None, found.milliseconds / 1000
             judged.append(_judged(graph, found.communities, seconds, bits))
@@ -86,11 +88,11 @@ def judge(
         yield tuple(judged)
 
 
-def nmi_or_modularity(graph: LabelledGraph, found: Labels) -> float:
+def nmi_or_modularity(graph: LabelledGraph, labels: Labels) -> float:
     """NMI with the labels, 0..1; modularity without labels."""
     if graph.labels is None:
-        return modularity(graph.adjacency, found)
-    return nmi(graph.labels, found)
+        return modularity(graph.adjacency, labels)
+    return nmi(graph.labels, labels)
 
 
 Measure = Literal["AMI, %", "NMI, %", "modularity, %", "bits saved per edge"]
@@ -210,7 +212,7 @@ def _alone(
     return _judged(graph, found, seconds, -description_length(comparable(graph.adjacency), found))
 
 
-def _judged(graph: LabelledGraph, found: Labels, seconds: float, bits: float | None) -> Judged:
+def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> Judged:
     if graph.labels is None:
-        return Judged(bits, found, seconds)
-    return Judged(bits, found, seconds, ami(graph.labels, found), nmi(graph.labels, found))
+        return Judged(bits, labels, seconds)
+    return Judged(bits, labels, seconds, ami(graph.labels, labels), nmi(graph.labels, labels))

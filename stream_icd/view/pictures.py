@@ -43,9 +43,9 @@ def flow_picture(windows: Sequence[SeenWindow]) -> Figure:
     shown = most_members(columns, BANDS)
     figure, (axes,) = _figure(12, 6, 1)
     colours = {community: colour(community) for community in sorted(shown)}
-    draw_bands(axes, [one.tracked() for one in columns], colours)
+    draw_bands(axes, [column.tracked() for column in columns], colours)
     every = max(1, len(columns) // 7)
-    ends = [f"{one.result.window.end:%Y-%m-%d\n%H:%M}" for one in columns]
+    ends = [f"{column.result.window.end:%Y-%m-%d\n%H:%M}" for column in columns]
     axes.set_xticks(range(0, len(columns), every), ends[::every])
     axes.set_ylabel("nodes", color=QUIET)
     for at, model in swaps(columns):
@@ -60,7 +60,7 @@ def flow_picture(windows: Sequence[SeenWindow]) -> Figure:
 
 def swaps(windows: Sequence[SeenWindow]) -> list[tuple[int, str]]:
     """Return where another model took over: the position of its first window, and its name."""
-    models = [one.result.model for one in windows]
+    models = [window.result.model for window in windows]
     changes = [at for at in range(1, len(models)) if models[at] != models[at - 1]]
     return [(at, printable(shortened(models[at], 40))) for at in changes]
 
@@ -74,7 +74,7 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
         most = max((link[2] for link in drawn["links"]), default=1)
         widths = [0.3 + 4 * (link[2] / most) ** 0.5 for link in drawn["links"]]
         axes.add_collection(LineCollection(ends, linewidths=widths, colors=GREY, alpha=0.5))
-        circles = [Circle((one["x"], one["y"]), one["r"]) for one in discs.values()]
+        circles = [Circle((disc["x"], disc["y"]), disc["r"]) for disc in discs.values()]
         paint = [colour(community) for community in discs]
         axes.add_collection(PatchCollection(circles, facecolors=paint, alpha=0.85, zorder=2))
     else:
@@ -88,7 +88,9 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
             axes.add_collection(
                 LineCollection(ends, colors=paint or GREY, linewidths=0.4, alpha=alpha)
             )
-        axes.scatter(*places.T, s=7, c=[colour(int(one)) for one in ids], linewidths=0, zorder=3)
+        axes.scatter(
+            *places.T, s=7, c=[colour(int(node_id)) for node_id in ids], linewidths=0, zorder=3
+        )
     axes.set_title(
         f"{drawn['snapshot']}: {drawn['nodes']:,} nodes, {drawn['edges']:,} edges, "
         f"{len(discs)} communities",
@@ -122,17 +124,21 @@ def places_picture(placed: dict[str, Any]) -> Figure:
 def life_picture(windows: Sequence[SeenWindow]) -> Figure:
     """Plot the number of communities, quality, and milliseconds by stage of each window."""
     figure, (count, quality, times) = _figure(12, 8, 3)
-    ends = [one.result.window.end for one in windows]
-    count.plot(ends, [one.n_communities for one in windows], color=GREEN)
+    ends = [window.result.window.end for window in windows]
+    count.plot(ends, [window.n_communities for window in windows], color=GREEN)
     count.set_ylim(0)
     _title(count, windows, "number of communities")
-    quality.plot(ends, [one.result.modularity for one in windows], color=BLUE, label="modularity")
-    known = [np.nan if one.nmi is None else one.nmi for one in windows]
+    quality.plot(
+        ends, [window.result.modularity for window in windows], color=BLUE, label="modularity"
+    )
+    known = [np.nan if window.nmi is None else window.nmi for window in windows]
     if not np.isnan(known).all():
         quality.plot(ends, known, color=ORANGE, label="NMI with the known communities")
     quality.set_ylim(top=1.02)
     quality.set_title("quality", **TITLE)
-    stages = [[one.result.milliseconds.get(stage, 0.0) for one in windows] for stage in STAGES]
+    stages = [
+        [window.result.milliseconds.get(stage, 0.0) for window in windows] for stage in STAGES
+    ]
     used = [at for at, values in enumerate(stages) if any(values)] or [len(STAGES) - 1]
     times.stackplot(
         ends,

@@ -74,7 +74,7 @@ def read_archive(
     (origin,) = names_of([store])
     archived = Archived(store, origin, graph, first, last, model)
     archived.read(seen, lambda _: None, lambda: False)
-    names = [one.name for one in seen.summaries()]
+    names = [summary.name for summary in seen.summaries()]
     if not names and archived.models:
         models = ", ".join(printable(shortened(name)) for name in archived.models)
         raise BadSettings(f"there are no results of that model; the archive has: {models}")
@@ -84,31 +84,32 @@ def read_archive(
     if len(graphs) > 1:
         some = ", ".join(printable(shortened(one)) for one in graphs[:10])
         raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
-    snapshots = KeptSnapshots(lambda _, one: read_from_archive(store, one))
+    snapshots = KeptSnapshots(lambda _, window: read_from_archive(store, window))
     return Queries(seen, Sources(snapshots, archive=True)), names[0]
 
 
 def left_out(queries: Queries, name: SeriesName) -> list[str]:
     """Return what an archive holds of a graph and its report does not, a sentence each."""
     said = []
-    for one in queries.seen.summaries():
-        if one.name == name:
-            if one.dropped:
+    for summary in queries.seen.summaries():
+        if summary.name == name:
+            if summary.dropped:
                 said.append(
-                    f"Windows left out at the beginning: {one.dropped:,}. A report has room for "
-                    f"{MOST_WINDOWS:,} windows of {Budget().bytes // 2**20} MiB: choose others "
+                    f"Windows left out at the beginning: {summary.dropped:,}. A report has room "
+                    f"for {MOST_WINDOWS:,} windows of {Budget().bytes // 2**20} MiB: choose others "
                     "with --from and --to."
                 )
-            if one.late:
+            if summary.late:
                 said.append(
-                    f"Late results left out: {one.late:,}. They correct windows before the newest "
-                    "one, or are older than it."
+                    f"Late results left out: {summary.late:,}. They correct windows before the "
+                    "newest one, or are older than it."
                 )
         else:
-            models = ", ".join(printable(shortened(model)) for model in one.models)
+            models = ", ".join(printable(shortened(model)) for model in summary.models)
             said.append(
-                f"Results of {models} left out: {one.kept + one.dropped:,}. Another model detected "
-                f"the same windows; --model {printable(one.models[-1])} shows them instead."
+                f"Results of {models} left out: {summary.kept + summary.dropped:,}. Another model "
+                f"detected the same windows; --model {printable(summary.models[-1])} shows "
+                "them instead."
             )
     return said
 

@@ -55,9 +55,9 @@ def read_table(
         _check_stream(value, columns, limits, error)
         table = pa.ipc.open_stream(value, options=READING).read_all()
         table.validate(full=True)
-        views = [one for one in table.columns if pa.types.is_string_view(one.type)]
+        views = [column for column in table.columns if pa.types.is_string_view(column.type)]
         _check_size(
-            sum(viewed_bytes(chunk) for one in views for chunk in one.chunks), value, limits
+            sum(viewed_bytes(chunk) for view in views for chunk in view.chunks), value, limits
         )
         return without_views(table)
 

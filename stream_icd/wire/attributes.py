@@ -48,7 +48,7 @@ def attributes_key(graph: str, node: str) -> bytes:
     return f"{quote(graph, safe='')}/{node}".encode()
 
 
-def encode_attributes(one: NodeAttributes, at: datetime, source: str) -> Message:
+def encode_attributes(attributes: NodeAttributes, at: datetime, source: str) -> Message:
     """Encode the attributes of a node; a record with the key and no value takes them back.
 
     Args:
@@ -58,11 +58,11 @@ def encode_attributes(one: NodeAttributes, at: datetime, source: str) -> Message
     Raises:
         LimitExceeded: they are above the limits of the contract.
     """
-    key = attributes_key(one.graph, one.node)
-    value = json.dumps(dict(one.values), ensure_ascii=False).encode()
+    key = attributes_key(attributes.graph, attributes.node)
+    value = json.dumps(dict(attributes.values), ensure_ascii=False).encode()
     _check_size(len(key), DEFAULT_LIMITS.name_bytes, "key")
     _check_size(len(value), MOST_BYTES, "value")
-    _check_count(one.values)
+    _check_count(attributes.values)
     headers = event_headers(
         type=ATTRIBUTES_TYPE,
         source=source,

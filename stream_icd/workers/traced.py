@@ -55,7 +55,7 @@ class TracedWork:
     def published(self, batch: BatchDone) -> None:
         """Make the span of a batch that was published and committed."""
         places = [(record.partition, record.offset) for record in batch.records]
-        links = [self._unpublished.pop(one) for one in places if one in self._unpublished]
+        links = [self._unpublished.pop(place) for place in places if place in self._unpublished]
         if links:
             ended = time.time_ns()
             self.tracing.published(Took(ended - round(1e9 * batch.publish_seconds), ended), links)
@@ -100,7 +100,7 @@ def _uses_state(outcome: Outcome) -> bool:
     """Whether the state after an earlier window was used."""
     if isinstance(outcome, Refused):
         return False
-    memory = [dict(one.headers).get("icd_memory") for one in outcome.outgoing]
+    memory = [dict(record.headers).get("icd_memory") for record in outcome.outgoing]
     return outcome.event == "tracked" or not USING_MEMORY.isdisjoint(memory)
 
 

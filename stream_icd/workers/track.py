@@ -86,25 +86,25 @@ class Tracker(Step):
     def process(self, record: Record) -> Outcome:
         """Return the events of a window, unless it was tracked before."""
         try:
-            found = self._reader.decoded(record, decode_communities)
+            communities = self._reader.decoded(record, decode_communities)
         except BadInput as error:
             return Refused("decode", error)
-        if self._is_ahead(found.window):
+        if self._is_ahead(communities.window):
             return Refused(
                 "track",
                 LimitExceeded(
-                    f"the window ends at {found.window.end}, too far in the future; the limit is "
-                    f"{self._settings.ahead}. If the source's times are right, raise --ahead of "
-                    "the tracker"
+                    f"the window ends at {communities.window.end}, too far in the future; the "
+                    f"limit is {self._settings.ahead}. If the source's times are right, raise "
+                    "--ahead of the tracker"
                 ),
             )
-        if found.memory == "damaged":
+        if communities.memory == "damaged":
             return Processed("not tracked: the window lacks most of its nodes")
-        if not self._follows(record, found):
+        if not self._follows(record, communities):
             self._catch_up()
         if not self._seen_in_batch.is_new(result_of(record)):
             return Processed("tracked before")
-        return self._tracked(found)
+        return self._tracked(communities)
 
     def state_headers(self, record: Record) -> Headers:
         """Return the headers of the events that the graph's last window was read from."""
@@ -124,13 +124,13 @@ class Tracker(Step):
     def _is_ahead(self, window: Window) -> bool:
         return too_far_ahead(window, utc_now(), self._settings.ahead)
 
-    def _tracked(self, found: Communities) -> Processed:
-        recent = self._recent.get(found.graph, ())
-        self._before = found.graph, recent
-        first_id = self._first_ids.get(found.graph, 0)
-        tracked = track(recent, found, self._settings, first_id)
-        self._recent[found.graph] = remember(recent, tracked, self._settings)
-        if said := self._models.look_at(found.graph, found.model):
+    def _tracked(self, communities: Communities) -> Processed:
+        recent = self._recent.get(communities.graph, ())
+        self._before = communities.graph, recent
+        first_id = self._first_ids.get(communities.graph, 0)
+        tracked = track(recent, communities, self._settings, first_id)
+        self._recent[communities.graph] = remember(recent, tracked, self._settings)
+        if said := self._models.look_at(communities.graph, communities.model):
             structlog.get_logger().warning(f"{said}; its events are of whichever came first")
         tracked = self._named(tracked)
         kinds = Counter(event.kind for event in tracked.events)
@@ -153,12 +153,12 @@ class Tracker(Step):
         events = (replace(event, name=said.get(event.community)) for event in tracked.events)
         return replace(tracked, events=tuple(events))
 
-    def _follows(self, record: Record, found: Communities) -> bool:
+    def _follows(self, record: Record, communities: Communities) -> bool:
         """Return whether no other worker can have tracked this graph since this one did."""
         if record.partition in self._unbroken:
             return True
-        recent = self._recent.get(found.graph, ())
-        return bool(recent) and recent[-1].window.end == found.window.start
+        recent = self._recent.get(communities.graph, ())
+        return bool(recent) and recent[-1].window.end == communities.window.start
 
     def _catch_up(self) -> None:
         """Read the new events; once per batch, since no other worker tracks the graph meanwhile."""

@@ -210,7 +210,7 @@ class Play:
 
     @property
     def seen(self) -> set[Item]:
-        return {one.item for one in self.sightings}
+        return {sighting.item for sighting in self.sightings}
 
     def wait_seen(self, count: int | None = None, timeout_s: float = PATIENCE_S) -> None:
         """Return when so many different results were seen; by default, all that can be."""
@@ -243,7 +243,7 @@ class Play:
 
     def outcome_of(self, seen: Iterable[Item]) -> Outcome:
         """The outcome where this is what was seen in the end."""
-        after = sorted(one.at - self.healed_at for one in self.sightings)
+        after = sorted(sighting.at - self.healed_at for sighting in self.sightings)
         later = [seconds for seconds in after if seconds > 0]
         return Outcome(
             sent=tuple(self.sent),

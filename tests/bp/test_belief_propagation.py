@@ -99,9 +99,11 @@ def test_the_graph_corrects_a_mixing_learned_elsewhere(mixing: float) -> None:
 
 def test_communities_that_no_message_could_name_are_not_kept() -> None:
     graph = planted(p_in=0.7)
-    found = believe(finest_level(graph.adjacency()), graph.communities, 20, Model(0.3, 1.0, 20), 5)
-    assert (found.communities[:, 0] == graph.communities).mean() > 0.99
-    assert (found.communities[:, 1] < 0).mean() > 0.5
+    marginals = believe(
+        finest_level(graph.adjacency()), graph.communities, 20, Model(0.3, 1.0, 20), 5
+    )
+    assert (marginals.communities[:, 0] == graph.communities).mean() > 0.99
+    assert (marginals.communities[:, 1] < 0).mean() > 0.5
 
 
 def test_a_community_that_one_message_could_name_is_kept_however_small_its_share() -> None:
@@ -112,6 +114,6 @@ def test_a_community_that_one_message_could_name_is_kept_however_small_its_share
     edges = np.concatenate([inside, [[0, 1, 4], [1600, 1600, 1600]]], axis=1)
     adjacency = adjacency_of(1601, edges, np.ones(edges.shape[1]))
     start = np.append(np.arange(1600) // 4, 0).astype(np.int32)
-    found = believe(finest_level(adjacency), start, 400, Model(0.01, 1.0, 400), 3)
-    assert found.communities[1600, :2].tolist() == [0, 1]
-    assert found.shares[1600, 1] < 1e-4
+    marginals = believe(finest_level(adjacency), start, 400, Model(0.01, 1.0, 400), 3)
+    assert marginals.communities[1600, :2].tolist() == [0, 1]
+    assert marginals.shares[1600, 1] < 1e-4

@@ -112,10 +112,10 @@ def test_nodes_that_leave_others_for_each_other_form_a_community() -> None:
     adjacency[founders, :] = adjacency[:, founders] = 0
     adjacency[np.ix_(founders, founders)] = 1 - np.eye(16)
     known = certain_posterior(labels_of(40, 40), 0.2)._replace(believed=True)
-    found = next_posterior(finest_level(csr_array(adjacency)), BpParameters(), known, seed=0)
+    posterior = next_posterior(finest_level(csr_array(adjacency)), BpParameters(), known, seed=0)
     expected = np.repeat([0, 1], 40)
     expected[founders] = 2
-    assert ami(expected, found.likeliest) == pytest.approx(1)
+    assert ami(expected, posterior.likeliest) == pytest.approx(1)
 
 
 def test_a_graph_continues_while_its_edges_are_more_than_chance() -> None:

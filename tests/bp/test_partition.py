@@ -20,16 +20,20 @@ def test_they_equal_description_length_and_modularity(seed: int) -> None:
     upper[:, -1] = 0  # an isolated node
     adjacency = csr_array(upper + upper.T)
     labels = 3 * rng.integers(0, 5, 60).astype(np.int32)  # some labels are unused
-    found = measured(finest(finest_level(adjacency)), labels)
-    assert found.bits == pytest.approx(description_length(adjacency, labels))
+    partition = measured(finest(finest_level(adjacency)), labels)
+    assert partition.bits == pytest.approx(description_length(adjacency, labels))
     assert modularity_of(finest_level(adjacency), labels) == pytest.approx(
         modularity(adjacency, labels)
     )
-    assert found.mixing == pytest.approx(mixing_of(adjacency, labels))
-    assert len(set(labels.tolist())) == found.labels.max() + 1
+    assert partition.mixing == pytest.approx(mixing_of(adjacency, labels))
+    assert len(set(labels.tolist())) == partition.labels.max() + 1
 
 
 def test_without_edges_both_are_zero() -> None:
     graph = finest_level(csr_array((3, 3), dtype=float))
-    found = measured(finest(graph), np.arange(3, dtype=np.int32))
-    assert (found.bits, found.mixing, modularity_of(graph, found.labels)) == (0.0, 0.0, 0.0)
+    partition = measured(finest(graph), np.arange(3, dtype=np.int32))
+    assert (partition.bits, partition.mixing, modularity_of(graph, partition.labels)) == (
+        0.0,
+        0.0,
+        0.0,
+    )

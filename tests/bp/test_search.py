@@ -76,9 +76,9 @@ def test_beliefs_put_all_leaves_of_a_large_star_together() -> None:
     """From single nodes, none of 30,000 communities is probable; the likeliest still counts."""
     star = finest_level(as_adjacency(nx.star_graph(30_000)))
     alone, n_nodes = np.arange(star.n_nodes, dtype=np.int32), star.n_nodes
-    found = believe(star, alone, n_nodes, Model(0.99, 1.0, n_nodes), 8)
-    assert len(set(found.communities[1:, 0].tolist())) == 1
-    assert bits_of(star, found, n_nodes) > 0
+    marginals = believe(star, alone, n_nodes, Model(0.99, 1.0, n_nodes), 8)
+    assert len(set(marginals.communities[1:, 0].tolist())) == 1
+    assert bits_of(star, marginals, n_nodes) > 0
 
 
 def test_the_same_seed_gives_the_same_communities() -> None:
@@ -145,28 +145,28 @@ def test_beliefs_without_doubt_cost_what_their_partition_costs() -> None:
     graph = finest_level(adjacency)
     labels = np.array([0] * 12 + [1] * 10 + [2] * 8 + [3] * 8 + [4, 5], np.int32)
     mixing = 4 / (66 + 45 + 28 + 28 + 4)
-    found = believe(graph, labels, 6, Model(mixing, 1.0, 6), 20)
+    marginals = believe(graph, labels, 6, Model(mixing, 1.0, 6), 20)
     expected = description_length(adjacency, labels)
-    assert bits_of(graph, found, 6) == pytest.approx(expected, abs=0.01)
+    assert bits_of(graph, marginals, 6) == pytest.approx(expected, abs=0.01)
 
 
 def test_beliefs_in_doubt_cost_less_than_any_partition() -> None:
     graph = generate_lfr(np.random.default_rng(3), LfrSettings(mixing=0.6))
     level = finest_level(graph.adjacency())
     k = graph.n_communities
-    found = believe(level, graph.communities, k, Model(0.6, 1.0, k), 20)
-    named = description_length(graph.adjacency(), found.communities[:, 0])
-    assert bits_of(level, found, k) < named - 0.1
+    marginals = believe(level, graph.communities, k, Model(0.6, 1.0, k), 20)
+    named = description_length(graph.adjacency(), marginals.communities[:, 0])
+    assert bits_of(level, marginals, k) < named - 0.1
 
 
 def test_chance_saves_next_to_nothing_in_beliefs() -> None:
     """Random graphs have partitions of some modularity; beliefs in them fade."""
     for seed in range(5):
         level = finest_level(as_adjacency(nx.gnm_random_graph(1000, 5000, seed=seed)))
-        found = least_description(level, None, 8, np.random.default_rng(seed))
-        assert found.labels.max() > 0
-        k = int(found.labels.max()) + 1
-        believed = believe(level, found.labels, k, Model(0.6, 1.0, k), 30)
+        partition = least_description(level, None, 8, np.random.default_rng(seed))
+        assert partition.labels.max() > 0
+        k = int(partition.labels.max()) + 1
+        believed = believe(level, partition.labels, k, Model(0.6, 1.0, k), 30)
         assert bits_of(level, believed, k) > -0.03
 
 

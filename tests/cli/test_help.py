@@ -130,4 +130,4 @@ def test_the_help_of_consume_names_every_consumer() -> None:
 
 
 def test_archive_takes_every_kind_that_it_stores_by_default() -> None:
-    assert [one.value for one in Kinds] == list(KINDS)
+    assert [Kind.value for Kind in Kinds] == list(KINDS)

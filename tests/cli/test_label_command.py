@@ -67,7 +67,7 @@ def test_labels_of_a_table_reach_the_topic(broker: Broker, archive: str, tmp_pat
     assert done.stdout == "sent 320 labels of 2 windows (0 partly)\n", done.stderr
     with open_reader(broker.settings(), LABELS, until="end") as records:
         found = [decode_labels(r.key, r.value, r.headers) for r in records]
-    by_id = {one.snapshot_id: one for one in found}
+    by_id = {labels.snapshot_id: labels for labels in found}
     for at in (0, 2):
         snapshot, known = WINDOWS[at]
         sent = by_id[snapshot.id]
@@ -129,10 +129,10 @@ def test_a_table_is_read_alike_for_training_and_for_an_archive(
 def test_a_name_is_taken_for_a_file_only_if_it_is_no_window(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "archive"))
     for at, name in enumerate(("1999", "1999.04")):
-        one = replace(WINDOWS[at][0], id=f"{GRAPH}/{name}")
-        Archive(store).add("snapshots", encode_snapshot(one))
+        snapshot = replace(WINDOWS[at][0], id=f"{GRAPH}/{name}")
+        Archive(store).add("snapshots", encode_snapshot(snapshot))
     found = _named(_archived(store, None), WindowName(None, "1999"))
-    assert [one.identity.snapshot_id for one in found] == [f"{GRAPH}/1999"]
+    assert [window.identity.snapshot_id for window in found] == [f"{GRAPH}/1999"]
 
 
 def test_a_folder_that_is_no_archive_is_said(tmp_path: Path) -> None:

@@ -186,8 +186,10 @@ def test_commands_write_through_one_function() -> None:
     """It escapes names: nothing else may write to a terminal, except tables of rich."""
     root = Path(stream_icd.__file__).parent
     for path in [*root.rglob("*.py"), *(root.parent / "consumers").rglob("*.py")]:
-        calls = [one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Call)]
-        names = {ast.unparse(one.func) for one in calls}
+        calls = [
+            call for call in ast.walk(ast.parse(path.read_text())) if isinstance(call, ast.Call)
+        ]
+        names = {ast.unparse(call.func) for call in calls}
         raw = {"print", "typer.echo", "typer.secho", "click.echo"}
         raw |= {f"sys.{out}.write{more}" for out in ("stdout", "stderr") for more in ("", "lines")}
         assert not names & raw, path

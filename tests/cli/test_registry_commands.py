@@ -59,7 +59,7 @@ def test_the_way_from_a_shipped_model_to_a_champion_and_back(registry: Store) ->
     assert re.search(r"made     2\d{3}-.* UTC by models import from lfr \(stream-icd ", listed)
     assert f"lfr  ({LFR})" in listed  # the shipped models, as without a registry
     assert models("rollback", "--reason", "worse") == f"champion {AS}, previous none\n"
-    assert [one.reason for one in history(registry)] == ["first", "by command", "worse"]
+    assert [aliases.reason for aliases in history(registry)] == ["first", "by command", "worse"]
     with pytest.raises(BadSettings, match="none to go back to"):
         models("rollback")
 
@@ -221,15 +221,18 @@ def test_each_change_is_announced_once(broker: Broker, registry: Store) -> None:
     ):
         models(*arguments, *where, announced=True)
     announced = list(announcements(settings))[before:]
-    assert [(one.kind, one.version, one.champion, one.generation) for one in announced] == [
+    assert [
+        (announcement.kind, announcement.version, announcement.champion, announcement.generation)
+        for announcement in announced
+    ] == [
         ("published", AS, None, 0),
         ("promoted", AS, AS, 1),
         ("published", LFR, None, 0),
         ("promoted", LFR, LFR, 2),
         ("rolled back", AS, AS, 3),
     ]
-    assert {one.registry for one in announced} == {registry.place}
-    assert [one.reason for one in announced][1::3] == ["first", "worse"]
+    assert {announcement.registry for announcement in announced} == {registry.place}
+    assert [announcement.reason for announcement in announced][1::3] == ["first", "worse"]
     listed = models("history", *where).splitlines()
     assert [line.split("  ", 1)[1] for line in listed] == [
         f"promoted     {AS}  models promote: first",

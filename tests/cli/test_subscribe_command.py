@@ -219,11 +219,11 @@ def test_who_asks_for_the_next_one_while_a_leaving_reader_ends_it_gets_none() ->
             closing.set()
             asked.wait(60)
 
-    found = Subscription(items)
-    assert next(found) == 0
-    leaving = threading.Thread(target=found.close)
+    subscription = Subscription(items)
+    assert next(subscription) == 0
+    leaving = threading.Thread(target=subscription.close)
     leaving.start()
     closing.wait(60)
-    assert list(found) == []
+    assert list(subscription) == []
     asked.set()
     leaving.join()

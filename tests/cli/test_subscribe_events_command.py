@@ -72,7 +72,7 @@ def test_events_as_a_table_and_the_gap_on_standard_error(embedded: Broker, graph
 def test_a_node_and_a_kind_of_event_as_json(embedded: Broker, graph: str) -> None:
     done = subscribe(embedded, "--graph", graph, "--node", "12", *ALL, "--format", "json")
     changes = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(one["snapshot_id"], one["before"], one["after"]) for one in changes] == [
+    assert [(change["snapshot_id"], change["before"], change["after"]) for change in changes] == [
         (f"{graph}/0", None, 1), (f"{graph}/3", 1, 0)]  # fmt: skip
     done = subscribe(embedded, "--graph", graph, "--event", "merged", *ALL, "--format", "json")
     (merged,) = map(json.loads, done.stdout.splitlines())

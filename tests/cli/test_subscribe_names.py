@@ -51,7 +51,7 @@ def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(naming, "MOST_GRAPHS", 2)
     names = naming._LastNames(Naming(CLASSES), of_one_graph=False)
     first = result("g")
-    for one in (first, *(result(f"h{number}") for number in range(2))):
-        names.of(one)
+    for communities in (first, *(result(f"h{number}") for number in range(2))):
+        names.of(communities)
     assert list(names._last) == ["h0", "h1"]
     assert names.of(replace(first, snapshot_id="g/1")) == {0: "PC, 10 of 10", 1: "MP, 8 of 8"}

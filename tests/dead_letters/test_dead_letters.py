@@ -71,10 +71,10 @@ def test_all_dead_letters_of_a_record_are_one_record() -> None:
     later = dead_letter_of(dead_lettered(again(by_detector, 5), offset=11))
     other = dead_letter_of(dead_lettered(Record("t", 0, 2, 0, b"g", b"x"), offset=12))
     retried = {"t[0]@1": [Retried("now", "t")]}
-    one, two = DeadLetterBox([by_detector, by_archive, later, other], retried).records
-    assert (one.origin, one.stages, one.attempt) == ("t[0]@1", ("decode", "archive"), 2)
-    assert (one.first, one.latest) == (by_detector, later)
-    assert (one.was_sent_again, two.was_sent_again) == (True, False)
+    record, two = DeadLetterBox([by_detector, by_archive, later, other], retried).records
+    assert (record.origin, record.stages, record.attempt) == ("t[0]@1", ("decode", "archive"), 2)
+    assert (record.first, record.latest) == (by_detector, later)
+    assert (record.was_sent_again, two.was_sent_again) == (True, False)
     assert (two.origin, two.attempt) == ("t[0]@2", 1)
     assert BadRecord([later]).was_sent_again, "also where retention has removed the marker"
 

@@ -206,7 +206,7 @@ def stream_that_changes(gap: bool = False) -> Figure:
         arrivals.append(result_arrival(at, start, nodes, np.unique(labels, return_inverse=True)[1]))
     run = DemoRun(40, tuple(arrivals), 0, 1.0)
     results = [communities_of(one) for one in arrivals]
-    complete = complete_places([len(one.nodes) for one in results])
+    complete = complete_places([len(result.nodes) for result in results])
     found = Found(tracked(results[at] for at in complete))
     return demo_figure(run, last_of(run), found, found)
 
@@ -248,8 +248,10 @@ def drawn(
     run = DemoRun(n, tuple(arrivals), 0, 1.0)
     results = [communities_of(one) for one in arrivals]
     alone = [
-        replace(one, labels=np.where((nodes + i) % 2, one.labels, 0).astype(np.int32))
-        for i, one in enumerate(results)
+        replace(
+            communities, labels=np.where((nodes + i) % 2, communities.labels, 0).astype(np.int32)
+        )
+        for i, communities in enumerate(results)
     ]
     return demo_figure(
         run,

@@ -24,11 +24,11 @@ def test_a_detector_that_still_compiles_its_code_has_lost_nothing(
     ended: Any = SimpleNamespace(poll=lambda: 0)
     children: Any = {"detect": SimpleNamespace(poll=lambda: None)}
     sending = run._Sending(lambda *_: ended, tmp_path, run.Programs([()], ()), [ended])
-    found: list[run.DemoRun] = []
+    runs: list[run.DemoRun] = []
 
     def watch() -> None:
         none: queue.SimpleQueue[run.Arrival] = queue.SimpleQueue()
-        found.append(run._watch(children, sending, none, tmp_path, Progress(disable=True)))
+        runs.append(run._watch(children, sending, none, tmp_path, Progress(disable=True)))
 
     waiting = threading.Thread(target=watch, daemon=True)
     waiting.start()
@@ -36,4 +36,4 @@ def test_a_detector_that_still_compiles_its_code_has_lost_nothing(
     assert waiting.is_alive()
     log.write_text('{"event": "warming up"}\n{"event": "started"}\n')
     waiting.join(30)
-    assert [(one.sent, one.lost) for one in found] == [(3, 3)]
+    assert [(one.sent, one.lost) for one in runs] == [(3, 3)]

@@ -63,22 +63,24 @@ def results(archive: str) -> list[Result]:
 
 def test_every_method_has_a_result_for_each_of_the_newest_windows(results: list[Result]) -> None:
     newest = [snapshot.id for snapshot, _ in WINDOWS[N_PAST:]]
-    seen = [(one.snapshot, one.method) for one in results]
+    seen = [(result.snapshot, result.method) for result in results]
     assert seen == [(name, method) for name in newest for method in ("bp", "halves", "fails")]
 
 
 def test_clear_communities_are_found_and_measured(results: list[Result]) -> None:
-    bp = [one for one in results if one.method == "bp"]
-    assert [one.measures and one.measures.nmi for one in bp] == pytest.approx([1.0, None, 1.0])
-    assert all(one.hidden_edges is not None and one.hidden_edges > 1 for one in bp)
-    halves = [one for one in results if one.method == "halves"]
-    assert all(one.hidden_edges is not None and one.hidden_edges < 0.5 for one in halves)
+    bp = [result for result in results if result.method == "bp"]
+    assert [result.measures and result.measures.nmi for result in bp] == pytest.approx(
+        [1.0, None, 1.0]
+    )
+    assert all(result.hidden_edges is not None and result.hidden_edges > 1 for result in bp)
+    halves = [result for result in results if result.method == "halves"]
+    assert all(half.hidden_edges is not None and half.hidden_edges < 0.5 for half in halves)
 
 
 def test_stability_counts_who_keeps_the_community(results: list[Result]) -> None:
-    halves = [one.stability for one in results if one.method == "halves"]
+    halves = [result.stability for result in results if result.method == "halves"]
     assert halves == [None, 1.0, 1.0]
-    bp = [one.stability for one in results if one.method == "bp"]
+    bp = [result.stability for result in results if result.method == "bp"]
     assert bp[0] is None
     truth = [labels.labels for _, labels in WINDOWS]
     assert nmi(truth[2], truth[3]) < 0.9, "the communities of the windows are independent"
@@ -129,7 +131,7 @@ def test_the_command_prints_the_table_and_writes_the_files(archive: str, tmp_pat
 
 def test_a_window_without_a_result_has_empty_numbers(results: list[Result], tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
-    write_rows(path, [one for one in results if one.method == "fails"])
+    write_rows(path, [result for result in results if result.method == "fails"])
     table = pyarrow.csv.read_csv(path)
     assert table["status"].to_pylist() == ["error"] * N_NEWEST
     assert table["detail"][0].as_py() == "ZeroDivisionError: no halves of 160"
@@ -146,7 +148,7 @@ def test_memory_keeps_communities_from_window_to_window(method: str, tmp_path: P
     nothing = learn(windows, [method, f"{method}-memory"], LIMITS)
     assert (nothing.names, nothing.n_windows) == ((), 0)
     assert worth(windows, nothing, LIMITS) == []
-    found = {one.method: one for one in summarised(evaluate(windows, nothing, LIMITS))}
+    found = {summary.method: summary for summary in summarised(evaluate(windows, nothing, LIMITS))}
     alone, with_memory = (found[name].means["stability"] for name in (method, f"{method}-memory"))
     assert alone is not None
     assert with_memory is not None
@@ -172,7 +174,7 @@ def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_fr
     assert (first.name, first.measure) == ("bp with memory", "bits saved per edge")
     assert (first.control_name, first.n_graphs) == ("default", 5)
     candidates = learned.of_method["bp"].learned, open_model("default").model.bp
-    of_newest = [one.graph(by_labels=True) for one in windows.newest()]
+    of_newest = [lesson.graph(by_labels=True) for lesson in windows.newest()]
     judged = list(judge([*windows.past(), *of_newest], candidates))
     assert against_default(judged[4:], memory=True) == compared
     assert worth(windows, learned, replace(LIMITS, seconds=1e-9)) == []

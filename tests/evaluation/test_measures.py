@@ -47,5 +47,5 @@ def test_two_methods_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("k", [1, 7, 40, 900])
 def test_the_resolution_that_gives_k_is_found(k: int) -> None:
-    found = search_resolution(lambda at: np.arange(max(1, round(13 * at)), dtype=np.int32), k)
-    assert len(found.labels) == k
+    partition = search_resolution(lambda at: np.arange(max(1, round(13 * at)), dtype=np.int32), k)
+    assert len(partition.labels) == k

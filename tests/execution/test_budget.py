@@ -104,13 +104,13 @@ def outcomes(work: RecordDetection, model_folder: Path, records: list[Record]) -
     """What came of each record: its topic, or for a dead letter stage, error and message."""
     with ProcessPool(work, str(model_folder), 1).opened() as engine:
         runner = runner_of(work, engine)
-        return [described(one) for one in runner.handle(records)]
+        return [described(record) for record in runner.handle(records)]
 
 
-def described(one: OutgoingRecord) -> str:
-    added = split_headers(one.headers)[1]
+def described(record: OutgoingRecord) -> str:
+    added = split_headers(record.headers)[1]
     why = (added.get(f"icd_dlq_{name}", "") for name in ("stage", "exception", "message"))
-    return " ".join((one.topic, *why)).strip()
+    return " ".join((record.topic, *why)).strip()
 
 
 def test_what_works_without_end_is_a_dead_letter_after_one_attempt(
@@ -268,7 +268,7 @@ def test_on_a_stream_neighbours_of_what_takes_too_much_are_detected_once_and_in_
         for one in sent:
             publisher.send(outgoing(one, topics[0]))
     with open_reader(broker.settings(), topics[1], start="beginning", limit=3) as found:
-        ids = [dict(one.headers)["icd_snapshot_id"].decode() for one in found]
+        ids = [dict(record.headers)["icd_snapshot_id"].decode() for record in found]
     assert ids == ["test/0", "test/2", "test/3"]
     dead = dead_letter_topic(topics[0])
     with open_reader(broker.settings(), dead, start="beginning", until="end") as letters:

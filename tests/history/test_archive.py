@@ -125,12 +125,12 @@ def test_how_far_back_a_result_looks_is_a_column_also_of_older_files(
     Archive(store).add("communities", encode_communities(replace(older, snapshot_id="later")))
     Archive(store).add("communities", encode_communities(communities(snapshot(1))))
     noted = list(windows(store, Selection("communities")))
-    assert ["horizon" in one.schema for one in noted] == [True, False, True]
-    assert [one.identity.snapshot_id for one in noted] == ["later", "test/0", "test/1"]
-    rows = [read_window(store, one) for one in noted]
-    assert len({one.schema for one in rows}) == 1
+    assert ["horizon" in window.schema for window in noted] == [True, False, True]
+    assert [window.identity.snapshot_id for window in noted] == ["later", "test/0", "test/1"]
+    rows = [read_window(store, window) for window in noted]
+    assert len({row.schema for row in rows}) == 1
     for name, value in (("horizon", 4.5), ("predicted_bits", -0.25)):
-        assert [set(one[name].to_pylist()) for one in rows] == [{value}, {value}, {None}]
+        assert [set(row[name].to_pylist()) for row in rows] == [{value}, {value}, {None}]
     assert read_message(store, noted[1]) == encode_communities(older)
 
 
@@ -225,8 +225,10 @@ def test_places_are_kept_and_one_export_holds_graphs_with_and_without(
     for one in sent:
         Archive(store).add("snapshots", encode_snapshot(one))
     found = list(windows(store, Selection()))
-    assert [read_snapshot(store, one) for one in found] == sent
-    assert [read_message(store, one) for one in found] == [encode_snapshot(one) for one in sent]
+    assert [read_snapshot(store, window) for window in found] == sent
+    assert [read_message(store, window) for window in found] == [
+        encode_snapshot(one) for one in sent
+    ]
     n_rows = sum(one.n_edges + 1 for one in sent)
     assert export(store, Selection(), tmp_path / "rows.parquet") == n_rows
 
@@ -282,7 +284,10 @@ def test_it_works_on_file_systems_that_have_folders_and_are_no_disk(
         False,
     ]
     (first, second) = windows(store, Selection())
-    assert [read_snapshot(store, one) for one in (first, second)] == [snapshot(0), snapshot(1)]
+    assert [read_snapshot(store, window) for window in (first, second)] == [
+        snapshot(0),
+        snapshot(1),
+    ]
 
 
 def test_a_uri_that_nobody_knows_is_refused() -> None:

@@ -42,7 +42,7 @@ def topics(broker: Broker, topic_name: str) -> tuple[str, str]:
     """Topics of snapshots and of communities, with their dead letters."""
     specs = TopicSpec(topic_name), TopicSpec(f"{topic_name}.found")
     create_topics(broker.settings())
-    create_topics(broker.settings(), [one for s in specs for one in s.with_dead_letters()])
+    create_topics(broker.settings(), [letter for s in specs for letter in s.with_dead_letters()])
     return specs[0].name, specs[1].name
 
 
@@ -74,8 +74,8 @@ def archiving(broker: Broker, topics: tuple[str, str], store: Store) -> Iterator
 
 def publish(broker: Broker, topic: str, messages: list[Message]) -> None:
     with Publisher(broker.settings()) as publisher:
-        for one in messages:
-            publisher.send(OutgoingRecord(topic, one.value, one.key, one.headers))
+        for message in messages:
+            publisher.send(OutgoingRecord(topic, message.value, message.key, message.headers))
 
 
 def archived(store: Store, selection: Selection = Selection()) -> list[Message]:
@@ -96,7 +96,9 @@ def test_each_message_is_kept_once_and_bad_ones_are_dead_lettered(
     publish(broker, topics[1], [*found, *found])
     both = Selection("snapshots"), Selection("communities")
     with archiving(broker, topics, store) as errors:
-        wait_until(lambda: errors or [len(archived(store, one)) for one in both] == [5, 5])
+        wait_until(
+            lambda: errors or [len(archived(store, selection)) for selection in both] == [5, 5]
+        )
         with open_reader(broker.settings(), f"{topics[0]}.dlq", limit=1) as records:
             (dead,) = list(records)
     assert errors == []

@@ -144,4 +144,4 @@ def test_a_reader_that_is_overtaken_by_a_merge_goes_on(store: Store, day: list[M
     fill(store, day)
     noted = list(windows(store, Selection()))
     list(compact(store, TOMORROW))
-    assert [read_message(store, one) for one in noted] == day
+    assert [read_message(store, window) for window in noted] == day

@@ -74,7 +74,7 @@ def test_integers_of_all_widths_go_into_one_file(
         Archive(store).add("snapshots", narrow(message) if at == narrow_one else message)
     noted = list(windows(store, Selection()))
     assert "int32" in noted[narrow_one].schema
-    assert [read_message(store, one) for one in noted] == messages
+    assert [read_message(store, window) for window in noted] == messages
     export(store, Selection(), tmp_path / "rows.parquet")
     assert pq.read_table(tmp_path / "rows.parquet")["src"].type == pa.int64()
 

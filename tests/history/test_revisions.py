@@ -38,8 +38,10 @@ def corrected(snapshot: Snapshot) -> Snapshot:
 def archive(store: Store, kind: Kind, messages: list[Message]) -> list[str]:
     """Archive a topic that holds these messages; what the log says of each."""
     step, said = Archiver(Archive(store), kind), []
-    for offset, one in enumerate(messages):
-        record = Record("t", 0, offset, 1_700_000_000_000, one.key, one.value, one.headers)
+    for offset, message in enumerate(messages):
+        record = Record(
+            "t", 0, offset, 1_700_000_000_000, message.key, message.value, message.headers
+        )
         outcome = step.process(record)
         assert isinstance(outcome, Processed)
         said.append(outcome.event)
@@ -87,8 +89,10 @@ def test_a_snapshot_without_a_hash_gets_one(store: Store, snapshot: MakeSnapshot
     """A producer in another language need not hash."""
     sent = [encode_snapshot(each) for each in (snapshot(0), corrected(snapshot(0)))]
     without = [
-        Message(one.key, one.value, tuple(h for h in one.headers if h[0] != "icd_content"))
-        for one in sent
+        Message(
+            message.key, message.value, tuple(h for h in message.headers if h[0] != "icd_content")
+        )
+        for message in sent
     ]
     archive(store, "snapshots", without)
     (noted,) = windows(store, Selection())

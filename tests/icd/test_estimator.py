@@ -152,11 +152,11 @@ def test_one_graph_is_learned_from_and_answered(graph: LabelledGraph) -> None:
 
 
 def test_labels_may_be_strings_and_any_other_names(history: list[LabelledGraph]) -> None:
-    graphs = [one.adjacency for one in history[:2]]
+    graphs = [graph.adjacency for graph in history[:2]]
     named = [
-        [one.labels.tolist() for one in history[:2]],
-        [[f"team {label}" for label in one.labels] for one in history[:2]],
-        [one.labels * 7 - 40 for one in history[:2]],
+        [graph.labels.tolist() for graph in history[:2]],
+        [[f"team {label}" for label in graph.labels] for graph in history[:2]],
+        [graph.labels * 7 - 40 for graph in history[:2]],
     ]
     fits = [ICD().fit(graphs, labels).learned_ for labels in named]
     assert fits[0] == fits[1] == fits[2]
@@ -288,7 +288,7 @@ def test_nodes_are_known_by_their_ids_in_whatever_order_they_come(
 
 def test_snapshots_have_times_and_ids_of_their_own(drifting: list[PlantedGraph]) -> None:
     icd = ICD.load("lfr")
-    days = [one for one, _ in planted_snapshots(iter(drifting[:2]), "g", "test")]
+    days = [snapshot for snapshot, _ in planted_snapshots(iter(drifting[:2]), "g", "test")]
     first = icd.predict_next(days[0])
     found = icd.predict_next(days[1], first.memory)
     assert found.memory.window == days[1].window
@@ -301,8 +301,8 @@ def test_snapshots_have_times_and_ids_of_their_own(drifting: list[PlantedGraph])
 
 
 def test_snapshots_teach_how_long_nodes_stay(drifting: list[PlantedGraph]) -> None:
-    days = [one for one, _ in planted_snapshots(iter(drifting), "g", "test")]
-    assert 0.8 < ICD().fit(days, [one.communities for one in drifting]).model_.bp.stay < 1
+    days = [snapshot for snapshot, _ in planted_snapshots(iter(drifting), "g", "test")]
+    assert 0.8 < ICD().fit(days, [graph.communities for graph in drifting]).model_.bp.stay < 1
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def graph() -> nx.Graph:
 def test_measures_of_cdlib_agree_with_those_of_networkx(graph: nx.Graph) -> None:
     icd = ICD.load("default")
     found = to_cdlib(graph, icd.predict(graph), icd.get_params())
-    expected = nx.community.modularity(graph, [set(one) for one in found.communities])
+    expected = nx.community.modularity(graph, [set(community) for community in found.communities])
     assert evaluation.newman_girvan_modularity(graph, found).score == pytest.approx(expected)
     assert found.node_coverage == 1
     assert found.method_name == "stream_icd"
@@ -32,12 +32,14 @@ def test_measures_of_cdlib_agree_with_those_of_networkx(graph: nx.Graph) -> None
 
 def test_every_kind_of_graph_gives_the_same_communities(graph: nx.Graph) -> None:
     icd = ICD.load("default")
-    expected = {frozenset(one) for one in to_cdlib(graph, icd.predict(graph)).communities}
+    expected = {
+        frozenset(community) for community in to_cdlib(graph, icd.predict(graph)).communities
+    }
     theirs = igraph.Graph.from_networkx(graph)
     theirs.vs["name"] = theirs.vs["_nx_name"]
     for same in (theirs, list(graph.edges)):
         found = to_cdlib(same, icd.predict(same))
-        assert {frozenset(one) for one in found.communities} == expected
+        assert {frozenset(community) for community in found.communities} == expected
         if same is not theirs:
             assert nx.utils.graphs_equal(nx.Graph(found.graph.edges), nx.Graph(graph.edges))
 

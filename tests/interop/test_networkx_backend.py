@@ -80,7 +80,9 @@ def test_a_self_loop_counts_as_networkx_counts_it() -> None:
     for loop in (0.0, 30.0):
         graph.add_edge(0, 0, weight=loop)
         found[loop] = communities(graph, seed=0)
-        best = max(nx.community.modularity(graph, one) for one in _partitions(list(graph)))
+        best = max(
+            nx.community.modularity(graph, partition) for partition in _partitions(list(graph))
+        )
         assert nx.community.modularity(graph, found[loop]) == pytest.approx(best)
     assert sorted(found[0.0], key=min) != sorted(found[30.0], key=min)
 
@@ -108,8 +110,10 @@ def test_a_higher_resolution_finds_smaller_communities(graph: nx.Graph) -> None:
 def test_a_model_gives_what_icd_finds(graph: nx.Graph) -> None:
     icd = ICD.load("default")
     labels = icd.predict(graph)
-    expected = {frozenset(icd.nodes_[labels == one]) for one in set(labels.tolist())}
-    assert {frozenset(one) for one in communities(graph, model="default", seed=0)} == expected
+    expected = {frozenset(icd.nodes_[labels == label]) for label in set(labels.tolist())}
+    assert {
+        frozenset(community) for community in communities(graph, model="default", seed=0)
+    } == expected
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,8 @@ def test_the_environment_cannot_move_it(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_two_of_them_do_not_meet() -> None:
-    with embedded_broker() as one, embedded_broker() as other:
-        assert one.bootstrap_servers != other.bootstrap_servers
+    with embedded_broker() as broker, embedded_broker() as other:
+        assert broker.bootstrap_servers != other.bootstrap_servers
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a port cannot be held for another")

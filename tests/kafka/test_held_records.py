@@ -111,14 +111,14 @@ def test_a_subscriber_says_it_and_goes_on_when_it_is_over(
         publisher.send(OutgoingRecord(topic_name, b"after it"))
     found: list[bytes | None] = []
     with open_reader(settings, topic_name, limit=1) as records:
-        reading = threading.Thread(target=lambda: found.extend(one.value for one in records))
+        reading = threading.Thread(target=lambda: found.extend(record.value for record in records))
         reading.start()
         wait_until(lambda: f"offset 0 in {topic_name}[0], 2 of them" in caplog.text)
         assert found == []
         writer.abort_transaction()
         reading.join(30)
     assert found == [b"after it"]
-    assert [one.levelno for one in caplog.records if "held back" in one.message] == [
+    assert [record.levelno for record in caplog.records if "held back" in record.message] == [
         logging.WARNING
     ]
     writer.close()

@@ -213,8 +213,8 @@ def test_equal_keys_share_a_partition_and_keep_their_order(
     )
     found = read(port.reader(*places), 50)
     for key, partition in enumerate((1, 0, 2, 3, 1)):  # as with every client of Kafka
-        of_key = [one for one in found if one.key == b"key-%d" % key]
-        assert {one.partition for one in of_key} == {partition}
+        of_key = [record for record in found if record.key == b"key-%d" % key]
+        assert {record.partition for record in of_key} == {partition}
         assert values(of_key) == [b"%d" % n for n in range(key, 50, 5)]
 
 
@@ -258,7 +258,7 @@ def test_a_poll_gives_no_more_than_it_is_asked_for(
     write(port.producer(), topic, *[b"%d" % n for n in range(10)])
     reader, polled = port.reader(TopicPartition(topic, 0)), list[Record]()
     while len(polled) < 10:
-        batch = [one for records in reader.poll(1.0, 3).values() for one in records]
+        batch = [record for records in reader.poll(1.0, 3).values() for record in records]
         assert len(batch) <= 3
         polled += batch
     assert values(polled) == [b"%d" % n for n in range(10)]

@@ -126,8 +126,8 @@ def test_what_its_topic_took_its_dead_letter_topic_takes_with_the_reason(
         publisher.send(OutgoingRecord(topic_name, largest))
         why = ("icd_dlq_message", b"because" * 1000)
         publisher.send(OutgoingRecord(f"{topic_name}.dlq", largest, headers=(why,)))
-    (found,) = everything(broker, f"{topic_name}.dlq")
-    assert (found.value, found.headers) == (largest, (why,))
+    (record,) = everything(broker, f"{topic_name}.dlq")
+    assert (record.value, record.headers) == (largest, (why,))
 
 
 @pytest.mark.kafka

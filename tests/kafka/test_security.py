@@ -106,7 +106,7 @@ def test_everything_works_with_the_rights_that_are_documented_and_no_others(
             assert one.wait(60) == 0, (tmp_path / "dlq.log").read_text()
     finally:
         ended = {user: stop_child(process, 60) for user, process in running.items()}
-    assert len({one.snapshot_id for one in found}) == len(events) == N_SNAPSHOTS
+    assert len({communities.snapshot_id for communities in found}) == len(events) == N_SNAPSHOTS
     said = {user: log.read_text() for user, log in logs.items()}
     assert ended == dict.fromkeys(running, 0), said
     for password in secure.passwords.values():

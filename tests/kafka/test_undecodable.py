@@ -52,11 +52,11 @@ def test_a_record_whose_header_name_is_not_utf_8_is_read_like_any_other(
     topic = make_topic()
     plain = [OutgoingRecord(topic, b"plain", b"k", (("é", b"0"),))]
     send(broker, *plain * before, OutgoingRecord(topic, b"odd", b"k", NAMES), *plain)
-    found = read(broker, topic)
-    assert [record.value for record in found] == [b"plain"] * before + [b"odd", b"plain"]
-    assert found[before].headers == NAMES
-    assert found[-1].headers == plain[0].headers
-    send(broker, OutgoingRecord(topic, b"again", b"k", found[before].headers))
+    records = read(broker, topic)
+    assert [record.value for record in records] == [b"plain"] * before + [b"odd", b"plain"]
+    assert records[before].headers == NAMES
+    assert records[-1].headers == plain[0].headers
+    send(broker, OutgoingRecord(topic, b"again", b"k", records[before].headers))
     assert read(broker, topic)[-1].headers == NAMES
 
 

@@ -41,7 +41,7 @@ def stream(seed: int = 1, n_windows: int = 7, n_nodes: int = N_NODES) -> list[Sn
     """A drifting graph: nodes move, none come or go."""
     settings = LfrSettings(n_nodes=n_nodes, mixing=0.3)
     graphs = (graph for graph, _ in generate_drifting_lfr(seed, n_windows, settings))
-    return [one for one, _ in planted_snapshots(graphs, "g", "test")]
+    return [snapshot for snapshot, _ in planted_snapshots(graphs, "g", "test")]
 
 
 def without(snapshot: Snapshot, share: float) -> Snapshot:
@@ -69,8 +69,8 @@ def detected(
     snapshots: list[Snapshot], model: Model, memory: Memory | None = None
 ) -> list[Remembered]:
     found: list[Remembered] = []
-    for one in snapshots:
-        found.append(detect_remembering(one, model, memory))
+    for snapshot in snapshots:
+        found.append(detect_remembering(snapshot, model, memory))
         memory = found[-1].memory
     return found
 
@@ -111,7 +111,7 @@ def test_a_graph_that_stays_small_is_remembered_from_its_second_window_on(
     parameters: BpParameters,
 ) -> None:
     windows = stream()
-    shrunk = [*windows[:AT], *(without(one, 0.7) for one in windows[AT:])]
+    shrunk = [*windows[:AT], *(without(window, 0.7) for window in windows[AT:])]
     found = detected(shrunk, model(parameters))
     assert [one.damaged for one in found] == [at == AT for at in range(7)]
     assert found[AT + 1].memory.window == windows[AT + 1].window

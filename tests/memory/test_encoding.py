@@ -72,7 +72,7 @@ def memory_of(nodes: pa.Array, seed: int = 0, *, tried: bool = False, **values: 
     seed=st.integers(0, 9),
 )
 def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> None:
-    kind = pa.string() if any(isinstance(one, str) for one in ids) else pa.int64()
+    kind = pa.string() if any(isinstance(node_id, str) for node_id in ids) else pa.int64()
     memory = memory_of(pa.array(sorted(ids), kind), seed, tried=seed % 2 == 1, n_failed=seed)
     value = encode_memory(memory)
     back = decode_memory(value)
@@ -81,11 +81,11 @@ def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> 
     assert back.community_ids.tolist() == memory.community_ids.tolist()
     for name in ("window", "next_id", "horizon", *COUNTS):
         assert getattr(back, name) == getattr(memory, name), name
-    for one, other in zip(back.hypotheses, memory.hypotheses, strict=True):
-        assert one.decay == other.decay
-        assert one.known.communities.tobytes() == other.known.communities.tobytes()
-        assert one.known.shares.tobytes() == other.known.shares.tobytes()
-        assert one.known[2:] == other.known[2:]
+    for hypothesis, other in zip(back.hypotheses, memory.hypotheses, strict=True):
+        assert hypothesis.decay == other.decay
+        assert hypothesis.known.communities.tobytes() == other.known.communities.tobytes()
+        assert hypothesis.known.shares.tobytes() == other.known.shares.tobytes()
+        assert hypothesis.known[2:] == other.known[2:]
     for sums, others in zip(back.evidence, memory.evidence, strict=True):
         assert sums.indices.tolist() == others.indices.tolist()
         assert sums.indptr.tolist() == others.indptr.tolist()

@@ -40,10 +40,10 @@ def last_agreement(heavy: float) -> float:
     memory: Memory | None = None
     for number in range(LAST + 1):
         groups = before if number < MOVED else after
-        one = window(number, groups, heavy if number == HEAVY else 1.0)
-        found = detect_remembering(one, MODEL, memory)
+        snapshot = window(number, groups, heavy if number == HEAVY else 1.0)
+        found = detect_remembering(snapshot, MODEL, memory)
         memory = found.memory
-    return nmi(found.communities, groups[one.nodes.to_numpy()])
+    return nmi(found.communities, groups[snapshot.nodes.to_numpy()])
 
 
 @pytest.mark.parametrize("heavy", [1.0, 1e4, 1e30, 1e140])

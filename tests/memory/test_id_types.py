@@ -64,9 +64,9 @@ def cliques(
 
 def remembered(snapshots: list[Snapshot]) -> list[Remembered]:
     found: list[Remembered] = []
-    for one in snapshots:
+    for snapshot in snapshots:
         memory = decode_memory(encode_memory(found[-1].memory)) if found else None
-        found.append(detect_remembering(one, MODEL, memory))
+        found.append(detect_remembering(snapshot, MODEL, memory))
     return found
 
 
@@ -107,8 +107,8 @@ def test_windows_of_mixed_types_give_the_bytes_of_one_type(
 
 def tracked(snapshots: list[Snapshot]) -> list[CommunityEvents]:
     recent: tuple[CommunityEvents, ...] = ()
-    for one in snapshots:
-        recent = (*recent, track(recent, communities(one), TrackSettings()))
+    for snapshot in snapshots:
+        recent = (*recent, track(recent, communities(snapshot), TrackSettings()))
     return list(recent)
 
 

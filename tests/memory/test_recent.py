@@ -23,11 +23,13 @@ from tests.workers.remembered import records
 def coming_and_going(count: int) -> list[Snapshot]:
     """Windows that lack other nodes each."""
     rng, windows = np.random.default_rng(0), []
-    for one in stream("g", count):
-        ends = one.nodes.to_numpy()[one.edges]
-        there = rng.random(one.n_nodes) < 0.9
-        ends = ends[:, there[one.edges].all(axis=0)]
-        windows.append(snapshot_from_pairs(*ends, graph="g", id=one.id, window=one.window))
+    for snapshot in stream("g", count):
+        ends = snapshot.nodes.to_numpy()[snapshot.edges]
+        there = rng.random(snapshot.n_nodes) < 0.9
+        ends = ends[:, there[snapshot.edges].all(axis=0)]
+        windows.append(
+            snapshot_from_pairs(*ends, graph="g", id=snapshot.id, window=snapshot.window)
+        )
     return windows
 
 
@@ -67,11 +69,11 @@ def same(one: Memory, other: Memory) -> bool:
     return one.nodes.equals(other.nodes) and arrays[0].tobytes() == arrays[1].tobytes()
 
 
-def bits(one: Hypothesis) -> np.ndarray:
-    evidence, known = one.evidence, one.known
+def bits(hypothesis: Hypothesis) -> np.ndarray:
+    evidence, known = hypothesis.evidence, hypothesis.known
     parts = (
         *(evidence.indptr, evidence.indices, evidence.data),
-        *(known.communities, known.shares, np.array([one.decay, *known[2:]])),
+        *(known.communities, known.shares, np.array([hypothesis.decay, *known[2:]])),
     )
     return np.concatenate([np.frombuffer(part.tobytes(), np.uint8) for part in parts])
 

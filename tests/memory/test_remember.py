@@ -257,7 +257,7 @@ def test_node_order_does_not_matter_where_structure_is_clear(
     first, second = drifting(7, 2, mixing=0.1, event_rate=0.0)
     memory = then(None, first.adjacency(), parameters).memory
     order = np.random.default_rng(0).permutation(N)
-    shuffled = [csr_array(one.adjacency()[order][:, order]) for one in (first, second)]
+    shuffled = [csr_array(graph.adjacency()[order][:, order]) for graph in (first, second)]
     for one in shuffled:
         one.sort_indices()
     moved = then(None, shuffled[0], parameters).memory

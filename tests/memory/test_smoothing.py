@@ -49,10 +49,10 @@ def planted(
         src, dst = graph.edges
         src = pa.array(np.concatenate([src, np.arange(N)]))
         dst = pa.array([*dst.tolist(), *[None] * N], pa.int64())  # nodes without edges count too
-        one = snapshot_from_pairs(
+        snapshot = snapshot_from_pairs(
             src, dst, graph="g", id=str(number), window=window(first + number)
         )
-        snapshots.append(one)
+        snapshots.append(snapshot)
         truths.append(graph.communities)
     return snapshots, truths
 
@@ -65,9 +65,9 @@ def cliques(number: float, *groups: Sequence[int]) -> Snapshot:
 
 def forward(snapshots: Sequence[Snapshot], parameters: BpParameters) -> list[Remembered]:
     found: list[Remembered] = []
-    for one in snapshots:
+    for snapshot in snapshots:
         memory = found[-1].memory if found else None
-        found.append(detect_remembering(one, model(parameters), memory))
+        found.append(detect_remembering(snapshot, model(parameters), memory))
     return found
 
 
@@ -182,6 +182,6 @@ def test_k_given_is_k_in_each_window() -> None:
 
 def test_no_windows_no_results_and_windows_must_be_in_order() -> None:
     assert detect_smoothed([], model(LFR)) == []
-    one = cliques(0, range(5))
+    snapshot = cliques(0, range(5))
     with pytest.raises(BadInput, match="not after"):
-        detect_smoothed([one, replace(one, id="again")], model(CLIQUES))
+        detect_smoothed([snapshot, replace(snapshot, id="again")], model(CLIQUES))

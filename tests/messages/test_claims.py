@@ -101,7 +101,7 @@ def the_object(claims: ClaimSettings) -> Path:
 
 
 def with_claim(record: Record, uri: str, value: bytes = b"x") -> Record:
-    others = tuple(one for one in record.headers if not one[0].startswith("icd_claim"))
+    others = tuple(header for header in record.headers if not header[0].startswith("icd_claim"))
     claim = Claim(uri, len(value), sha256(value).hexdigest())
     return replace(record, value=b"", headers=(*others, *claim.headers()))
 
@@ -140,8 +140,17 @@ def produce(broker: Broker, topic: str, claims: ClaimSettings, sent: list[Snapsh
     settings = broker.settings(max_message_bytes=INLINE)
     create_topics(settings, [TopicSpec(f"{topic}.labels")])
     with_labels = [
-        (one, Labels(one.graph, one.id, one.window, one.nodes, np.arange(one.n_nodes, dtype="i4")))
-        for one in sent
+        (
+            snapshot,
+            Labels(
+                snapshot.graph,
+                snapshot.id,
+                snapshot.window,
+                snapshot.nodes,
+                np.arange(snapshot.n_nodes, dtype="i4"),
+            ),
+        )
+        for snapshot in sent
     ]
     with Publisher(settings) as publisher:
         publish_source(
@@ -171,7 +180,7 @@ def test_what_is_too_big_for_a_message_comes_through_whole(
                 claims=claims,
             )
         )
-    assert [one.snapshot_id for one in found] == [one.id for one in sent]
+    assert [communities.snapshot_id for communities in found] == [one.id for one in sent]
     for result, one in zip(found, sent, strict=True):
         assert result.nodes.equals(one.nodes)
         assert result.n_edges == one.n_edges
@@ -207,7 +216,7 @@ def test_a_result_that_is_too_large_without_a_place_becomes_a_dead_letter(
         wait_until(lambda: errors or len(held(broker, topics[1])) == 2)
     assert errors == []
     found = subscribe(start="beginning", limit=2, settings=broker.settings(), topic=topics[1])
-    assert [one.snapshot_id for one in found] == ["test/0", "test/2"]
+    assert [communities.snapshot_id for communities in found] == ["test/0", "test/2"]
     (letter,) = held(broker, f"{topics[0]}.dlq")
     said = {name: value.decode() for name, value in letter.headers}
     assert (letter.value, said["icd_dlq_stage"]) == (sent[1].value, "publish")
@@ -258,8 +267,8 @@ def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
 ) -> None:
     sent = stream("g", 6)
     records = [
-        replace(incoming(as_claim(communities_record(one, "found"), claims)), offset=i)
-        for i, one in enumerate(sent)
+        replace(incoming(as_claim(communities_record(communities, "found"), claims)), offset=i)
+        for i, communities in enumerate(sent)
     ]
     for part in (records[:3], records[3:]):  # the second one knows only the topic
         tracker = Tracker(broker.settings(), topic=topics[1], reader=MessageReader(claims))
@@ -549,7 +558,7 @@ def test_a_store_that_is_away_stops_the_worker_and_loses_nothing(
         found = subscribe(
             start="beginning", limit=2, settings=broker.settings(), topic=topics[1], claims=claims
         )
-        assert [one.snapshot_id for one in found] == ["test/0", "test/1"]
+        assert [communities.snapshot_id for communities in found] == ["test/0", "test/1"]
 
 
 def test_worker_processes_fetch_for_themselves(

@@ -95,7 +95,7 @@ def graph(broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
     create_topics(broker.settings())
     settings = LfrSettings(n_nodes=200, max_degree=30, max_community=60)
     stream = independent_lfr(0, N_GOOD, settings, graph=topic_name).snapshots
-    good = [outgoing(SNAPSHOTS, encode_snapshot(one)) for one, _ in stream]
+    good = [outgoing(SNAPSHOTS, encode_snapshot(snapshot)) for snapshot, _ in stream]
     bad = [OutgoingRecord(SNAPSHOTS, b"garbage", one.key, one.headers) for one in good[:N_BAD]]
     with Publisher(broker.settings()) as publisher:
         for record in (*good, *bad):

@@ -16,8 +16,8 @@ NODES = pa.array(range(100))
 def test_a_community_of_one_class_and_one_stranger_is_named_by_the_class() -> None:
     communities = np.repeat([3, 8, 9], [32, 40, 28])
     communities[[0, 99]] = [9, 3]
-    found = named(NODES, communities, attributes_of(NODES, {"class": CLASSES}))
-    names = {community: str(name) for community, name in found.names().items()}
+    window = named(NODES, communities, attributes_of(NODES, {"class": CLASSES}))
+    names = {community: str(name) for community, name in window.names().items()}
     assert names == {3: "2BIO1, 31 of 32", 8: "PC, 40 of 40", 9: "MP, 27 of 28"}
 
 
@@ -41,9 +41,9 @@ def test_what_is_over_represented_without_being_most_is_said_so() -> None:
 
 def test_members_without_a_value_are_not_counted_and_the_name_says_so() -> None:
     values = ["CA"] * 20 + [None] * 5 + ["US"] * 75
-    found = named(NODES, np.repeat([0, 1], [25, 75]), attributes_of(NODES, {"country": values}))
-    assert str(found.names()[0]) == "CA, 20 of 20 known"
-    value, unknown = found.composition(0)["country"]
+    window = named(NODES, np.repeat([0, 1], [25, 75]), attributes_of(NODES, {"country": values}))
+    assert str(window.names()[0]) == "CA, 20 of 20 known"
+    value, unknown = window.composition(0)["country"]
     assert (value.value, value.members, value.total, value.names) == ("CA", 20, 20, True)
     assert (unknown.value, unknown.members, unknown.total) == (None, 5, 5)
 
@@ -78,15 +78,15 @@ def test_agreement_is_one_for_the_same_groups_and_unknown_without_values() -> No
 
 
 def test_one_community_has_no_name_since_there_is_nothing_to_compare() -> None:
-    found = named(NODES, np.zeros(100, int), attributes_of(NODES, {"class": CLASSES}))
-    assert found.names() == {}
+    window = named(NODES, np.zeros(100, int), attributes_of(NODES, {"class": CLASSES}))
+    assert window.names() == {}
 
 
 def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
     attributes = attributes_of(pa.array([5, 3, 9]), {"country": ["CH", "AT", "DE"]})
-    (found,) = attributes.of_nodes(pa.array([9, 4, 3, 5]))
-    values = [*found.values, None]  # the last one for `UNKNOWN`, which is -1
-    assert [values[code] for code in found.codes] == ["DE", None, "AT", "CH"]
+    (attribute,) = attributes.of_nodes(pa.array([9, 4, 3, 5]))
+    values = [*attribute.values, None]  # the last one for `UNKNOWN`, which is -1
+    assert [values[code] for code in attribute.codes] == ["DE", None, "AT", "CH"]
 
 
 @pytest.mark.parametrize(

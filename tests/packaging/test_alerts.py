@@ -80,7 +80,7 @@ class Worker:
         """Publish and commit a batch."""
         records = [self._record(age_s) for _ in range(good + bad)]
         result = OutgoingRecord("out", b"", b"g", (("icd_evidence", evidence.encode()),))
-        letters = (dead_letter(one, "decode", BadSnapshot("why")) for one in records[good:])
+        letters = (dead_letter(record, "decode", BadSnapshot("why")) for record in records[good:])
         self.loop.done(BatchDone(tuple(records), (*[result] * good, *letters), 0.1, 0.02))
 
     def waiting(self, records: int) -> None:
@@ -427,9 +427,9 @@ def scraped(scene: Callable[[int, Any], bool], worker: Worker | Retrainer) -> Se
 def samples(text: str, instance: str) -> Iterator[tuple[str, str]]:
     for family in text_string_to_metric_families(text):
         if family.name.startswith("stream_icd_") and not family.name.endswith("_created"):
-            for one in family.samples:
-                labels = {**one.labels, **JOB, "instance": instance}
-                yield f"{one.name}{labelled(labels)}", repr(one.value)
+            for sample in family.samples:
+                labels = {**sample.labels, **JOB, "instance": instance}
+                yield f"{sample.name}{labelled(labels)}", repr(sample.value)
 
 
 def labelled(labels: Labels) -> str:

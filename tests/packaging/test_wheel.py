@@ -86,7 +86,7 @@ def test_what_an_index_shows_links_to_nothing_that_it_lacks(wheel: Path) -> None
     assert "Project-URL: Paper, https://" in head
     targets = re.findall(r"\]\(([^)]*)\)", readme)
     assert targets
-    assert not [one for one in targets if not one.startswith("https://")]
+    assert not [target for target in targets if not target.startswith("https://")]
     assert "docs/training.md" in readme, "where to read on stays, as text"
 
 

@@ -55,7 +55,7 @@ def test_changed_content_is_said_and_sent_when_it_is_asked_for(
     assert isinstance(changed.exception, ContentChanged)
     assert f"{topic_name}/2026-01-02.csv" in str(changed.exception)
     assert "--correct" in str(changed.exception)
-    assert [one.nodes.to_pylist() for one in sent(broker, topic_name)][3:] == [[1, 2]]
+    assert [snapshot.nodes.to_pylist() for snapshot in sent(broker, topic_name)][3:] == [[1, 2]]
     for expected in (5, 5):
         assert produce(broker, *files, "--correct").exit_code == 0
         assert len(found := sent(broker, topic_name)) == expected
@@ -87,12 +87,12 @@ def test_a_replay_of_what_is_there_says_so_and_can_be_another_graph(
     assert produce(memory, *archive, "--as-graph", renamed).exit_code == 0
     first, second = sent(memory, topic_name), sent(memory, renamed)
     assert len(first) == len(second) == 2
-    assert [one.content for one in first] == [one.content for one in second]
-    ids = [one.id.replace(topic_name, renamed, 1) for one in first]
-    assert [one.id for one in second] == ids
+    assert [snapshot.content for snapshot in first] == [snapshot.content for snapshot in second]
+    ids = [snapshot.id.replace(topic_name, renamed, 1) for snapshot in first]
+    assert [snapshot.id for snapshot in second] == ids
     with open_reader(memory.settings(), LABELS, until="end") as records:
         labels = [decode_labels(r.key, r.value, r.headers) for r in records]
-    assert [one.snapshot_id for one in labels if one.graph == renamed] == ids
+    assert [label.snapshot_id for label in labels if label.graph == renamed] == ids
     refused = produce(memory, *archive[:2], "--as-graph", renamed).exception
     assert isinstance(refused, BadSettings)
     assert "choose one with --graph" in str(refused)

@@ -216,8 +216,8 @@ def test_a_window_that_ends_in_9999_does_not_end_its_graph_s_producer() -> None:
     now = datetime(2026, 1, 31, tzinfo=UTC)
     found = SentBefore(now=now)
     for at, end in enumerate((now, datetime(9999, 12, 31, tzinfo=UTC))):
-        one = snapshot_from_pairs([1], [2], graph="g", id=f"g/{at}", window=Window(now, end))
-        message = encode_snapshot(one)
+        snapshot = snapshot_from_pairs([1], [2], graph="g", id=f"g/{at}", window=Window(now, end))
+        message = encode_snapshot(snapshot)
         found.add(Record("t", 0, at, 0, message.key, message.value, message.headers))
     assert found.ends == {"g": now}
     assert len(found.names["g"]) == 2

@@ -113,9 +113,9 @@ def test_the_unit_of_the_weights_does_not_matter(
     assert description_length(scaled, labels) == pytest.approx(
         description_length(adjacency, labels), abs=1e-9
     )
-    for one, two in zip(hide_edges(adjacency), hide_edges(scaled), strict=True):
+    for edges, two in zip(hide_edges(adjacency), hide_edges(scaled), strict=True):
         assert hidden_edge_score(two, labels) == pytest.approx(
-            hidden_edge_score(one, labels), abs=1e-6
+            hidden_edge_score(edges, labels), abs=1e-6
         )
 
 
@@ -133,13 +133,13 @@ def test_stored_zeros_are_no_edges() -> None:
 def test_a_graph_without_edges_says_nothing(n_nodes: int) -> None:
     empty, labels = csr_array((n_nodes, n_nodes)), np.arange(n_nodes)
     assert description_length(empty, labels) == 0.0
-    assert [hidden_edge_score(one, labels) for one in hide_edges(empty)] == [0.0] * 10
+    assert [hidden_edge_score(edge, labels) for edge in hide_edges(empty)] == [0.0] * 10
 
 
 def test_one_community_says_nothing() -> None:
     together = np.zeros(6, np.int32)
     assert description_length(TRIANGLES, together) == 0.0
-    scores = [hidden_edge_score(one, together) for one in hide_edges(TRIANGLES, parts=2)]
+    scores = [hidden_edge_score(edge, together) for edge in hide_edges(TRIANGLES, parts=2)]
     assert scores == pytest.approx([0.0, 0.0])
 
 

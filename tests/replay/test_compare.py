@@ -47,7 +47,7 @@ def test_the_same_partition_by_other_names_agrees_and_does_not_move(found: Make)
     (agreement,) = comparison.agreements
     assert (agreement.windows, agreement.same) == (3, 0)
     assert agreement.nmi == agreement.least_nmi == pytest.approx(1.0)
-    old, new = sorted(comparison.qualities, key=lambda one: one.modularity)
+    old, new = sorted(comparison.qualities, key=lambda quality: quality.modularity)
     assert old.version == ("past", "old@1", "before")
     assert new.version == ("past", "new@1", "replayed")
     assert (new.modularity, new.communities, new.windows) == (0.75, 2, 3)
@@ -91,5 +91,5 @@ def test_churn_is_of_the_nodes_in_both_windows(found: Make) -> None:
 def test_snapshots_that_were_not_replayed_do_not_count(found: Make) -> None:
     before = [found(i, (0, 1)) for i in range(3)]
     comparison = compare(before, [found(1, (0, 1), "new@1")])
-    assert [one.windows for one in comparison.qualities] == [1, 1]
+    assert [quality.windows for quality in comparison.qualities] == [1, 1]
     assert comparison.agreements[0].windows == 1

@@ -46,11 +46,11 @@ def streamed(redetection: Redetection, sent: list[Snapshot]) -> list[str]:
     """Fingerprints of what a detector on the stream publishes."""
     detector = Detector(lambda: redetection.model, redetection.settings)
     runner = Runner(detector, DeadLetterLimit())
-    messages = [encode_snapshot(one) for one in sent]
+    messages = [encode_snapshot(snapshot) for snapshot in sent]
     records = [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
     return [
-        fingerprint(Message(one.key or b"", one.value or b"", one.headers))
-        for one in runner.handle(records)
+        fingerprint(Message(record.key or b"", record.value or b"", record.headers))
+        for record in runner.handle(records)
     ]
 
 
@@ -110,7 +110,9 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_missing(
         assert engine.alive == 2
     assert [job for job, _ in done] == todo
     found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
-    assert found == [fingerprint(one) for one in map(redetection, todo) if isinstance(one, Message)]
+    assert found == [
+        fingerprint(message) for message in map(redetection, todo) if isinstance(message, Message)
+    ]
     assert not multiprocessing.active_children()
 
 
@@ -158,7 +160,9 @@ def test_an_actor_that_dies_is_replaced_and_nothing_is_missing(
     assert len(list(killed.iterdir())) == 2
     assert [job for job, _ in done] == todo
     found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
-    assert found == [fingerprint(one) for one in map(redetection, todo) if isinstance(one, Message)]
+    assert found == [
+        fingerprint(message) for message in map(redetection, todo) if isinstance(message, Message)
+    ]
 
 
 def test_a_model_that_changed_meanwhile_is_said(

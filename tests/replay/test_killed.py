@@ -53,7 +53,7 @@ def test_kill_9_of_a_replay(
     jobs = [archived_job(archive.uri, noted) for noted in windows(archive, Selection())]
     expected = [outcome for _, outcome in InProcess(remembering)(jobs)]
     assert list(map(fingerprint, found)) == [
-        fingerprint(one) for one in expected if isinstance(one, Message)
+        fingerprint(message) for message in expected if isinstance(message, Message)
     ]
 
 

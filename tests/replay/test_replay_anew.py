@@ -54,9 +54,9 @@ class Stream:
         batch = records(list(windows), first=self.n_sent)
         results = Worker(self.broker, self.topic, group=self.topic).work(batch)
         self.n_sent += len(batch)
-        self.found |= {one.snapshot_id: said(one) for one in results}
-        for one in batch:
-            self.archive("snapshots", one)
+        self.found |= {result.snapshot_id: said(result) for result in results}
+        for record in batch:
+            self.archive("snapshots", record)
 
     def start_anew(self, graph: str) -> None:
         with connect(self.broker.settings()).admin() as admin:

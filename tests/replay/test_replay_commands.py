@@ -78,7 +78,7 @@ def test_an_object_store_is_replayed_as_a_disk_is(
         run("replay", "history", past.uri, "--out", out, *options)
         results = open_store(out)
         noted = windows(results, Selection("communities"))
-        found.append([fingerprint(read_message(results, one)) for one in noted])
+        found.append([fingerprint(read_message(results, window)) for window in noted])
     assert found[0] == found[1]
     assert len(found[1]) == N_SNAPSHOTS
 
@@ -132,8 +132,8 @@ def test_archived_snapshots_are_sent_again_byte_for_byte(
 ) -> None:
     store, graph = open_store(str(tmp_path / "history")), topic_name
     sent = [encode_snapshot(snapshot(i, graph)) for i in range(4)]
-    for one in sent:
-        Archive(store).add("snapshots", one)
+    for message in sent:
+        Archive(store).add("snapshots", message)
     command = ("produce", "replay", store.uri, "-b", broker.bootstrap_servers)
     run(*command, "--limit", "2", "--rate", "1000/s")
     run(*command)  # goes on where it was

@@ -84,8 +84,8 @@ def store(tmp_path: Path) -> Store:
     """An archive of three graphs, without memory."""
     store = open_store(str(tmp_path / "history"))
     for graph in GRAPHS:
-        for one in stream(graph, N_WINDOWS):
-            Archive(store).add("snapshots", encode_snapshot(one))
+        for snapshot in stream(graph, N_WINDOWS):
+            Archive(store).add("snapshots", encode_snapshot(snapshot))
     return store
 
 
@@ -367,9 +367,11 @@ def test_memory_is_archived_byte_for_byte_whichever_group_it_is_of(
     (*_, noted) = windows(store, Selection("memory", graph="a"))
     assert noted.identity.model == redetection.version
     assert read_message(store, noted).value == uninterrupted(stream("a", 3), redetection.model)[1]
-    one = State("g", "a", "a/9", noted.window, "m@1", "r", "0@1", read_message(store, noted).value)
-    assert Archive(store).add("memory", _by_graph(one))
-    assert not Archive(store).add("memory", _by_graph(one))
+    state = State(
+        "g", "a", "a/9", noted.window, "m@1", "r", "0@1", read_message(store, noted).value
+    )
+    assert Archive(store).add("memory", _by_graph(state))
+    assert not Archive(store).add("memory", _by_graph(state))
 
 
 def _by_graph(state: State) -> Message:

@@ -106,7 +106,7 @@ def streamed(broker: Broker, topic: str, out: str, redetection: Redetection) -> 
     runner = Runner(Detector(lambda: redetection.model, settings), DeadLetterLimit())
 
     def handle(records: object) -> Iterator[OutgoingRecord]:
-        return (one for one in runner.handle(records) if one.topic == out)  # type: ignore[arg-type]
+        return (record for record in runner.handle(records) if record.topic == out)  # type: ignore[arg-type]
 
     def count(batch: object) -> None:
         done[0] += len(batch.records)  # type: ignore[attr-defined]
@@ -210,9 +210,11 @@ def test_the_newest_revision_is_replayed_and_other_settings_are_another_result(
         assert done == Replayed(snapshots=expected, refused=0)
     everything = {"start": "beginning", "until": "end", "settings": broker.settings()}
     found = list(subscribe(topic=out.topic, revisions="all", **everything))  # type: ignore[arg-type]
-    assert {one.content for one in found if one.snapshot_id == corrected.id} == {corrected.content}
-    assert [one.k_given for one in found] == [None] * 5 + [4] * 5
-    assert [one.k_given for one in out.read()] == [4] * 5
+    assert {
+        communities.content for communities in found if communities.snapshot_id == corrected.id
+    } == {corrected.content}
+    assert [communities.k_given for communities in found] == [None] * 5 + [4] * 5
+    assert [communities.k_given for communities in out.read()] == [4] * 5
 
 
 @pytest.mark.parametrize(

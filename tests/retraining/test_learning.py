@@ -143,8 +143,8 @@ def test_the_better_model_has_a_better_score_on_hidden_edges_and_nmi() -> None:
 
 
 def test_a_model_is_equal_to_itself() -> None:
-    for one in compare_models(LESSONS, GOOD, GOOD, seed=3, cpu_clock=lambda: 0.0):
-        assert one.champion == one.challenger
+    for model in compare_models(LESSONS, GOOD, GOOD, seed=3, cpu_clock=lambda: 0.0):
+        assert model.champion == model.challenger
 
 
 ENCODER = Recipe(
@@ -190,7 +190,7 @@ def test_models_are_compared_by_the_method_that_they_are_for() -> None:
     """The weights of the encoder matter to icd only."""
     small = Recipe(name="a", encoder={"widths": (32, 8)}, discriminator_widths=(8, 1))
     other = small.changed(seed=5)
-    first, second = (replace(initial_model(one), bp=GOOD.bp) for one in (small, other))
+    first, second = (replace(initial_model(recipe), bp=GOOD.bp) for recipe in (small, other))
     [by_bp] = compare_models(LESSONS[:1], first, second, cpu_clock=lambda: 0.0)
     assert by_bp.champion == by_bp.challenger
     [by_icd] = compare_models(LESSONS[:1], first, second, cpu_clock=lambda: 0.0, method="icd")

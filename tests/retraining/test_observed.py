@@ -104,10 +104,10 @@ def test_a_round_is_a_trace_and_so_is_what_it_announces(
     settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
     announce = announce_in_topic(broker.settings(), registry, settings.name, topic)
     decision = run.run_once(registry, settings, [announce], observed=Observed(tracing=Tracing()))
-    rounds = [one for one in spans.get_finished_spans() if one.name == "retrain"]
+    rounds = [span for span in spans.get_finished_spans() if span.name == "retrain"]
     said = [(one.attributes or {})["stream_icd.outcome"] for one in rounds]
     assert said == ["first champion", decision.outcome]
-    steps = {one.name for one in spans.get_finished_spans() if one.parent is not None}
+    steps = {span.name for span in spans.get_finished_spans() if span.parent is not None}
     assert "look" in steps
     with open_reader(broker.settings(), topic, until="end") as records:
         traces = {context_of(record.headers)["traceparent"].split("-")[1] for record in records}

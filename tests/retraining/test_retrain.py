@@ -126,7 +126,7 @@ def test_a_better_model_is_promoted_with_its_lineage(registry: Store, settings: 
     assert lineage.gate is not None
     assert lineage.gate.start >= lineage.data.end
     assert lineage.gate.passed
-    assert [one.measure for one in lineage.gate.figures][:2] == [
+    assert [figure.measure for figure in lineage.gate.figures][:2] == [
         "hidden edges, bits an edge",
         "NMI, %",
     ]
@@ -550,7 +550,7 @@ def test_an_archive_that_is_compacted_meanwhile_loses_nothing(
 
     def merge(step: str) -> None:
         if step == "learn":
-            done.extend(one.windows for one in compact(store, NOW.date()))
+            done.extend(compaction.windows for compaction in compact(store, NOW.date()))
 
     assert quick_round(registry, settings, NOW, on_step=merge).outcome == "promoted"
     assert done == [7, 7]  # snapshots and labels

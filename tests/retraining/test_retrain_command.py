@@ -83,8 +83,8 @@ def test_decisions_are_announced(
     first = run.run_once(registry, settings, announce, clock=lambda: AT).champion
     announce[0](replace(KEPT, outcome="failed", at=AT + timedelta(1)))
     said = list(announcements(broker.settings(), topic))
-    assert [one.kind for one in said] == ["published", "promoted", "kept", "kept"]
-    assert {one.by for one in said} == {"retrain"}
+    assert [announcement.kind for announcement in said] == ["published", "promoted", "kept", "kept"]
+    assert {announcement.by for announcement in said} == {"retrain"}
     assert said[1].champion == first
     assert said[2].reason == "no trigger is set"
     assert said[3].reason == "failed: no better"
@@ -116,7 +116,7 @@ def test_killed_between_promotion_and_announcement_the_next_start_makes_up_for_i
     for _ in range(2):  # the second start says nothing again
         run.run_once(registry, settings, announce, clock=lambda: AT)
     said = list(announcements(broker.settings(), topic))
-    assert [one.kind for one in said] == ["published", "promoted", "kept"]
+    assert [announcement.kind for announcement in said] == ["published", "promoted", "kept"]
     assert (said[1].champion, said[1].generation) == (promoted.champion, promoted.generation)
     assert said[2].reason == "no trigger is set"
     with open_reader(broker.settings(), topic, until="end") as records:
@@ -136,8 +136,15 @@ def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
     promote(registry, by_hand, "better", AT, by="retrain", seen=current(registry))
     run.run_once(registry, settings, [], clock=lambda: AT)  # its state has seen the promotion
     run.run_once(registry, settings, announce, clock=lambda: AT + timedelta(1))
-    said = [one for one in announcements(broker.settings(), topic) if one.version == by_hand]
-    assert [(one.kind, one.generation) for one in said] == [("published", 0), ("promoted", 2)]
+    said = [
+        announcement
+        for announcement in announcements(broker.settings(), topic)
+        if announcement.version == by_hand
+    ]
+    assert [(announcement.kind, announcement.generation) for announcement in said] == [
+        ("published", 0),
+        ("promoted", 2),
+    ]
 
 
 def test_a_broker_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:

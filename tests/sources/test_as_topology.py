@@ -143,18 +143,18 @@ def pairs_at(folder: Path, names: Iterable[str]) -> Path:
 
 
 def missing(found: list[Snapshot]) -> int:
-    return sum(missed_windows(one.window, other.window) for one, other in pairwise(found))
+    return sum(missed_windows(snapshot.window, other.window) for snapshot, other in pairwise(found))
 
 
 def test_monthly_topologies_have_windows_of_a_month(tmp_path: Path) -> None:
     months = pairs_at(tmp_path, (f"2004{month:02d}01.as-rel.txt" for month in range(1, 13)))
     for window in (None, parse_window("month")):
         found = snapshots(months, window=window)
-        assert [one.id for one in found[:2]] == ["as733/2004-01-01", "as733/2004-02-01"]
+        assert [snapshot.id for snapshot in found[:2]] == ["as733/2004-01-01", "as733/2004-02-01"]
         assert missing(found) == 0
         assert all(
-            one.window.end >= other.window.start - timedelta(days=1)
-            for one, other in pairwise(found)
+            snapshot.window.end >= other.window.start - timedelta(days=1)
+            for snapshot, other in pairwise(found)
         )
 
 
@@ -164,13 +164,17 @@ def test_a_series_may_change_from_monthly_to_weekly(tmp_path: Path) -> None:
     names = (f"as-caida{start + timedelta(days=n):%Y%m%d}.txt" for n in offsets)
     found = snapshots(pairs_at(tmp_path, names))
     assert missing(found) == 0
-    assert [(one.window.end - one.window.start).days for one in (found[0], found[-1])] == [28, 7]
+    assert [
+        (snapshot.window.end - snapshot.window.start).days for snapshot in (found[0], found[-1])
+    ] == [28, 7]
 
 
 def test_a_missing_day_of_a_daily_series_leaves_a_gap(tmp_path: Path) -> None:
     names = (f"as200001{day:02d}.txt" for day in range(1, 31) if day not in (9, 20, 21))
     found = snapshots(pairs_at(tmp_path, names))
-    assert {one.window.end - one.window.start for one in found} == {timedelta(days=1)}
+    assert {snapshot.window.end - snapshot.window.start for snapshot in found} == {
+        timedelta(days=1)
+    }
     assert missing(found) == 3
 
 
@@ -179,8 +183,12 @@ def test_topologies_of_one_day_are_snapshots_of_their_own(tmp_path: Path) -> Non
     found = snapshots(hours)
     assert len(found) == 12
     assert found[1].id == "as733/2008-01-01T02:00Z"
-    assert {one.window.end - one.window.start for one in found} == {timedelta(hours=2)}
-    assert [one.id for one in snapshots(hours, window=parse_window("1d"))] == ["as733/2008-01-01"]
+    assert {snapshot.window.end - snapshot.window.start for snapshot in found} == {
+        timedelta(hours=2)
+    }
+    assert [snapshot.id for snapshot in snapshots(hours, window=parse_window("1d"))] == [
+        "as733/2008-01-01"
+    ]
 
 
 def test_times_in_parquet_are_windows_too(tmp_path: Path) -> None:
@@ -188,7 +196,7 @@ def test_times_in_parquet_are_windows_too(tmp_path: Path) -> None:
     table = pa.table({"window_start": times, "src": [1, 1, 1], "dst": [2, 2, 3]})
     pq.write_table(table, tmp_path / "routes.parquet")
     found = snapshots(tmp_path / "routes.parquet")
-    assert [one.window.start.hour for one in found] == [0, 2, 4]
+    assert [snapshot.window.start.hour for snapshot in found] == [0, 2, 4]
     assert found[0].window.end == found[1].window.start
 
 

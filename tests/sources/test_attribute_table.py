@@ -27,15 +27,15 @@ def test_csv_and_parquet_give_the_same(tmp_path: Path) -> None:
         written(tmp_path, "node,country\n7018,US\n3303,CH\n1,\n"),
         tmp_path / "countries.parquet",
     ):
-        found = read_attributes(path)
-        assert found.nodes.to_pylist() == [1, 3303, 7018]
-        assert found.nodes.type == pa.int64()
-        assert found.columns[0].codes.tolist() == [-1, 0, 1]
+        attributes = read_attributes(path)
+        assert attributes.nodes.to_pylist() == [1, 3303, 7018]
+        assert attributes.nodes.type == pa.int64()
+        assert attributes.columns[0].codes.tolist() == [-1, 0, 1]
 
 
 def test_ids_that_are_not_all_integers_are_text(tmp_path: Path) -> None:
-    found = read_attributes(written(tmp_path, "node,class\n007,a\n7,b\n"))
-    assert found.nodes.to_pylist() == ["007", "7"]
+    attributes = read_attributes(written(tmp_path, "node,class\n007,a\n7,b\n"))
+    assert attributes.nodes.to_pylist() == ["007", "7"]
 
 
 @pytest.mark.parametrize(

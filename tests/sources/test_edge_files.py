@@ -268,7 +268,7 @@ def test_an_edge_list_of_one_time_is_a_graph(tmp_path: Path) -> None:
     (tmp_path / "day.csv").write_text("time,src,dst\n2026-01-01,1,2\n2026-01-01,2,3\n")
     (tmp_path / "weighted.txt").write_text("1 2 7\n2 3 9\n")
     found, bad = read(tmp_path)
-    assert ([one.n_edges for one in found], bad) == ([2, 2], [])
+    assert ([snapshot.n_edges for snapshot in found], bad) == ([2, 2], [])
 
 
 def test_an_empty_file_makes_no_snapshot_and_no_error(

@@ -64,14 +64,16 @@ def test_edges_may_weigh_how_many_events_they_had_or_their_sum() -> None:
 
 
 def test_small_windows_are_left_out_and_counted() -> None:
-    found, counted = cut(events((0.1, 1, 1), (1.1, 1, 2), (2.1, 1, 2), (2.2, 2, 3)), least_nodes=3)
-    assert [s.window.start.hour for s in found] == [2]
+    snapshots, counted = cut(
+        events((0.1, 1, 1), (1.1, 1, 2), (2.1, 1, 2), (2.2, 2, 3)), least_nodes=3
+    )
+    assert [s.window.start.hour for s in snapshots] == [2]
     assert counted == {"small_windows": 2}
 
 
 def test_sessions_make_snapshots_too() -> None:
-    found, _ = cut(events((0.0, 1, 2), (0.3, 2, 3), (5.0, 1, 3)), rule=Session(HOUR))
-    assert [s.id for s in found] == [
+    snapshots, _ = cut(events((0.0, 1, 2), (0.3, 2, 3), (5.0, 1, 3)), rule=Session(HOUR))
+    assert [s.id for s in snapshots] == [
         "mails/1970-01-01T00:00:00Z/PT78M",
         "mails/1970-01-01T05:00:00Z/PT1H",
     ]

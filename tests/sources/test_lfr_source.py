@@ -82,7 +82,7 @@ def test_after_a_change_of_the_law_the_same_nodes_form_other_communities() -> No
         return [(snapshot, labels) for snapshot, labels in found.snapshots if labels is not None]
 
     pairs = changing(4)
-    assert [messages([one]) for one in pairs[:3]] == [messages([one]) for one in changing(3)]
+    assert [messages([pair]) for pair in pairs[:3]] == [messages([one]) for one in changing(3)]
     assert np.array_equal(pairs[0][1].labels, stream(churn=0.0)[0][1].labels)
     for at, (snapshot, labels) in enumerate(pairs):
         low, high = labels.labels[snapshot.edges]

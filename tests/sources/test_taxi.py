@@ -130,8 +130,13 @@ def test_each_taxi_is_where_it_was_last_seen_and_stale_ones_are_gone() -> None:
     assert edges == [(1, [["a"], ["b"]]), (2, [["b"], ["c"]])]
     assert [s.nodes.to_pylist() for s in found] == [["a", "b", "c"]] * 2
     places = [s.coordinates for s in found]
-    assert [one.y.tolist() for one in places if one] == [[39.9, 39.9, 39.99], [39.9, 39.99, 39.99]]
-    assert [(one.x.tolist(), one.crs) for one in places if one] == [([116.4] * 3, DEGREES)] * 2
+    assert [place.y.tolist() for place in places if place] == [
+        [39.9, 39.9, 39.99],
+        [39.9, 39.99, 39.99],
+    ]
+    assert [(place.x.tolist(), place.crs) for place in places if place] == [
+        ([116.4] * 3, DEGREES)
+    ] * 2
 
 
 def test_positions_can_be_left_out() -> None:

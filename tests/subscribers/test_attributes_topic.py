@@ -36,8 +36,8 @@ def test_what_changed_is_sent_and_programs_that_run_use_it(
     (line,) = run_here("subscribe", *options, *to_graph).stdout.splitlines()
     assert json.loads(line)["names"] == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
 
-    with following_attributes(broker.settings(), topic_name) as found:
-        assert found.rows(topic_name) == {str(n): {"class": one} for n, one in classes.items()}
+    with following_attributes(broker.settings(), topic_name) as attributes:
+        assert attributes.rows(topic_name) == {str(n): {"class": one} for n, one in classes.items()}
         publish(broker, [OutgoingRecord(ATTRIBUTES, b"no JSON", f"{topic_name}/1".encode())])
         changed = {node: one for node, one in classes.items() if node < 17} | {0: "MP", 30: "PC"}
         csv = table(tmp_path / "b.csv", changed)
@@ -47,7 +47,7 @@ def test_what_changed_is_sent_and_programs_that_run_use_it(
         done = run_here("attributes", csv, "--replace", *to_graph)
         assert done.stdout == f"sent the attributes of {said}"
         expected = {str(node): {"class": one} for node, one in changed.items()}
-        wait_until(lambda: found.rows(topic_name) == expected)
+        wait_until(lambda: attributes.rows(topic_name) == expected)
     assert attributes_in_topic(broker.settings()).rows(topic_name) == expected
     again = attributes_in_topic(broker.settings(), topic_name).of_graph(topic_name, pa.int64())
     assert again is not None

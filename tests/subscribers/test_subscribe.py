@@ -57,8 +57,8 @@ def publish(broker: Broker, topic: str, *results: Communities, timestamp_ms: int
 
 def ids(broker: Broker, topic: str, **options: object) -> list[str]:
     everything = {"start": "beginning", "until": "end", "settings": broker.settings()}
-    found = subscribe(**(everything | options), topic=topic)  # type: ignore[arg-type]
-    return [one.snapshot_id for one in found]
+    subscription = subscribe(**(everything | options), topic=topic)  # type: ignore[arg-type]
+    return [one.snapshot_id for one in subscription]
 
 
 def test_a_result_that_was_published_twice_is_seen_once(broker: Broker, make_topic) -> None:
@@ -75,8 +75,8 @@ def revised(one: Communities, revision: str, place: str = "") -> Communities:
 
 def revisions(broker: Broker, topic: str, **options: object) -> list[str]:
     everything = {"start": "beginning", "until": "end", "settings": broker.settings()}
-    found = subscribe(**(everything | options), topic=topic)  # type: ignore[arg-type]
-    return [f"{one.snapshot_id} {one.revision}" for one in found]
+    subscription = subscribe(**(everything | options), topic=topic)  # type: ignore[arg-type]
+    return [f"{one.snapshot_id} {one.revision}" for one in subscription]
 
 
 def test_a_correction_is_no_repetition_and_the_newest_revision_is_seen(
@@ -104,10 +104,12 @@ def test_a_correction_of_what_was_seen_comes_when_it_is_published(
 ) -> None:
     topic, one = make_topic(), communities(1)
     publish(broker, topic, revised(one, ""))  # of a program that says no revision
-    with subscribe(start="beginning", topic=topic, settings=broker.settings()) as found:
-        assert next(found).revision == ""
+    with subscribe(start="beginning", topic=topic, settings=broker.settings()) as subscription:
+        assert next(subscription).revision == ""
         publish(broker, topic, revised(one, ""), revised(one, "a"), communities(2))
-        assert [(each.snapshot_id, each.revision) for each in (next(found), next(found))] == [
+        assert [
+            (each.snapshot_id, each.revision) for each in (next(subscription), next(subscription))
+        ] == [
             ("g/1", "a"),
             ("g/2", ""),
         ]

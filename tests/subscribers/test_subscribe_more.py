@@ -37,14 +37,21 @@ def publish_events(broker: Broker, topic: str, *hours: CommunityEvents) -> None:
 
 def test_a_group_goes_on_after_what_it_received(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
-    publish(broker, [outgoing(one, topic) for one in stream("g", 6)])
+    publish(broker, [outgoing(communities, topic) for communities in stream("g", 6)])
     settings = broker.steady()
     options = {"group": topic, "settings": settings, "topic": topic}
-    assert [one.snapshot_id for one in subscribe(limit=2, **options)] == ["g/0", "g/1"]
+    assert [communities.snapshot_id for communities in subscribe(limit=2, **options)] == [
+        "g/0",
+        "g/1",
+    ]
     with subscribe(**options) as found:
         assert [next(found).snapshot_id for _ in range(2)] == ["g/2", "g/3"]
     # g/3 was handed out, and nobody came back to say that it was dealt with.
-    assert [one.snapshot_id for one in subscribe(limit=3, **options)] == ["g/3", "g/4", "g/5"]
+    assert [communities.snapshot_id for communities in subscribe(limit=3, **options)] == [
+        "g/3",
+        "g/4",
+        "g/5",
+    ]
 
 
 def test_readers_with_different_filters_in_a_group_of_one_name_each_get_all_of_theirs(
@@ -53,7 +60,7 @@ def test_readers_with_different_filters_in_a_group_of_one_name_each_get_all_of_t
     topic = make_topic()
     a, b = stream("a", 2), stream("b", 4, seed=4)
     sent = [b[0], a[0], b[1], a[1], b[2], b[3]]
-    publish(broker, [outgoing(one, topic) for one in sent])
+    publish(broker, [outgoing(communities, topic) for communities in sent])
     options = {"group": topic, "settings": broker.steady(), "topic": topic, "limit": 2}
     for filters, seen in (
         ({"graph": "a"}, ["a/0", "a/1"]),
@@ -61,7 +68,9 @@ def test_readers_with_different_filters_in_a_group_of_one_name_each_get_all_of_t
         ({"model": a[0].model}, ["b/0", "a/0"]),
         ({}, ["b/0", "a/0"]),
     ):
-        assert [one.snapshot_id for one in subscribe(**filters, **options)] == seen, filters
+        assert [
+            communities.snapshot_id for communities in subscribe(**filters, **options)
+        ] == seen, filters
 
 
 def test_each_filter_makes_another_group_and_a_name_alone_stays_as_it_is() -> None:
@@ -134,10 +143,12 @@ def test_missing_windows_are_told_before_the_window_after_them(
     far = Window(hours[3].window.start, datetime(9999, 12, 31, tzinfo=UTC))
     wrong = replace(hours[3], window=far, snapshot_id="g/far")
     sent = [hours[0], hours[2], other[0], hours[3], wrong, hours[7], *late_and_twice, other[1]]
-    publish(broker, [outgoing(one, topic) for one in sent])
+    publish(broker, [outgoing(communities, topic) for communities in sent])
     heard: list[Gap | str] = []
     options = {"start": "beginning", "until": "end", "settings": broker.settings(), "topic": topic}
-    heard.extend(one.snapshot_id for one in subscribe(on_gap=heard.append, **options))
+    heard.extend(
+        communities.snapshot_id for communities in subscribe(on_gap=heard.append, **options)
+    )
     gaps = [(heard[i + 1], gap.missed) for i, gap in enumerate(heard) if isinstance(gap, Gap)]
     assert gaps == [("g/2", 1), ("g/7", 3), ("other/4", 3)]
     assert str(heard[1]) == (
@@ -147,15 +158,15 @@ def test_missing_windows_are_told_before_the_window_after_them(
 
 def test_async_for_is_the_same(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
-    publish(broker, [outgoing(one, topic) for one in stream("g", 3)])
+    publish(broker, [outgoing(communities, topic) for communities in stream("g", 3)])
 
     async def follow() -> list[str]:
         options = {"start": "beginning", "settings": broker.settings(), "topic": topic}
-        found = [one.snapshot_id async for one in subscribe(until="end", **options)]
+        found = [communities.snapshot_id async for communities in subscribe(until="end", **options)]
         async with subscribe(**options) as endless:
-            async for one in endless:
-                found.append(one.snapshot_id)
-                if one.snapshot_id == "g/2":
+            async for communities in endless:
+                found.append(communities.snapshot_id)
+                if communities.snapshot_id == "g/2":
                     break
         return found
 
@@ -184,7 +195,7 @@ def test_a_program_goes_on_while_it_waits_for_the_next(
 
 def test_a_wait_that_was_given_up_loses_nothing(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
-    publish(broker, [outgoing(one, topic) for one in stream("g", 1)])
+    publish(broker, [outgoing(communities, topic) for communities in stream("g", 1)])
 
     async def follow() -> str:
         options = {"start": "beginning", "settings": broker.settings(), "topic": topic}
@@ -232,13 +243,15 @@ def options(memory: Broker, events_topic: str) -> SubscribeOptions:
 
 
 def summary(found: list[CommunityEvents]) -> list[tuple[str, list[tuple[str, int]]]]:
-    return [(one.snapshot_id, [(e.kind, e.community) for e in one.events]) for one in found]
+    return [
+        (events.snapshot_id, [(e.kind, e.community) for e in events.events]) for events in found
+    ]
 
 
 def test_events_come_once_and_the_late_window_is_said(options: SubscribeOptions) -> None:
     found = list(subscribe_events("g", **options))
-    assert [one.snapshot_id for one in found] == ["g/0", "g/1", "g/2", "g/3", "g/4", "g/0"]
-    assert [one.late for one in found] == [False] * 5 + [True]
+    assert [events.snapshot_id for events in found] == ["g/0", "g/1", "g/2", "g/3", "g/4", "g/0"]
+    assert [events.late for events in found] == [False] * 5 + [True]
 
 
 def test_events_of_a_kind_and_of_a_community(options: SubscribeOptions) -> None:
@@ -247,8 +260,8 @@ def test_events_of_a_kind_and_of_a_community(options: SubscribeOptions) -> None:
     assert mergers[0].communities.tolist() == [0] * 18
     both = subscribe_events(event={"merged", "split"}, limit=2, **options)
     assert summary(list(both)) == [("g/2", [("merged", 0)]), ("g/4", [("split", 0)])]
-    one = subscribe_events(community=1, **options)
-    assert summary(list(one)) == [
+    subscription = subscribe_events(community=1, **options)
+    assert summary(list(subscription)) == [
         ("g/0", [("born", 1)]), ("g/1", [("continued", 1)]), ("g/2", [("merged", 0)]),
         ("g/4", [("split", 0), ("born", 1)]),
     ]  # fmt: skip
@@ -262,12 +275,12 @@ def test_a_node_is_followed_from_community_to_community(
     node: int | str, options: SubscribeOptions
 ) -> None:
     changes = list(subscribe_node(node, "g", **options))
-    assert [(one.snapshot_id, one.before, one.after) for one in changes] == [
+    assert [(change.snapshot_id, change.before, change.after) for change in changes] == [
         ("g/0", None, 1), ("g/2", 1, 0), ("g/4", 0, 1)]  # fmt: skip
     assert [event.kind for event in changes[1].events] == ["merged"]
     assert list(subscribe_node(99, "g", **options)) == []
     stays = subscribe_node(3, "g", **options)
-    assert [(one.before, one.after) for one in stays] == [(None, 0)]
+    assert [(stay.before, stay.after) for stay in stays] == [(None, 0)]
 
 
 def test_a_node_that_leaves_is_told(memory: Broker, topic_name: str) -> None:
@@ -276,4 +289,8 @@ def test_a_node_that_leaves_is_told(memory: Broker, topic_name: str) -> None:
     publish_events(memory, topic_name, *unbroken(hours))
     settings = memory.settings()
     changes = subscribe_node(8, start="beginning", until="end", settings=settings, topic=topic_name)
-    assert [(one.before, one.after) for one in changes] == [(None, 0), (0, None), (None, 0)]
+    assert [(change.before, change.after) for change in changes] == [
+        (None, 0),
+        (0, None),
+        (None, 0),
+    ]

@@ -19,15 +19,15 @@ def tracked(*labels: Sequence[int], graph: str = "g") -> list[CommunityEvents]:
 
 def kinds(windows: Sequence[CommunityEvents], lasting: int) -> list[set[str]]:
     return [
-        {event.kind for event in one.events if event.kind in ("merged", "split")}
-        for one in confirmed(windows, lasting)
+        {event.kind for event in events.events if event.kind in ("merged", "split")}
+        for events in confirmed(windows, lasting)
     ]
 
 
 def test_a_merger_that_lasts_is_confirmed_and_reported_that_many_windows_later() -> None:
     windows = tracked(APART, APART, TOGETHER, TOGETHER, TOGETHER)
     assert kinds(windows, 2) == [set(), set(), {"merged"}]
-    assert [one.snapshot_id for one in confirmed(windows, 2)] == ["g/0", "g/1", "g/2"]
+    assert [events.snapshot_id for events in confirmed(windows, 2)] == ["g/0", "g/1", "g/2"]
 
 
 def test_a_merger_that_is_undone_in_time_is_not_confirmed() -> None:

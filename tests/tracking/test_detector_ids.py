@@ -61,24 +61,24 @@ def test_a_window_without_ids_in_between_changes_no_name() -> None:
         window(2, THREE, ids=[4, 9, 2]),
         window(3, THREE),
     ]
-    for one in follow(stream):
-        assert names(one, 0, 10, 20) == [4, 9, 2]
+    for events in follow(stream):
+        assert names(events, 0, 10, 20) == [4, 9, 2]
 
 
 def test_a_detector_that_counts_from_0_again_is_matched_by_nodes() -> None:
     before = [window(0, groups(10, 10, 10, 5), ids=[4, 9, 2, 0])]
     after = [window(hour, groups(10, 10, 10, 5), ids=[0, 1, 2, 3]) for hour in (1, 2)]
-    for one in follow(before + after)[1:]:
-        assert {event.kind for event in one.events} == {"continued"}
-        assert names(one, 0, 10, 20, 30) == [4, 9, 2, 0]
+    for events in follow(before + after)[1:]:
+        assert {event.kind for event in events.events} == {"continued"}
+        assert names(events, 0, 10, 20, 30) == [4, 9, 2, 0]
 
 
 def test_a_stream_tracked_without_ids_keeps_its_names_when_ids_begin() -> None:
     stream = [window(0, groups(10, 10)), window(1, groups(5, 5, 10))]
     with_ids = [window(hour, groups(5, 5, 10), ids=[2, 0, 1]) for hour in (2, 3)]
-    for one in follow(stream + with_ids)[2:]:
-        assert {event.kind for event in one.events} == {"continued"}
-        assert names(one, 0, 5, 10) == names(follow(stream)[1], 0, 5, 10)
+    for events in follow(stream + with_ids)[2:]:
+        assert {event.kind for event in events.events} == {"continued"}
+        assert names(events, 0, 5, 10) == names(follow(stream)[1], 0, 5, 10)
 
 
 def test_an_id_that_stands_for_other_nodes_is_refused_for_good() -> None:

@@ -29,34 +29,34 @@ GRAPHS = [graph(1, AFTER, ((9, 0), (9, 1))), graph(0, BEFORE)]
 
 
 def test_where_a_node_was_and_is_and_who_moved_with_it() -> None:
-    found = explain("9", TRACKED, GRAPHS[:1])
-    assert (found.before, found.now) == (0, 1)
-    assert found.left == TRACKED[0].window.end
-    assert found.companions == ("7", "8")
-    assert found.choices[0].community == 1
-    assert found.choices[0].probability > 0.99
-    assert found.choices[1].edges == 2
+    explanation = explain("9", TRACKED, GRAPHS[:1])
+    assert (explanation.before, explanation.now) == (0, 1)
+    assert explanation.left == TRACKED[0].window.end
+    assert explanation.companions == ("7", "8")
+    assert explanation.choices[0].community == 1
+    assert explanation.choices[0].probability > 0.99
+    assert explanation.choices[1].edges == 2
 
 
 def test_the_edges_speak_for_the_communities_of_their_other_ends() -> None:
-    found = explain("9", TRACKED, GRAPHS[:1])
-    assert {edge.to: edge.community for edge in found.edges} == {
+    explanation = explain("9", TRACKED, GRAPHS[:1])
+    assert {edge.to: edge.community for edge in explanation.edges} == {
         **{str(node): 1 for node in range(20) if node in (7, 8) or node >= 10},
         "0": 0,
         "1": 0,
     }
     within, volume, n_edges = 21 + 78, {0: 44, 1: 158}, 101
     mixing = (n_edges - within + 0.5) / (n_edges + 1)
-    for edge in found.edges:
+    for edge in explanation.edges:
         rate = np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / volume[edge.community])
         assert edge.bits == pytest.approx(rate)
 
 
 def test_edges_of_older_windows_count_less() -> None:
-    found = explain("9", TRACKED, GRAPHS, horizon=2)
-    weights = {edge.to: edge.weight for edge in found.edges}
+    explanation = explain("9", TRACKED, GRAPHS, horizon=2)
+    weights = {edge.to: edge.weight for edge in explanation.edges}
     assert (weights["8"], weights["0"], weights["2"], weights["15"]) == (1.5, 1.5, 0.5, 1.0)
-    assert found.reach == GRAPHS[1].window.start
+    assert explanation.reach == GRAPHS[1].window.start
 
 
 def test_the_words_name_communities_and_probabilities() -> None:

@@ -49,8 +49,8 @@ def test_the_bits_are_those_of_a_merger_undone() -> None:
 def test_each_edge_has_its_part_of_the_bits() -> None:
     found = explain_community(1, [BEFORE_ALL, NOW], GRAPHS[:1])
     assert found.apart is not None
-    inside = [one for one in found.links if one.bits > 0]
-    against = {(one.one, one.other): one.bits for one in found.links if one.bits < 0}
+    inside = [link for link in found.links if link.bits > 0]
+    against = {(link.one, link.other): link.bits for link in found.links if link.bits < 0}
     assert inside[0].bits == pytest.approx(found.apart.inside / 78)
     assert against == pytest.approx(dict.fromkeys([("0", "9"), ("1", "9")], found.apart.across / 2))
     assert inside[0].one == "9" or inside[0].other == "9"  # it has the most edges of all
@@ -63,8 +63,8 @@ def test_older_windows_count_less_and_an_edge_of_both_is_one() -> None:
     assert found.apart is not None
     # 45 pairs of both windows; 7, 8 and 9 have been here for one, and were with 0 to 6 before
     assert (found.apart.edges_inside, found.apart.edges_across) == (78 + 24, 2 + 0.5 * 21)
-    assert {one.weight for one in found.links} <= {1.5, 1.0, 0.5}
-    assert len({(one.one, one.other) for one in found.links}) == len(found.links)
+    assert {link.weight for link in found.links} <= {1.5, 1.0, 0.5}
+    assert len({(link.one, link.other) for link in found.links}) == len(found.links)
     assert found.reach == GRAPHS[1].window.start
 
 

@@ -29,14 +29,14 @@ def seen(tracked: CommunityEvents) -> tuple[object, ...]:
     return dict(zip(tracked.nodes.to_pylist(), tracked.communities.tolist(), strict=True)), events
 
 
-def relabelled(one: Communities, rng: np.random.Generator, hour: int) -> Communities:
-    names = rng.permutation(len(one.labels)).astype(np.int32)
-    return window(hour, names[one.labels], one.nodes)
+def relabelled(communities: Communities, rng: np.random.Generator, hour: int) -> Communities:
+    names = rng.permutation(len(communities.labels)).astype(np.int32)
+    return window(hour, names[communities.labels], communities.nodes)
 
 
-def shuffled(one: Communities, rng: np.random.Generator, hour: int) -> Communities:
-    order = rng.permutation(len(one.labels))
-    return window(hour, one.labels[order], one.nodes.take(pa.array(order)))
+def shuffled(communities: Communities, rng: np.random.Generator, hour: int) -> Communities:
+    order = rng.permutation(len(communities.labels))
+    return window(hour, communities.labels[order], communities.nodes.take(pa.array(order)))
 
 
 @pytest.mark.parametrize("change", [relabelled, shuffled])
@@ -45,7 +45,7 @@ def shuffled(one: Communities, rng: np.random.Generator, hour: int) -> Communiti
 def test_it_changes_nothing(change, labels: list[list[int]], seed: int) -> None:
     rng = np.random.default_rng(seed)
     hours = [window(hour, one) for hour, one in enumerate(labels)]
-    changed = [change(one, rng, hour) for hour, one in enumerate(hours)]
+    changed = [change(communities, rng, hour) for hour, communities in enumerate(hours)]
     assert list(map(seen, follow(changed))) == list(map(seen, follow(hours)))
 
 

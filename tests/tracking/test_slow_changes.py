@@ -35,7 +35,7 @@ def test_a_merger_over_three_windows_is_reported_when_more_than_half_are_in() ->
     second = moved(first, *range(38, 43), into=0)  # 5 of the 12 left: 13 of 20
     gone = moved(second, *range(43, 50), into=0)
     tracked = hours(APART, first, second, gone)
-    assert [len(of_kind(one, "merged")) for one in tracked] == [0, 0, 1, 0]
+    assert [len(of_kind(events, "merged")) for events in tracked] == [0, 0, 1, 0]
     (merger,) = of_kind(tracked[2], "merged")
     assert (merger.community, merger.parents) == (0, (0, 1))
     assert not of_kind(tracked[3], "died", "split", "born")
@@ -73,8 +73,8 @@ def test_a_merger_is_no_split_although_a_few_stay_behind() -> None:
 def test_a_community_that_comes_out_again_may_merge_again() -> None:
     together = moved(APART, *range(30, 50), into=0)
     tracked = hours(APART, together, APART, together)
-    assert [len(of_kind(one, "merged")) for one in tracked] == [0, 1, 0, 1]
-    assert [len(of_kind(one, "split")) for one in tracked] == [0, 0, 1, 0]
+    assert [len(of_kind(events, "merged")) for events in tracked] == [0, 1, 0, 1]
+    assert [len(of_kind(events, "split")) for events in tracked] == [0, 0, 1, 0]
 
 
 def test_a_community_whose_nodes_met_in_another_lately_is_born_and_no_split() -> None:

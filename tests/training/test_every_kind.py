@@ -24,7 +24,7 @@ def test_a_mixture_takes_its_kinds_in_turns() -> None:
 
 
 def test_without_labels_a_mixture_is_best_left_to_the_search_of_each_graph(tmp_path: Path) -> None:
-    graphs = [LabelledGraph(one.adjacency) for one in training_graphs(MIXTURE)]
+    graphs = [LabelledGraph(graph.adjacency) for graph in training_graphs(MIXTURE)]
     trained = train_model(graphs, Recipe(name="mine", split=(0.0, 0.8, 0.2)))
     assert trained.fit.learned_from == "default"
     assert trained.fit.parameters == open_model("default").model.bp

@@ -38,17 +38,17 @@ def moment(number: float, n_nodes: int, graph: str = "g", hours: float = 1) -> M
 def windows(graphs: Sequence[PlantedGraph], *, with_labels: bool = False) -> list[LabelledGraph]:
     return [
         LabelledGraph(
-            one.adjacency(),
-            one.communities if with_labels else None,
-            moment(number, one.n_nodes),
+            graph.adjacency(),
+            graph.communities if with_labels else None,
+            moment(number, graph.n_nodes),
         )
-        for number, one in enumerate(graphs)
+        for number, graph in enumerate(graphs)
     ]
 
 
 def drifting(seed: int, n_windows: int, churn: float = 0.02, n: int = N) -> list[PlantedGraph]:
     settings = LfrSettings(n_nodes=n, mixing=0.4)
-    return [one for one, _ in generate_drifting_lfr(seed, n_windows, settings, churn)]
+    return [graph for graph, _ in generate_drifting_lfr(seed, n_windows, settings, churn)]
 
 
 def unrelated(seed: int, n_windows: int) -> list[PlantedGraph]:
@@ -173,10 +173,10 @@ def test_labels_of_unrelated_windows_turn_memory_off() -> None:
 
 
 def test_labels_of_other_nodes_say_nothing() -> None:
-    one, other = windows(drifting(1, 2, n=400), with_labels=True)
+    graph, other = windows(drifting(1, 2, n=400), with_labels=True)
     assert other.moment is not None
     strangers = replace(other.moment, nodes=pa.array(range(1000, 1400)))
-    assert stay_of_labels([one, replace(other, moment=strangers)]) == 0.0
+    assert stay_of_labels([graph, replace(other, moment=strangers)]) == 0.0
 
 
 def test_a_run_is_of_one_graph_without_gaps_and_overlaps() -> None:

@@ -40,7 +40,8 @@ KINDS: dict[str, Draw] = {
 
 def agreement(icd: ICD, graphs: list[PlantedGraph]) -> float:
     found = [
-        adjusted_mutual_info_score(one.communities, icd.predict(one.adjacency())) for one in graphs
+        adjusted_mutual_info_score(graph.communities, icd.predict(graph.adjacency()))
+        for graph in graphs
     ]
     return float(np.mean(found))
 
@@ -48,8 +49,8 @@ def agreement(icd: ICD, graphs: list[PlantedGraph]) -> float:
 @pytest.mark.parametrize("draw", KINDS.values(), ids=KINDS)
 def test_labels_do_not_lower_what_is_found_in_graphs_not_seen(draw: Draw) -> None:
     past, unseen = ([draw(seed) for seed in seeds] for seeds in (range(2), range(10, 14)))
-    graphs = [one.adjacency() for one in past]
-    with_labels = agreement(ICD().fit(graphs, [one.communities for one in past]), unseen)
+    graphs = [graph.adjacency() for graph in past]
+    with_labels = agreement(ICD().fit(graphs, [graph.communities for graph in past]), unseen)
     assert with_labels >= agreement(ICD().fit(graphs), unseen) - 0.01
     assert with_labels >= agreement(ICD.load("default"), unseen) - 0.01
 

@@ -35,11 +35,11 @@ def windows(
     drawn = generate_drifting_lfr(3, n_windows, LfrSettings(n, mixing=mixing))
     return [
         LabelledGraph(
-            one.adjacency(),
-            one.communities if labels else None,
+            graph.adjacency(),
+            graph.communities if labels else None,
             Moment("g", pa.array(range(n)), Window(START + k * HOUR, START + (k + 1) * HOUR)),
         )
-        for k, (one, _) in enumerate(drawn)
+        for k, (graph, _) in enumerate(drawn)
     ]
 
 
@@ -78,11 +78,13 @@ def test_without_labels_the_new_edges_of_the_next_window_judge() -> None:
 def test_streams_do_not_share_a_memory() -> None:
     graphs = windows(3)
     others = [
-        LabelledGraph(one.adjacency, one.labels, Moment("h", one.moment.nodes, one.moment.window))
-        for one in windows(3)
-        if one.moment is not None
+        LabelledGraph(
+            window.adjacency, window.labels, Moment("h", window.moment.nodes, window.moment.window)
+        )
+        for window in windows(3)
+        if window.moment is not None
     ]
-    mixed = [one for pair in zip(graphs, others, strict=True) for one in pair]
+    mixed = [graph for pair in zip(graphs, others, strict=True) for graph in pair]
     separate = list(judge(graphs, [LFR]))
     assert list(judge(mixed, [LFR]))[::2] == separate == list(judge(mixed, [LFR]))[1::2]
 

@@ -45,8 +45,8 @@ class Page:
         return self.archive.read(self.seen, self.news.append, lambda: False)
 
     def hours(self) -> list[str]:
-        (one,) = self.seen.summaries()
-        return [w.result.snapshot_id for w in self.seen.windows(one.name, 100)]
+        (summary,) = self.seen.summaries()
+        return [w.result.snapshot_id for w in self.seen.windows(summary.name, 100)]
 
 
 @pytest.fixture
@@ -89,9 +89,9 @@ def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page
     assert page.look() == 0
     page.add(1, revision="newer", received=10)
     assert page.look() == 1
-    (one,) = page.seen.summaries()
-    assert one.newest is not None
-    assert (one.newest.result.revision, one.newest.number) == ("newer", 1)
+    (summary,) = page.seen.summaries()
+    assert summary.newest is not None
+    assert (summary.newest.result.revision, summary.newest.number) == ("newer", 1)
 
 
 def test_files_that_are_merged_are_not_seen_twice(page: Page) -> None:

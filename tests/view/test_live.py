@@ -72,11 +72,14 @@ def send(broker: Broker, *records: OutgoingRecord) -> None:
 
 def results(topics: Topics, n: int, first: int = 0) -> list[OutgoingRecord]:
     found = [window(hour, labels) for hour, labels in enumerate(drifting(n))]
-    return [outgoing(topics.communities, encode_communities(one)) for one in found[first:]]
+    return [
+        outgoing(topics.communities, encode_communities(communities))
+        for communities in found[first:]
+    ]
 
 
 def kept(seen: AllSeries) -> int:
-    return sum(one.kept for one in seen.summaries())
+    return sum(summary.kept for summary in seen.summaries())
 
 
 @contextmanager
@@ -174,7 +177,7 @@ def test_results_that_are_published_twice_are_seen_once(broker: Broker, topics: 
 
 def test_identities_of_a_tracker_are_used(broker: Broker, topics: Topics) -> None:
     tracked = follow(window(hour, labels) for hour, labels in enumerate(drifting(4)))
-    send(broker, *(outgoing(topics.events, encode_events(one)) for one in tracked[1:]))
+    send(broker, *(outgoing(topics.events, encode_events(events)) for events in tracked[1:]))
     send(broker, *results(topics, 4))
     with viewed(broker, topics) as (seen, _):
         wait_until(lambda: kept(seen) == 4)
@@ -217,8 +220,10 @@ def test_dead_letters_are_seen_with_their_reason(broker: Broker, topics: Topics)
 def test_decisions_about_models_are_seen_once_with_their_reason(
     broker: Broker, topics: Topics
 ) -> None:
-    one = Announcement("promoted", "models/", "better on 10 windows", "retrain", START, "as@2")
-    message = encode_announcement(one)
+    announcement = Announcement(
+        "promoted", "models/", "better on 10 windows", "retrain", START, "as@2"
+    )
+    message = encode_announcement(announcement)
     record = OutgoingRecord(topics.models, message.value, message.key, message.headers)
     send(
         broker, record, record, OutgoingRecord(topics.models, b"?", b"models/"), *results(topics, 1)
@@ -288,7 +293,10 @@ def test_the_map_reads_the_snapshot_that_the_result_names(
     wrong = replace(found[1], window=window(9, [0]).window, snapshot_id="g/9")
     send(
         broker,
-        *(outgoing(topics.communities, encode_communities(one)) for one in [*found, wrong]),
+        *(
+            outgoing(topics.communities, encode_communities(communities))
+            for communities in [*found, wrong]
+        ),
     )
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 3)
@@ -316,7 +324,10 @@ def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics)
 
     places = ["", "0@99999", "7@0", "x@y", "0@-1", "0@1@2"]
     found = [replace(window(at, [0, 1]), snapshot_place=one) for at, one in enumerate(places)]
-    send(broker, *(outgoing(topics.communities, encode_communities(one)) for one in found))
+    send(
+        broker,
+        *(outgoing(topics.communities, encode_communities(communities)) for communities in found),
+    )
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == len(places))
         for number in range(len(places)):

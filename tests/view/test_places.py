@@ -19,9 +19,9 @@ from tests.view.windows import Cliques, Nowhere, Placed, name, queries, seen
 
 
 def newest(n: int = 1) -> SeenWindow:
-    one = queries(seen(n)).seen.window(queries(seen(n)).name({}))
-    assert one is not None
-    return one
+    window = queries(seen(n)).seen.window(queries(seen(n)).name({}))
+    assert window is not None
+    return window
 
 
 def at(x: object, y: object, crs: str = "") -> Coordinates:
@@ -63,9 +63,9 @@ def test_the_frame_stays_while_most_nodes_are_inside() -> None:
 
 @pytest.mark.parametrize("spread", [0.0, 1e-9, 1e15])
 def test_any_spread_gives_numbers(spread: float) -> None:
-    one = newest()
-    n = one.n_nodes
-    found = placed(one, at(np.linspace(-spread, spread, n), np.zeros(n)))
+    window = newest()
+    n = window.n_nodes
+    found = placed(window, at(np.linspace(-spread, spread, n), np.zeros(n)))
     left, right, bottom, top = found["frame"]
     assert left < right
     assert bottom < top
@@ -75,15 +75,17 @@ def test_any_spread_gives_numbers(spread: float) -> None:
 
 
 def test_the_poles_do_not_stretch_the_picture_without_end() -> None:
-    one = newest()
-    found = placed(one, at(np.linspace(-180, 180, one.n_nodes), np.full(one.n_nodes, 90), DEGREES))
+    window = newest()
+    found = placed(
+        window, at(np.linspace(-180, 180, window.n_nodes), np.full(window.n_nodes, 90), DEGREES)
+    )
     assert found["aspect"] == 0.01
 
 
 def test_of_many_places_some_of_all_ids_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream_icd.view.panels.community_map.MOST_PLACES", 10)
-    one = newest()
-    found = placed(one, at(np.arange(60), np.arange(60)))
+    window = newest()
+    found = placed(window, at(np.arange(60), np.arange(60)))
     assert found["nodes_left_out"] == 50
     assert found["x"][0] == 0
     assert found["x"][-1] == 59
@@ -106,6 +108,6 @@ def test_a_report_and_its_pictures_have_the_places(tmp_path: Path) -> None:
     assert "longitude" not in plain.read_text(encoding="utf-8")
 
 
-def placed(one: SeenWindow, coordinates: Coordinates) -> dict[str, Any]:
-    snapshot: Snapshot = replace(Cliques().read(one), coordinates=coordinates)
-    return places(one, snapshot, frame_of(coordinates, None))
+def placed(window: SeenWindow, coordinates: Coordinates) -> dict[str, Any]:
+    snapshot: Snapshot = replace(Cliques().read(window), coordinates=coordinates)
+    return places(window, snapshot, frame_of(coordinates, None))

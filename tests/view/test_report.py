@@ -150,9 +150,9 @@ def archive(disk: Store) -> Store:
     """Results and snapshots of a graph, archived."""
     everything, to = AllSeries(), Archive(disk)
     for hour, labels in enumerate(drifting(4)):
-        found = renamed(window(hour, labels), "g")
-        to.add("communities", encode_communities(found))
-        news = everything.add(found, ORIGIN)
+        communities = renamed(window(hour, labels), "g")
+        to.add("communities", encode_communities(communities))
+        news = everything.add(communities, ORIGIN)
         assert news is not None
         to.add("snapshots", encode_snapshot(Cliques().read(news.window)))
     return disk

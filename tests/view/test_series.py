@@ -26,11 +26,11 @@ def ids_of(everything: AllSeries) -> list[list[int]]:
 def test_ids_and_events_are_those_that_a_tracker_gives() -> None:
     found = [window(hour, labels) for hour, labels in enumerate(drifting(12))]
     everything = AllSeries()
-    for one in found:
-        everything.add(one, ORIGIN)
+    for communities in found:
+        everything.add(communities, ORIGIN)
     days = follow(found)
-    assert ids_of(everything) == [one.communities.tolist() for one in days]
-    assert [one.events for one in everything.windows(name(), 100)] == [one.events for one in days]
+    assert ids_of(everything) == [day.communities.tolist() for day in days]
+    assert [one.events for one in everything.windows(name(), 100)] == [day.events for day in days]
 
 
 def tracked_elsewhere(n: int) -> tuple[list, list[CommunityEvents]]:
@@ -38,12 +38,12 @@ def tracked_elsewhere(n: int) -> tuple[list, list[CommunityEvents]]:
     found = [window(hour, labels) for hour, labels in enumerate(drifting(n))]
     shifted = [
         replace(
-            one,
-            communities=one.communities + 100,
-            events=tuple(replace(e, community=e.community + 100) for e in one.events),
-            next_community=one.next_community + 100,
+            events,
+            communities=events.communities + 100,
+            events=tuple(replace(e, community=e.community + 100) for e in events.events),
+            next_community=events.next_community + 100,
         )
-        for one in follow(found)
+        for events in follow(found)
     ]
     return found, shifted
 
@@ -52,23 +52,23 @@ def tracked_elsewhere(n: int) -> tuple[list, list[CommunityEvents]]:
 def test_what_a_tracker_published_is_used_whenever_it_comes(first: str) -> None:
     found, days = tracked_elsewhere(5)
     everything = AllSeries()
-    take = [lambda one=one: everything.add_events(one.identity(), lambda: one) for one in days]
+    take = [lambda day=day: everything.add_events(day.identity(), lambda: day) for day in days]
     add = [lambda one=one: everything.add(one, ORIGIN) for one in found]
     pairs = [step for pair in zip(add, take, strict=True) for step in pair]
     for step in {"events": take + add, "results": add + take, "alternately": pairs}[first]:
         step()
-    assert ids_of(everything) == [one.communities.tolist() for one in days]
+    assert ids_of(everything) == [day.communities.tolist() for day in days]
     assert all(one.from_tracker for one in everything.windows(name(), 100))
 
 
 def test_the_page_continues_where_a_tracker_stopped() -> None:
     found, days = tracked_elsewhere(5)
     everything = AllSeries()
-    for one in days[:3]:
-        everything.add_events(one.identity(), lambda one=one: one)
+    for day in days[:3]:
+        everything.add_events(day.identity(), lambda day=day: day)
     for one in found:
         everything.add(one, ORIGIN)
-    assert ids_of(everything) == [one.communities.tolist() for one in days]
+    assert ids_of(everything) == [day.communities.tolist() for day in days]
 
 
 def test_a_revision_of_the_newest_window_replaces_it() -> None:
@@ -106,8 +106,8 @@ def test_a_new_version_of_a_model_continues_the_series() -> None:
 def models_of(everything: AllSeries) -> dict[str, list[str]]:
     """The model of each window, by the name of the series."""
     return {
-        one.name.model: [w.result.model for w in everything.windows(one.name, 99)]
-        for one in everything.summaries()
+        summary.name.model: [w.result.model for w in everything.windows(summary.name, 99)]
+        for summary in everything.summaries()
     }
 
 
@@ -221,7 +221,7 @@ def test_the_oldest_windows_of_all_series_are_dropped(budget: Budget) -> None:
     for hour, labels in enumerate(drifting(23)):
         for graph in ("a", "b"):
             everything.add(renamed(window(hour, labels), graph), ORIGIN)
-    kept = [one.kept for one in everything.summaries()]
+    kept = [summary.kept for summary in everything.summaries()]
     assert max(kept) - min(kept) <= 1
     assert sum(kept) <= 10
     assert everything.bytes_held <= max(budget.bytes, 0)

@@ -52,9 +52,11 @@ def seen(n: int = 6, graph: str = "g", names: Any = None) -> AllSeries:
     return everything
 
 
-def renamed(found: Communities, graph: str) -> Communities:
+def renamed(communities: Communities, graph: str) -> Communities:
     """The same result of another graph."""
-    return replace(found, graph=graph, snapshot_id=f"{graph}/{found.snapshot_id.split('/')[1]}")
+    return replace(
+        communities, graph=graph, snapshot_id=f"{graph}/{communities.snapshot_id.split('/')[1]}"
+    )
 
 
 class Cliques:
@@ -84,11 +86,11 @@ class Placed(Cliques):
     """The same graphs; the nodes of each community lie on a street of Beijing, but for the last."""
 
     def read(self, one: SeenWindow) -> Snapshot:
-        found = super().read(one)
+        snapshot = super().read(one)
         ids = one.tracked().communities
         x, y = 116.3 + 0.1 * ids, 39.9 + 0.001 * np.arange(len(ids))
         x[-1] = y[-1] = np.nan
-        return replace(found, coordinates=Coordinates(x, y, DEGREES))
+        return replace(snapshot, coordinates=Coordinates(x, y, DEGREES))
 
 
 class Nowhere:

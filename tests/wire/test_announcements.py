@@ -50,9 +50,9 @@ PLAIN = Announcement("kept", "s3://bucket/models", "no drift", "retrain", NOW)
 
 
 @given(ANNOUNCEMENTS)
-def test_what_is_announced_is_what_is_read(one: Announcement) -> None:
-    message = encode_announcement(one)
-    assert decode_announcement(message.key, message.value, message.headers) == one
+def test_what_is_announced_is_what_is_read(announcement: Announcement) -> None:
+    message = encode_announcement(announcement)
+    assert decode_announcement(message.key, message.value, message.headers) == announcement
 
 
 def test_two_announcements_of_one_event_have_one_id() -> None:

@@ -30,9 +30,9 @@ MESSAGE = encode_attributes(PLAIN, datetime(2000, 1, 2, tzinfo=UTC), "noc")
 )
 def test_what_is_written_is_read(graph: str, node: str, values: dict[str, str]) -> None:
     with suppress(UnicodeEncodeError, LimitExceeded):  # lone surrogates; names that are too long
-        one = NodeAttributes(graph, node, values)
-        message = encode_attributes(one, datetime(2000, 1, 2, tzinfo=UTC), "noc")
-        assert decode_attributes(message.key, message.value, message.headers) == one
+        attributes = NodeAttributes(graph, node, values)
+        message = encode_attributes(attributes, datetime(2000, 1, 2, tzinfo=UTC), "noc")
+        assert decode_attributes(message.key, message.value, message.headers) == attributes
 
 
 def test_numbers_and_truth_values_are_texts_and_what_is_unknown_is_left_out() -> None:

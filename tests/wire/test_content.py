@@ -41,10 +41,10 @@ def test_order_and_direction_of_rows_do_not_matter(
 ) -> None:
     pairs = [(kind(a), kind(b)) for a, b in PAIRS]
     shuffled = [pairs[i][::-1] if turned[i] else pairs[i] for i in order]
-    one = made(pairs, WEIGHTS if weighted else None)
+    snapshot = made(pairs, WEIGHTS if weighted else None)
     other = made(shuffled, [WEIGHTS[i] for i in order] if weighted else None)
-    assert one.content == other.content
-    assert encode_snapshot(one) == encode_snapshot(other)
+    assert snapshot.content == other.content
+    assert encode_snapshot(snapshot) == encode_snapshot(other)
 
 
 CORRECTIONS = {
@@ -62,36 +62,39 @@ CORRECTIONS = {
 
 
 def test_each_correction_has_a_content_of_its_own() -> None:
-    contents = {made(PAIRS).content, *(one.content for one in CORRECTIONS.values())}
+    contents = {made(PAIRS).content, *(snapshot.content for snapshot in CORRECTIONS.values())}
     assert len(contents) == 1 + len(CORRECTIONS)
 
 
 def test_a_new_name_is_no_new_content() -> None:
-    one = made(PAIRS)
-    assert replace(one, graph="other", id="other/1", source="urn:other").content == one.content
+    snapshot = made(PAIRS)
+    assert (
+        replace(snapshot, graph="other", id="other/1", source="urn:other").content
+        == snapshot.content
+    )
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint64"])
 def test_the_width_of_integers_does_not_matter(kind: str) -> None:
     ids = pa.array([1, 2, 3], getattr(pa, kind)())
     pairs = {"graph": "g", "id": "g/1", "window": DAY}
-    one = snapshot_from_pairs(ids, ids.take(pa.array([1, 2, 0])), **pairs)  # type: ignore[arg-type]
-    assert one.content == made([(1, 2), (2, 3), (3, 1)]).content
+    snapshot = snapshot_from_pairs(ids, ids.take(pa.array([1, 2, 0])), **pairs)  # type: ignore[arg-type]
+    assert snapshot.content == made([(1, 2), (2, 3), (3, 1)]).content
 
 
 def test_texts_of_either_kind_and_slices_of_them_are_the_same() -> None:
     long = pa.array(["x", "b", "é", "a"], pa.large_utf8()).slice(1)
     pairs = {"graph": "g", "id": "g/1", "window": DAY}
-    one = snapshot_from_pairs(long, long.take(pa.array([1, 2, 0])), **pairs)  # type: ignore[arg-type]
-    assert one.content == made([("b", "é"), ("é", "a"), ("a", "b")]).content
+    snapshot = snapshot_from_pairs(long, long.take(pa.array([1, 2, 0])), **pairs)  # type: ignore[arg-type]
+    assert snapshot.content == made([("b", "é"), ("é", "a"), ("a", "b")]).content
 
 
 def test_large_unsigned_ids_are_not_mistaken_for_negative_ones() -> None:
     ends = [2**64 - 2], [2**64 - 1]
-    unsigned = [pa.array(one, pa.uint64()) for one in ends]
+    unsigned = [pa.array(end, pa.uint64()) for end in ends]
     pairs = {"graph": "g", "id": "g/1", "window": DAY}
-    one = snapshot_from_pairs(*unsigned, **pairs)  # type: ignore[arg-type]
-    assert one.content != made([(-2, -1)]).content
+    snapshot = snapshot_from_pairs(*unsigned, **pairs)  # type: ignore[arg-type]
+    assert snapshot.content != made([(-2, -1)]).content
 
 
 def test_it_is_the_hash_that_the_contract_describes() -> None:
@@ -107,16 +110,16 @@ def test_it_is_the_hash_that_the_contract_describes() -> None:
     weights = struct.pack("<2d", 2.0, 1.5)
     start = datetime(1999, 3, 23, tzinfo=UTC)
     window = Window(start, start + timedelta(seconds=0.5))
-    one = made([("z", "a"), ("é", "a")], [2.0, 1.5], window=window, n_communities=2)
-    assert one.content == hashlib.sha256(head + ids + edges + weights).hexdigest()
+    snapshot = made([("z", "a"), ("é", "a")], [2.0, 1.5], window=window, n_communities=2)
+    assert snapshot.content == hashlib.sha256(head + ids + edges + weights).hexdigest()
     prose = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
     assert "edges M plain" in prose
 
 
 def test_it_goes_with_the_message_and_is_the_same_where_it_is_read() -> None:
-    one = made(PAIRS, WEIGHTS)
-    message = encode_snapshot(one)
-    assert dict(message.headers)["icd_content"].decode() == one.content
-    assert decode_snapshot(message.key, message.value, message.headers).content == one.content
+    snapshot = made(PAIRS, WEIGHTS)
+    message = encode_snapshot(snapshot)
+    assert dict(message.headers)["icd_content"].decode() == snapshot.content
+    assert decode_snapshot(message.key, message.value, message.headers).content == snapshot.content
     without = tuple(header for header in message.headers if header[0] != "icd_content")
-    assert decode_snapshot(message.key, message.value, without) == one
+    assert decode_snapshot(message.key, message.value, without) == snapshot

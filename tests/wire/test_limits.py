@@ -16,9 +16,9 @@ def test_the_environment_wins_over_the_file_over_the_contract(
     file.write_text("[limits]\nrows = 10\nheader_bytes = 20\n[kafka]\nclient_id = 'x'\n")
     monkeypatch.setenv("STREAM_ICD_CONFIG_FILE", str(file))
     monkeypatch.setenv("STREAM_ICD_LIMITS_ROWS", "30")
-    found = Limits()
-    assert (found.rows, found.header_bytes) == (30, 20)
-    assert found.decoded_bytes == DEFAULT_LIMITS.decoded_bytes == 1 << 30
+    limits = Limits()
+    assert (limits.rows, limits.header_bytes) == (30, 20)
+    assert limits.decoded_bytes == DEFAULT_LIMITS.decoded_bytes == 1 << 30
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many", ""])

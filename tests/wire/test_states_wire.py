@@ -62,7 +62,7 @@ def test_long_names_are_above_the_limit() -> None:
 @pytest.mark.parametrize("left_out", ["ce_type", "icd_snapshot_id", "icd_window_end", "icd_model"])
 def test_a_header_that_is_missing_is_named(left_out: str) -> None:
     message = encode_state(state())
-    headers = tuple(one for one in message.headers if one[0] != left_out)
+    headers = tuple(header for header in message.headers if header[0] != left_out)
     with pytest.raises(BadMemory, match=f"{left_out} is missing"):
         decode_state(message.key, message.value, headers)
 

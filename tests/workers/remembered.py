@@ -38,10 +38,10 @@ Found = tuple[str, list[int], list[int], list[list[int]], str | None]
 
 def records(snapshots: list[Snapshot], partition: int = 0, first: int = 0) -> list[Record]:
     """Snapshots as they are read from a topic."""
-    sent = [outgoing(one, "snapshots") for one in snapshots]
+    sent = [outgoing(snapshot, "snapshots") for snapshot in snapshots]
     return [
-        Record(one.topic, partition, first + at, 0, one.key, one.value, one.headers)
-        for at, one in enumerate(sent)
+        Record(record.topic, partition, first + at, 0, record.key, record.value, record.headers)
+        for at, record in enumerate(sent)
     ]
 
 
@@ -55,15 +55,19 @@ def uninterrupted(
     """What is found in the windows of one graph, one after the other; and the memory after them."""
     found: list[Found] = []
     find = finding(method, model.model, threads=1)
-    for one in snapshots:
-        k = None if one.n_communities is None else min(one.n_communities, one.n_nodes)
-        result = detect_remembering(one, model.model, memory, k, horizon=horizon, find=find)
+    for snapshot in snapshots:
+        k = (
+            None
+            if snapshot.n_communities is None
+            else min(snapshot.n_communities, snapshot.n_nodes)
+        )
+        result = detect_remembering(snapshot, model.model, memory, k, horizon=horizon, find=find)
         use = "continued" if result.n_continued else "broken"
         use = "damaged" if result.damaged else use
         use = "first" if memory is None else "late" if result.memory is memory else use
         found.append(
             (
-                one.id,
+                snapshot.id,
                 result.communities.tolist(),
                 result.community_ids.tolist(),
                 result.replaced.tolist(),
@@ -137,12 +141,12 @@ class Worker:
     def commit(self, batch: list[Record], results: list[OutgoingRecord]) -> list[Communities]:
         """Publish the states, and return the results."""
         with Publisher(self.kafka) as publisher:
-            for one in results:
-                if one.topic == self.topic:
-                    publisher.send(one)
+            for result in results:
+                if result.topic == self.topic:
+                    publisher.send(result)
         self.runner.done(BatchDone(tuple(batch), tuple(results), 0.0, 0.0))
-        found = [one for one in results if not one.topic.endswith((self.topic, ".dlq"))]
-        return [decode_communities(one.key, one.value, one.headers) for one in found]
+        found = [result for result in results if not result.topic.endswith((self.topic, ".dlq"))]
+        return [decode_communities(record.key, record.value, record.headers) for record in found]
 
     def work(self, batch: list[Record]) -> list[Communities]:
         """Process a batch and commit it."""
@@ -152,5 +156,5 @@ class Worker:
 def states(broker: Broker, topic: str) -> dict[tuple[str, str], State]:
     """The newest state of each group and graph."""
     with open_reader(broker.settings(), topic, until="end") as found:
-        all_states = [decode_state(one.key, one.value, one.headers) for one in found]
-    return {(one.group, one.graph): one for one in all_states}
+        all_states = [decode_state(record.key, record.value, record.headers) for record in found]
+    return {(state.group, state.graph): state for state in all_states}

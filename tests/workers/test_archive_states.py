@@ -29,8 +29,8 @@ def state() -> Record:
     outcome = work(records(stream("g", 1))[0], LocalRelay())
     assert isinstance(outcome, Processed)
     assert outcome.state is not None
-    one = outcome.state
-    return Record("memory", 0, 0, 1000, one.key, one.value, one.headers)
+    record = outcome.state
+    return Record("memory", 0, 0, 1000, record.key, record.value, record.headers)
 
 
 def archived(store: Store, value: bytes | None) -> Outcome:

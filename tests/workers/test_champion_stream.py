@@ -134,7 +134,7 @@ class Bench:
                 assert errors == []
 
     def _done(self, batch: BatchDone) -> None:
-        models = {dict(one.headers)["icd_model"].decode() for one in batch.outgoing}
+        models = {dict(record.headers)["icd_model"].decode() for record in batch.outgoing}
         self.batches.append(models)
 
     def results(self, limit: int) -> list[Communities]:
@@ -165,7 +165,7 @@ def test_a_running_detector_changes_model_between_two_batches(
         sent += count
 
     def models() -> set[str]:
-        return {one.model for one in bench.results(sent)[-1:]}
+        return {result.model for result in bench.results(sent)[-1:]}
 
     with bench.detecting():
         more(20)
@@ -191,8 +191,8 @@ def test_a_running_detector_changes_model_between_two_batches(
         while models() != {A}:
             more(4)
     found = bench.results(sent)
-    assert [one.snapshot_id for one in found] == [f"test/{i}" for i in range(sent)]
-    assert [model for model, _ in groupby(one.model for one in found)] == [A, B, A]
+    assert [communities.snapshot_id for communities in found] == [f"test/{i}" for i in range(sent)]
+    assert [model for model, _ in groupby(communities.model for communities in found)] == [A, B, A]
     assert all(len(models) == 1 for models in bench.batches)
     assert metric(bench.metrics, "stream_icd_model_swaps_total") == 2
     assert worker_processes(os.getpid()) == []
@@ -268,5 +268,7 @@ def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
         assert detect(8) == C
         third.terminate()
         assert third.wait(30) == 0, logs[2].read_text()
-    assert [one.snapshot_id for one in found] == [f"{topic_name}/{i}" for i in range(sent)]
-    assert [model for model, _ in groupby(one.model for one in found)] == [A, B, C]
+    assert [communities.snapshot_id for communities in found] == [
+        f"{topic_name}/{i}" for i in range(sent)
+    ]
+    assert [model for model, _ in groupby(communities.model for communities in found)] == [A, B, C]

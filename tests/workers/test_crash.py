@@ -65,7 +65,7 @@ def test_kill_9_of_a_detector(
     publish(embedded, messages[-N_LATE:])
     second = start_detector(embedded, graph, model_folder, tmp_path / "second.log")
     try:
-        seen += [one.snapshot_id for one in results]
+        seen += [result.snapshot_id for result in results]
     finally:
         second.terminate()
         status = second.wait(30)

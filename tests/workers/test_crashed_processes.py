@@ -57,7 +57,7 @@ def sent_windows() -> list[Snapshot]:
     bad = stream("g", 5)
     for at, way in ((1, "kills"), (3, "kills-with-memory")):
         bad[at] = replace(bad[at], id=f"g/{way}")
-    return [one for pair in zip(bad, stream("h", 5), strict=True) for one in pair]
+    return [snapshot for pair in zip(bad, stream("h", 5), strict=True) for snapshot in pair]
 
 
 def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
@@ -93,8 +93,8 @@ def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
     create_topics(broker.settings(), [*TopicSpec(topic).with_dead_letters(), *targets])
     windows = sent_windows()
     with Publisher(broker.settings()) as publisher:
-        for one in windows:
-            publisher.send(outgoing(one, topic))
+        for window in windows:
+            publisher.send(outgoing(window, topic))
     detect(broker, topic, place, len(windows))
 
     names = [name.rpartition("-")[0] for name in sorted(os.listdir(marks))]
@@ -107,17 +107,19 @@ def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
             start="beginning", until="end", settings=broker.settings(), topic=f"{topic}.found"
         )
     )
-    assert [said(one) for one in found if one.graph == "h"] == uninterrupted(
-        [one for one in windows if one.graph == "h"], open_model(str(place))
+    assert [
+        said(communities) for communities in found if communities.graph == "h"
+    ] == uninterrupted(
+        [window for window in windows if window.graph == "h"], open_model(str(place))
     )[0]
-    assert uses([one for one in found if one.graph == "g"]) == {
+    assert uses([communities for communities in found if communities.graph == "g"]) == {
         "g/0": "first",
         "g/2": "continued",
         "g/kills-with-memory": "anew",
         "g/4": "continued",
     }
     with open_reader(broker.settings(), f"{topic}.dlq", until="settled") as read:
-        (letter,) = [{name: text.decode() for name, text in one.headers} for one in read]
+        (letter,) = [{name: text.decode() for name, text in record.headers} for record in read]
     assert letter["ce_id"] == "g/kills"
     assert (letter["icd_dlq_stage"], letter["icd_dlq_exception"]) == ("crashed", "CrashedWorker")
     last = (
@@ -128,4 +130,4 @@ def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
 
 def uses(results: list[Communities]) -> dict[str, str | None]:
     """What memory contributed to each result."""
-    return {one.snapshot_id: one.memory for one in results}
+    return {result.snapshot_id: result.memory for result in results}

@@ -62,8 +62,8 @@ def test_each_window_is_detected_with_the_memory_of_the_one_before(
     windows = stream("g", 6)
     expected, last = uninterrupted(windows, MODEL)
     results = Worker(memory, topic).work(records(windows))
-    assert [said(one) for one in results] == expected
-    assert [one.memory for one in results] == ["first", *["continued"] * 5]
+    assert [said(result) for result in results] == expected
+    assert [result.memory for result in results] == ["first", *["continued"] * 5]
     state = states(memory, topic)["detect", "g"]
     assert (state.value, state.snapshot_id, state.snapshot_place) == (last, "g/5", "0@5")
     assert (state.model, state.revision) == (results[-1].model, results[-1].revision)
@@ -76,8 +76,12 @@ def test_memory_makes_other_results_and_off_makes_those_of_before(
     on = Worker(memory, topic).work(records(windows))
     plain = Runner(Detector(lambda: MODEL, DetectSettings(threads=1)), DeadLetterLimit())
     off = [decode_communities(m.key, m.value, m.headers) for m in plain.handle(records(windows))]
-    assert {one.revision for one in on}.isdisjoint(one.revision for one in off)
-    assert all(one.community_ids is None and one.memory is None for one in off)
+    assert {communities.revision for communities in on}.isdisjoint(
+        communities.revision for communities in off
+    )
+    assert all(
+        communities.community_ids is None and communities.memory is None for communities in off
+    )
     assert on[0].labels.tolist() == off[0].labels.tolist()
     assert on[3].labels.tolist() != off[3].labels.tolist()
 
@@ -100,16 +104,18 @@ def test_models_without_stay_remember_nothing(memory: Broker, topic: str) -> Non
 def test_another_worker_goes_on_with_the_same_bytes(memory: Broker, topic: str, size: int) -> None:
     windows = {graph: stream(graph, 6) for graph in ("a", "b")}
     batch = [
-        record for pair in zip(*(records(one) for one in windows.values()), strict=True)
+        record for pair in zip(*(records(window) for window in windows.values()), strict=True)
         for record in pair
     ]  # fmt: skip
     batch = [replace(record, offset=at) for at, record in enumerate(batch)]
     results = [
-        said(one) for part in in_batches(batch, size) for one in Worker(memory, topic).work(part)
+        said(communities)
+        for part in in_batches(batch, size)
+        for communities in Worker(memory, topic).work(part)
     ]
     for graph, snapshots in windows.items():
         expected, last = uninterrupted(snapshots, MODEL)
-        assert [one for one in results if one[0].startswith(graph)] == expected
+        assert [result for result in results if result[0].startswith(graph)] == expected
         assert states(memory, topic)["detect", graph].value == last
 
 
@@ -122,7 +128,7 @@ def test_a_batch_that_was_not_committed_leaves_no_trace(memory: Broker, topic: s
     worker.handle(batch[4:])  # begun before the one before was published
     worker.new = {0}
     results += worker.work(batch[2:4]) + worker.work(batch[4:])
-    assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0]
+    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
 
 
 def test_a_crash_after_publishing_repeats_the_same_results(memory: Broker, topic: str) -> None:
@@ -132,16 +138,16 @@ def test_a_crash_after_publishing_repeats_the_same_results(memory: Broker, topic
     Worker(memory, topic).work(batch[:2])
     Worker(memory, topic).work(batch[2:5])  # published; the position stays at 2
     results = Worker(memory, topic).work(batch[2:])
-    assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0][2:]
+    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0][2:]
 
 
 def test_a_graph_moves_between_two_workers(memory: Broker, topic: str) -> None:
     windows = stream("g", 6)
     batch = records(windows)
-    one, other = Worker(memory, topic), Worker(memory, topic)
-    results = one.work(batch[:2]) + other.work(batch[2:4])
-    one.new = {0}  # it comes back
-    results += one.work(batch[4:])
+    worker, other = Worker(memory, topic), Worker(memory, topic)
+    results = worker.work(batch[:2]) + other.work(batch[2:4])
+    worker.new = {0}  # it comes back
+    results += worker.work(batch[4:])
     assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
 
 
@@ -150,7 +156,7 @@ def test_a_second_group_has_a_memory_of_its_own(memory: Broker, topic: str) -> N
     batch = records(windows)
     Worker(memory, topic).work(batch)
     results = Worker(memory, topic, group="second").work(batch)
-    assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0]
+    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
     assert {group for group, _ in states(memory, topic)} == {"detect", "second"}
 
 
@@ -182,9 +188,9 @@ def test_late_windows_and_repetitions_change_no_memory(memory: Broker, topic: st
     late = [windows[1], windows[3], replace(windows[2], edges=windows[2].edges[:, 1:])]
     sent = [*windows[:4], *late, *windows[4:]]
     results = Worker(memory, topic).work(records(sent))
-    assert [one.memory for one in results[4:7]] == ["late"] * 3
+    assert [result.memory for result in results[4:7]] == ["late"] * 3
     expected, last = uninterrupted(windows, MODEL)
-    kept = [said(one) for one in results]
+    kept = [said(result) for result in results]
     assert kept[:4] + kept[7:] == expected
     assert states(memory, topic)["detect", "g"].value == last
     # A repetition has the identity of the first result, so readers drop it. A correction has not.
@@ -199,7 +205,7 @@ def test_a_window_in_the_far_future_is_not_remembered(memory: Broker, topic: str
         records([*windows[:2], replace(windows[3], id="g/far", window=far), *windows[2:]])
     )
     assert results[2].memory == "late"
-    kept = [said(one) for one in results]
+    kept = [said(result) for result in results]
     assert kept[:2] + kept[3:] == uninterrupted(windows, MODEL)[0]
 
 
@@ -210,8 +216,8 @@ def test_another_model_goes_on_with_the_memory(memory: Broker, topic: str) -> No
     results = worker.work(batch[:3])
     worker.model = remembering_model(BpParameters(resolution=2.0, mixing=0.4), "test@1")
     results += worker.work(batch[3:])
-    assert [one.memory for one in results[1:]] == ["continued"] * 5
-    assert {one.model for one in results[3:]} == {"test@1"}
+    assert [result.memory for result in results[1:]] == ["continued"] * 5
+    assert {result.model for result in results[3:]} == {"test@1"}
     before, after = results[2].community_ids, results[3].community_ids
     assert before is not None
     assert after is not None
@@ -220,11 +226,12 @@ def test_another_model_goes_on_with_the_memory(memory: Broker, topic: str) -> No
 
 def test_k_given_gives_exactly_k(memory: Broker, topic: str) -> None:
     windows = [
-        replace(one, n_communities=k) for one, k in zip(stream("g", 3), (6, 4, 9), strict=True)
+        replace(snapshot, n_communities=k)
+        for snapshot, k in zip(stream("g", 3), (6, 4, 9), strict=True)
     ]
     results = Worker(memory, topic).work(records(windows))
-    assert [one.n_communities for one in results] == [6, 4, 9]
-    assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0]
+    assert [result.n_communities for result in results] == [6, 4, 9]
+    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
 
 
 def test_a_graph_that_is_spread_over_partitions_is_detected_without_memory(
@@ -241,11 +248,11 @@ def test_a_refused_snapshot_does_not_change_the_memory(memory: Broker, topic: st
     windows = stream("g", 4)
     good = records(windows)
     bad = replace(good[2], value=b"no Arrow")
-    batch = [replace(one, offset=at) for at, one in enumerate([*good[:2], bad, *good[2:]])]
+    batch = [replace(record, offset=at) for at, record in enumerate([*good[:2], bad, *good[2:]])]
     worker = Worker(memory, topic)
-    results = [one for one in worker.handle(batch) if not one.topic.endswith(".dlq")]
+    results = [record for record in worker.handle(batch) if not record.topic.endswith(".dlq")]
     found = worker.commit(batch, results)
-    assert [said(one) for one in found] == uninterrupted(windows, MODEL)[0]
+    assert [said(communities) for communities in found] == uninterrupted(windows, MODEL)[0]
 
 
 def as_record(topic: str, key: bytes, value: bytes | None, **headers: bytes) -> OutgoingRecord:
@@ -275,8 +282,8 @@ def test_a_state_of_nobody_is_reported_and_ignored(
     windows = stream("g", 2)
     with structlog.testing.capture_logs() as logs:
         results = Worker(memory, topic).work(records(windows, first=5))
-    assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0]
-    (warning,) = [one for one in logs if one["event"] == "memory cannot be read"]
+    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
+    (warning,) = [log for log in logs if log["event"] == "memory cannot be read"]
     assert re.search(reason, warning["reason"])
 
 
@@ -305,11 +312,11 @@ def test_a_graph_whose_state_is_lost_starts_anew_and_no_id_is_used_again(
     windows = stream("g", 2)
     with structlog.testing.capture_logs() as logs:
         results = Worker(memory, topic).work(records(windows, first=5))
-    assert [one.memory for one in results] == ["anew", "continued"]
+    assert [result.memory for result in results] == ["anew", "continued"]
     alone, first = uninterrupted(windows, MODEL)[0], (FAR_IDS if next_id is None else 41)
-    assert [said(one)[1] for one in results] == [one[1] for one in alone]
+    assert [said(result)[1] for result in results] == [one[1] for one in alone]
     assert min(results[0].community_ids) >= first  # type: ignore[type-var,arg-type]
-    (warning,) = [one for one in logs if one["event"] == "memory cannot be read"]
+    (warning,) = [log for log in logs if log["event"] == "memory cannot be read"]
     assert re.search(reason, warning["reason"])
 
 
@@ -329,11 +336,11 @@ def test_a_state_with_a_damaged_table_says_which_ids_are_used(memory: Broker, to
         publisher.send(OutgoingRecord(topic, broken.value, broken.key, broken.headers))
     with structlog.testing.capture_logs() as logs:
         results = Worker(memory, topic).work(records(windows[2:], first=2))
-    assert [one.memory for one in results] == ["anew", "continued"]
-    used = {id for one in before for id in one.community_ids}  # type: ignore[union-attr]
+    assert [result.memory for result in results] == ["anew", "continued"]
+    used = {id for communities in before for id in communities.community_ids}  # type: ignore[union-attr]
     assert used.isdisjoint(results[0].community_ids)  # type: ignore[arg-type]
     assert max(results[0].community_ids) < 1000  # type: ignore[type-var,arg-type]
-    assert [one["event"] for one in logs].count("memory cannot be used") == 1
+    assert [log["event"] for log in logs].count("memory cannot be used") == 1
 
 
 def test_a_state_of_a_window_in_the_far_future_does_not_make_all_windows_late(
@@ -348,7 +355,7 @@ def test_a_state_of_a_window_in_the_far_future_does_not_make_all_windows_late(
     with Publisher(memory.settings()) as publisher:
         publisher.send(OutgoingRecord(topic, sent.value, sent.key, sent.headers))
     results = Worker(memory, topic).work(records(windows[2:], first=2))
-    assert [one.memory for one in results] == ["anew", "continued"]
+    assert [result.memory for result in results] == ["anew", "continued"]
 
 
 def with_facts(value: bytes, **facts: object) -> bytes:
@@ -387,7 +394,7 @@ def test_a_hostile_state_makes_no_snapshot_a_dead_letter(
     with Publisher(memory.settings()) as publisher:
         publisher.send(OutgoingRecord(topic, sent.value, sent.key, sent.headers))
     results = Worker(memory, topic).work(records(windows[2:], first=2))
-    assert [one.memory for one in results] == ["anew", "continued"]
+    assert [result.memory for result in results] == ["anew", "continued"]
 
 
 def test_an_operator_starts_a_graph_anew_whose_state_is_lost(memory: Broker, topic: str) -> None:
@@ -404,7 +411,7 @@ def test_a_state_without_a_place_is_used(memory: Broker, topic: str) -> None:
     worker = Worker(memory, topic)
     results = worker.handle(records(windows[:2]))
     state = [one for one in results if one.topic == topic][-1]
-    headers = tuple(one for one in state.headers if one[0] != "icd_snapshot_place")
+    headers = tuple(header for header in state.headers if header[0] != "icd_snapshot_place")
     with Publisher(memory.settings()) as publisher:
         publisher.send(replace(state, headers=headers))
     (result,) = Worker(memory, topic).work(records(windows[2:], first=2))
@@ -417,7 +424,7 @@ def test_a_graph_starts_anew_after_a_state_without_a_value(memory: Broker, topic
     with Publisher(memory.settings()) as publisher:
         publisher.send(OutgoingRecord(topic, None, KEY))
     results = Worker(memory, topic).work(records(windows[:2], first=2))
-    assert [said(one) for one in results] == uninterrupted(windows[:2], MODEL)[0]
+    assert [said(result) for result in results] == uninterrupted(windows[:2], MODEL)[0]
 
 
 def test_an_operator_makes_a_graph_start_anew_and_no_id_is_used_again(
@@ -427,10 +434,10 @@ def test_an_operator_makes_a_graph_start_anew_and_no_id_is_used_again(
     before = Worker(memory, topic).work(records(windows[2:]))
     MemoryTopic(memory.settings(), "detect", topic).forget("g")
     results = Worker(memory, topic).work(records(windows[:2], first=2))
-    assert [one.memory for one in results] == ["anew", "continued"]
+    assert [result.memory for result in results] == ["anew", "continued"]
     alone = uninterrupted(windows[:2], MODEL)[0]
-    assert [said(one)[1] for one in results] == [one[1] for one in alone]
-    used = {id for one in before for id in one.community_ids}  # type: ignore[union-attr]
+    assert [said(result)[1] for result in results] == [one[1] for one in alone]
+    used = {id for communities in before for id in communities.community_ids}  # type: ignore[union-attr]
     assert used.isdisjoint(results[0].community_ids)  # type: ignore[arg-type]
     with pytest.raises(BadSettings, match="remembers nothing of graph other"):
         MemoryTopic(memory.settings(), "detect", topic).forget("other")

@@ -66,7 +66,7 @@ def running(
 
 
 def states_of(broker: Broker, graph: str) -> list[Record]:
-    return [one for one in held(broker, MEMORY) if one.key == state_key(graph, graph)]
+    return [record for record in held(broker, MEMORY) if record.key == state_key(graph, graph)]
 
 
 def snapshot_of(state: Record) -> str:
@@ -89,7 +89,7 @@ def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
     model = tmp_path / "model"
     save_model(remembering_model().model, model)
     windows = stream(graph, N_WINDOWS)
-    sent = [outgoing(one, SNAPSHOTS) for one in windows]
+    sent = [outgoing(window, SNAPSHOTS) for window in windows]
     publish(broker, sent[:-N_LATER])
     results = subscribe(graph, start="beginning", limit=N_WINDOWS, settings=broker.settings())
     how = method, horizon
@@ -101,13 +101,13 @@ def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
         # Without transactions, a state may come after its result.
         wait_until(lambda: snapshot_of(states_of(broker, graph)[-1]) == windows[-1].id)
     expected, last = uninterrupted(windows, open_model(str(model)), None, *how)
-    assert [said(one) for one in found] == expected
+    assert [said(communities) for communities in found] == expected
     states = states_of(broker, graph)
     assert states[-1].value == last
     if broker.name == "kafka":  # results and memory are one transaction: each is there once
-        places = [dict(one.headers)["icd_snapshot_place"] for one in states]
-        published = [one for one in held(broker, COMMUNITIES) if one.key == graph.encode()]
-        assert places == [dict(one.headers)["icd_snapshot_place"] for one in published]
+        places = [dict(state.headers)["icd_snapshot_place"] for state in states]
+        published = [record for record in held(broker, COMMUNITIES) if record.key == graph.encode()]
+        assert places == [dict(record.headers)["icd_snapshot_place"] for record in published]
         assert len(places) == N_WINDOWS
 
 
@@ -170,7 +170,10 @@ def test_graphs_move_between_detectors_with_their_memory(broker: Broker, topic_n
         wait_until(lambda: n_found() == sent * len(GRAPHS), timeout_s=90)
 
     def n_found() -> int:
-        named = {(one.key, dict(one.headers)["icd_snapshot_id"]) for one in held(broker, topics[1])}
+        named = {
+            (record.key, dict(record.headers)["icd_snapshot_id"])
+            for record in held(broker, topics[1])
+        }
         return len(named)
 
     with detecting(broker, topics) as first:
@@ -187,5 +190,5 @@ def test_graphs_move_between_detectors_with_their_memory(broker: Broker, topic_n
         subscribe(start="beginning", until="end", settings=broker.settings(), topic=topics[1])
     )
     for graph in GRAPHS:
-        found = [said(one) for one in results if one.graph == graph]
+        found = [said(result) for result in results if result.graph == graph]
         assert found == uninterrupted(windows[graph][:sent], remembering_model())[0]

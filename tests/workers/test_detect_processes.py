@@ -103,7 +103,7 @@ def seen(broker: Broker, graph: str, limit: int) -> Iterator[str]:
     """Snapshot ids of results as they come."""
     settings, start = broker.settings(), "beginning"
     results = subscribe(graph, start=start, limit=limit, settings=settings, topic=COMMUNITIES)
-    return (one.snapshot_id for one in results)
+    return (result.snapshot_id for result in results)
 
 
 def everything(graph: str, count: int = N_SNAPSHOTS) -> list[str]:

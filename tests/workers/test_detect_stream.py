@@ -112,7 +112,7 @@ def test_a_bad_snapshot_is_dead_lettered_whole_and_the_stream_goes_on(
         )
         with dead_letters as records:
             dead, other = list(records)
-    assert [one.snapshot_id for one in results] == ["test/0", "test/1"]
+    assert [result.snapshot_id for result in results] == ["test/0", "test/1"]
     assert (dead.key, dead.value) == (bad.key, bad.value)
     assert dead.headers[: len(bad.headers)] == bad.headers
     why = dict(dead.headers)

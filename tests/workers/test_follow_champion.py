@@ -162,7 +162,7 @@ def test_a_model_that_worker_processes_cannot_use_is_refused(bench: Bench) -> No
     bench.crown(B)
     bench.error = ZeroDivisionError("in the warm-up")
     assert bench.after_a_look() == A
-    assert [str(one.error) for one in bench.refusals] == ["in the warm-up"]
+    assert [str(refusal.error) for refusal in bench.refusals] == ["in the warm-up"]
 
 
 @pytest.mark.parametrize("error", [WorkersLost("no memory"), MemoryError("no memory")])
@@ -174,7 +174,7 @@ def test_lack_of_memory_is_not_the_models_fault(bench: Bench, error: Exception) 
         bench.error = None
         assert bench.after_a_look() == B
     assert bench.refusals == []
-    assert [one["event"] for one in logs] == [
+    assert [log["event"] for log in logs] == [
         "cannot follow the champion; the model stays",
         "the champion is followed again",
     ]
@@ -193,7 +193,7 @@ def test_a_registry_that_does_not_answer_is_logged_once(
             patch.setattr(Store, "_look_up", down)
             assert [bench.after_a_look() for _ in range(3)] == [A, A, A]
         assert bench.after_a_look() == B
-    assert [one["log_level"] for one in logs] == ["warning", "info"]
+    assert [log["log_level"] for log in logs] == ["warning", "info"]
     assert logs[0]["reason"] == "StoreUnreachable: no answer"
 
 
@@ -211,7 +211,7 @@ def test_a_detector_starts_with_the_newest_champion_that_can_be_used(bench: Benc
     assert bench.start() == C
     bench.spoil(C, "recipe.toml", b"")
     assert bench.start() == B
-    assert [one.version for one in bench.refusals] == [C]
+    assert [refusal.version for refusal in bench.refusals] == [C]
     for version in (A, B):
         bench.spoil(version, "recipe.toml", b"")
     with pytest.raises(ModelForeign, match=C.replace("@", "-")):
@@ -230,7 +230,7 @@ def test_a_model_that_fails_at_the_start_is_refused_too(bench: Bench) -> None:
     bench.crown(B)
     bench.error = ZeroDivisionError("in the warm-up")
     assert bench.start() == A
-    assert [one.version for one in bench.refusals] == [B]
+    assert [refusal.version for refusal in bench.refusals] == [B]
     bench.error = WorkersLost("no memory")
     with pytest.raises(WorkersLost):
         bench.start()

@@ -57,9 +57,11 @@ def test_two_detectors_of_a_graph_each_find_all_of_it_in_their_default_groups(
             results = subscribe(
                 graph, start="beginning", limit=size, settings=broker.settings(), topic=COMMUNITIES
             )
-            assert [one.snapshot_id for one in results] == [f"{graph}/{i}" for i in range(size)]
+            assert [result.snapshot_id for result in results] == [
+                f"{graph}/{i}" for i in range(size)
+            ]
     finally:
-        statuses = [stop_child(one, 30) for one in detectors]
+        statuses = [stop_child(detector, 30) for detector in detectors]
     assert statuses == [0, 0]
     for graph in sizes:
         assert f'"group": "stream-icd-detect-{graph}"' in (tmp_path / graph).read_text()

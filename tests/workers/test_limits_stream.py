@@ -67,7 +67,7 @@ def test_a_snapshot_above_the_limit_is_dead_lettered_and_never_unpacked(
             before = peak_bytes(detector.pid)
             publisher.send(too_large)
             publisher.send(last)
-        found += [one.snapshot_id for one in results]
+        found += [result.snapshot_id for result in results]
         grown = peak_bytes(detector.pid) - before
     finally:
         stop_child(detector, 20)

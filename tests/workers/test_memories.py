@@ -61,9 +61,9 @@ class ReadTopic:
 
 
 def memories_of(topic: ReadTopic) -> Memories:
-    found = Memories(topic, MemorySettings())  # type: ignore[arg-type]
-    found.assigned([0, 1, 2])
-    return found
+    memories = Memories(topic, MemorySettings())  # type: ignore[arg-type]
+    memories.assigned([0, 1, 2])
+    return memories
 
 
 def test_the_topic_is_read_once_for_all_partitions_whenever_their_records_come() -> None:

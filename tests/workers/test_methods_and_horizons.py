@@ -109,24 +109,26 @@ def test_results_of_workers_that_are_killed_are_those_of_an_uninterrupted_run(
     memory: Broker, topic: str, case: Case, expected: dict[str, tuple[list[Found], bytes]]
 ) -> None:
     found, last = expected[str(case)]
-    assert [said(one) for one in results_of(memory, topic, case, 4)] == found
+    assert [said(communities) for communities in results_of(memory, topic, case, 4)] == found
     assert states(memory, topic)["detect", GRAPH].value == last
 
 
 @EACH
 def test_each_result_says_what_is_true_of_it(memory: Broker, topic: str, case: Case) -> None:
-    results = {one.snapshot_id: one for one in results_of(memory, topic, case)}
-    uses = [one.memory for one in results.values()]
+    results = {
+        communities.snapshot_id: communities for communities in results_of(memory, topic, case)
+    }
+    uses = [result.memory for result in results.values()]
     assert uses[:6] == ["first", *["continued"] * 3, "damaged", "continued"]
     assert uses[11:] == ["late", *["continued"] * 2]
     highest = {"auto": 20, "off": 1}.get(str(case.horizon), case.horizon)
-    for one in results.values():
-        ids = one.community_ids
+    for result in results.values():
+        ids = result.community_ids
         assert ids is not None
-        assert len(set(ids.tolist())) == one.n_communities
-        assert np.bincount(one.labels).all()
-        assert one.horizon is not None
-        assert 1 <= one.horizon <= float(highest)
+        assert len(set(ids.tolist())) == result.n_communities
+        assert np.bincount(result.labels).all()
+        assert result.horizon is not None
+        assert 1 <= result.horizon <= float(highest)
     assert results["g/8"].n_communities == 3
     assert results["g/9"].n_communities == 2
     assert 9 <= results["g/6"].n_communities <= 10
@@ -161,12 +163,12 @@ def test_two_processes_find_the_same(
     worker = Worker(
         memory, topic, model=model, engine=engine, method=case.method, horizon=case.horizon
     )
-    others = [replace(one, graph="h") for one in WINDOWS]
+    others = [replace(snapshot, graph="h") for snapshot in WINDOWS]
     pairs = zip(records(WINDOWS), records(others, partition=1), strict=True)
-    results = worker.work([one for pair in pairs for one in pair])
+    results = worker.work([record for pair in pairs for record in pair])
     found, last = expected[str(case)]
     for graph in (GRAPH, "h"):
-        assert [said(one) for one in results if one.graph == graph] == found
+        assert [said(result) for result in results if result.graph == graph] == found
         assert states(memory, topic)["detect", graph].value == last
 
 
@@ -175,16 +177,19 @@ def test_a_replay_gives_the_same_results(
     case: Case, expected: dict[str, tuple[list[Found], bytes]], tmp_path: Path
 ) -> None:
     store, out = (open_store(str(tmp_path / name)) for name in ("history", "again"))
-    sent = [one for one in WINDOWS if one.id != LATE]
-    for one in sent:
-        Archive(store).add("snapshots", encode_snapshot(one))
+    sent = [snapshot for snapshot in WINDOWS if snapshot.id != LATE]
+    for snapshot in sent:
+        Archive(store).add("snapshots", encode_snapshot(snapshot))
     settings = DetectSettings(memory="auto", method=case.method, horizon=case.horizon, threads=1)
     redetection, results = Redetection(MODEL, settings), HistoryResults(out)
-    jobs = [archived_job(store.uri, one) for one in windows(store, Selection())]
+    jobs = [archived_job(store.uri, window) for window in windows(store, Selection())]
     plan = make_plan(jobs, results, redetection)
     replay(jobs, plan, InProcess(redetection), results, Tempo(), lambda: 0.0, Event())
-    messages = [read_message(out, one) for one in windows(out, Selection("communities"))]
-    found = [said(decode_communities(one.key, one.value, one.headers)) for one in messages]
+    messages = [read_message(out, window) for window in windows(out, Selection("communities"))]
+    found = [
+        said(decode_communities(message.key, message.value, message.headers))
+        for message in messages
+    ]
     assert found == [one for one in expected[str(case)][0] if one[0] != LATE]
     kept = results.kept(redetection.version)
-    assert {one[2] for one in kept} == {redetection.revision(one) for one in jobs}
+    assert {one[2] for one in kept} == {redetection.revision(job) for job in jobs}

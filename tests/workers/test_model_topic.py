@@ -38,4 +38,4 @@ def test_a_topic_that_is_missing_is_logged_once_and_noticed_when_it_is_there(
         stop.set()
         thread.join(30)
     assert not thread.is_alive()
-    assert [one["reason"].partition(":")[0] for one in logs] == ["TopicMissing"]
+    assert [log["reason"].partition(":")[0] for log in logs] == ["TopicMissing"]

@@ -128,7 +128,7 @@ def refused_windows(graph: str) -> list[Record]:
         windows[8],
         windows[2],  # late
     ]
-    found = records([replace(one, graph=graph) for one in sent])
+    found = records([replace(snapshot, graph=graph) for snapshot in sent])
     found[2] = replace(found[2], value=b"no Arrow")
     return found
 
@@ -158,19 +158,21 @@ def test_what_is_in_ram_is_what_is_in_the_topic(
         with structlog.testing.capture_logs() as logs:
             at_once = whole.work(refused_windows("g"))
         for record in refused_windows("h"):
-            one = open_worker()
-            restarted += one.work([record])
-            kept = one.memories.get("h")
+            worker = open_worker()
+            restarted += worker.work([record])
+            kept = worker.memories.get("h")
             assert kept == in_topic(open_worker(), "h", record.offset + 1)
             counts.append(decode_memory(kept or b"").n_nodes)
         assert whole.memories.get("g") == in_topic(open_worker(), "g", 99)
-    assert {one.snapshot_id: one.memory for one in at_once[:-1]} == USES
+    assert {communities.snapshot_id: communities.memory for communities in at_once[:-1]} == USES
     assert at_once[-1].memory == "late"
-    assert [said(one) for one in at_once] == [said(one) for one in restarted]
-    assert whole.memories.get("g") == one.memories.get("h")
-    reasons = [one["stage"] for one in logs if one["event"] == "dead letter"]
+    assert [said(communities) for communities in at_once] == [
+        said(communities) for communities in restarted
+    ]
+    assert whole.memories.get("g") == worker.memories.get("h")
+    reasons = [log["stage"] for log in logs if log["event"] == "dead letter"]
     assert reasons == ["decode", "publish", "publish"]
-    assert [one["event"] for one in logs].count("memory cannot be used") == 1
+    assert [log["event"] for log in logs].count("memory cannot be used") == 1
     assert counts[6:9] == [3_120, 1_560, counts[8]]
     assert 0 < counts[8] < 8_000
     check_ids(at_once)
@@ -185,8 +187,8 @@ def in_topic(fresh: Worker, graph: str, offset: int) -> bytes | None:
 
 def check_ids(results: list[Communities]) -> None:
     """No id is of two communities: after the graph started anew, all are new."""
-    at = [one.memory for one in results].index("anew")
-    ids = [one.community_ids for one in results if one.community_ids is not None]
+    at = [result.memory for result in results].index("anew")
+    ids = [result.community_ids for result in results if result.community_ids is not None]
     assert len(ids) == len(results)
     before, after = (set(np.concatenate(some)) for some in (ids[:at], ids[at:-1]))
     assert before.isdisjoint(after)
@@ -198,10 +200,10 @@ def test_a_state_that_the_broker_refuses_is_cut_when_the_batch_is_read_again(
     """Some brokers do not tell the limit of a topic; they only refuse records."""
     results, states = f"{topic_name}.results", f"{topic_name}.memory"
     create_topics(memory.settings(), [TopicSpec(results), TopicSpec(states)])
-    batch = records([with_strangers(one, 5_000) for one in stream("g", 2)])
+    batch = records([with_strangers(snapshot, 5_000) for snapshot in stream("g", 2)])
     check = ClaimCheck(memory.settings())
     worker = Worker(memory, states, claim_check=check, results=results)
-    (state,) = [one for one in worker.handle(batch[:1]) if one.topic == states]
+    (state,) = [record for record in worker.handle(batch[:1]) if record.topic == states]
     refused = RecordTooLarge("refused", states, size_as_sent(state))
     worker.runner.learn(refused)
     worker.new = {0}

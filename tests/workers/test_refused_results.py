@@ -74,7 +74,7 @@ def test_it_goes_to_the_file_store_where_there_is_one(
 ) -> None:
     claims = ClaimSettings(uri=str(tmp_path))
     copy_all(kafka.settings(), source, ClaimCheck(kafka.settings(), claims))
-    found = held(kafka, f"{source}.found")
-    assert [record.value for record in found] == [b"0", b"", b"1", b"", b"2"]
-    assert tuple(MessageReader(claims).whole(record).value for record in found) == SENT
+    records = held(kafka, f"{source}.found")
+    assert [record.value for record in records] == [b"0", b"", b"1", b"", b"2"]
+    assert tuple(MessageReader(claims).whole(record).value for record in records) == SENT
     assert held(kafka, f"{source}.dlq") == []

@@ -59,9 +59,9 @@ def test_all_that_changes_the_answer_makes_it_another_result(result, snapshot) -
     seen = SeenResults()
     assert all(seen.is_new(result_of(one)) for one in found)
     decoded = [decode_communities(one.key, one.value, one.headers) for one in found]
-    assert len({one.identity() for one in decoded}) == len(found)
+    assert len({communities.identity() for communities in decoded}) == len(found)
     assert len({dict(one.headers)["ce_id"] for one in found}) == len(found)
-    assert [(one.k_given, one.seed) for one in decoded[:5]] == [
+    assert [(communities.k_given, communities.seed) for communities in decoded[:5]] == [
         (None, 0), (3, 0), (None, 0), (None, 1), (2, 0),
     ]  # fmt: skip
     assert decoded[0].content == plain.content

@@ -62,18 +62,24 @@ def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: st
         detector = Detector(swap.model, settings, swap, worker.memories)
         worker.runner = Runner(detector, DeadLetterLimit())
         windows = {graph: stream(graph, 8) for graph in ("g", "h")}
-        halves = [[one for found in windows.values() for one in found[at]] for at in HALVES]
+        halves = [
+            [snapshot for window in windows.values() for snapshot in window[at]] for at in HALVES
+        ]
         before = worker.work(records(halves[0]))
         promote(registry, second.version, "better", NOW, by="test", seen=current(registry))
         ChampionFollower(registry, swap, stop, refuse).look()
         after = worker.work(records(halves[1], first=8))
     finally:
         swap.close()
-    assert {one.model for one in before} == {first.version}
-    assert {one.model for one in after} == {second.version}
+    assert {communities.model for communities in before} == {first.version}
+    assert {communities.model for communities in after} == {second.version}
     for graph, found in windows.items():
         expected, state = uninterrupted(found[HALVES[0]], FIRST)
-        assert [said(one) for one in before if one.graph == graph] == expected
+        assert [
+            said(communities) for communities in before if communities.graph == graph
+        ] == expected
         expected, _ = uninterrupted(found[HALVES[1]], SECOND, decode_memory(state))
-        assert [said(one) for one in after if one.graph == graph] == expected
-    assert {one.memory for one in after} == {"continued"}
+        assert [
+            said(communities) for communities in after if communities.graph == graph
+        ] == expected
+    assert {communities.memory for communities in after} == {"continued"}

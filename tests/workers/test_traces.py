@@ -66,7 +66,7 @@ def spans(provider: TracerProvider, monkeypatch: pytest.MonkeyPatch) -> InMemory
 
 def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
     """The spans of this name, in the order of their windows, then of their beginning."""
-    found = [one for one in spans.get_finished_spans() if one.name == name]
+    found = [span for span in spans.get_finished_spans() if span.name == name]
     return sorted(found, key=lambda one: (said(one, "stream_icd.snapshot"), one.start_time))
 
 
@@ -115,7 +115,7 @@ def names(broker: Broker, topic_name: str) -> dict[str, str]:
     """Topics of one test's own."""
     found = {kind: f"{topic_name}.{kind}" for kind in ("snapshots", "found", "events", "memory")}
     specs = [TopicSpec(name) for name in found.values()]
-    create_topics(broker.settings(), [two for one in specs for two in one.with_dead_letters()])
+    create_topics(broker.settings(), [two for spec in specs for two in spec.with_dead_letters()])
     return found
 
 
@@ -328,4 +328,4 @@ def test_without_a_collector_spans_are_lost_and_nothing_else(
     with open_reader(
         broker.settings(), "icd.snapshots.v1", start="beginning", until="end"
     ) as records:
-        assert len([one for one in records if one.key == topic_name.encode()]) == 2
+        assert len([record for record in records if record.key == topic_name.encode()]) == 2

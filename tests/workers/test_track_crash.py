@@ -33,7 +33,7 @@ def test_kill_9_of_a_tracker(
     graph = topic_name  # a graph of this test's own in the live topics
     create_topics(broker.settings())
     hours = stream(graph, N_WINDOWS)
-    messages = [outgoing(one, COMMUNITIES) for one in hours]
+    messages = [outgoing(hour, COMMUNITIES) for hour in hours]
     publish(broker, messages[:-N_LATE])
     results = subscribe_events(
         graph, start="beginning", limit=N_WINDOWS, settings=broker.settings()

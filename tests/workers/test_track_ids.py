@@ -43,16 +43,18 @@ def detected(hours: Sequence[int], *, memory_on: bool = True) -> Iterator[Commun
             continue
         found = detect_remembering(snapshot, MODEL, memory if memory_on else None)
         memory = found.memory
-        one = replace(window("g", hour, found.communities), nodes=snapshot.nodes)
+        communities = replace(window("g", hour, found.communities), nodes=snapshot.nodes)
         if memory_on:
-            one = replace(one, community_ids=found.community_ids, replaced=found.replaced)
-        yield replace(one, revision="with memory" if memory_on else "alone")
+            communities = replace(
+                communities, community_ids=found.community_ids, replaced=found.replaced
+            )
+        yield replace(communities, revision="with memory" if memory_on else "alone")
 
 
 def mixed(name: str) -> list[Communities]:
     """Results as operators may bring them about."""
     with_ids, alone = list(detected(range(10))), list(detected(range(10), memory_on=False))
-    renumbered = [replace(one) for one in detected(range(5, 10))]
+    renumbered = [replace(communities) for communities in detected(range(5, 10))]
     return {
         "with ids": with_ids,
         "memory off for a while": [*with_ids[:4], *alone[4:6], *with_ids[6:]],
@@ -60,7 +62,9 @@ def mixed(name: str) -> list[Communities]:
         "memory lost": [*with_ids[:5], *renumbered],
         "gaps": [with_ids[at] for at in (0, 1, 5, 6, 9)],
         "late and again": [with_ids[at] for at in (0, 1, 2, 1, 3, 3, 2, 4, 5, 6, 7, 8, 9)],
-        "two groups": [one for pair in zip(with_ids, alone, strict=True) for one in pair],
+        "two groups": [
+            communities for pair in zip(with_ids, alone, strict=True) for communities in pair
+        ],
     }[name]
 
 
@@ -86,7 +90,7 @@ def once(windows: Sequence[Communities]) -> list[Communities]:
 def test_trackers_that_take_turns_report_what_a_single_one_does(
     memory: Broker, topics: Topics, name: str
 ) -> None:
-    publish(memory, [outgoing(one, topics[0]) for one in mixed(name)])
+    publish(memory, [outgoing(communities, topics[0]) for communities in mixed(name)])
     records = held(memory, topics[0])
     for start in range(0, len(records), 3):
         tracker = Tracker(memory.settings(), topic=topics[1])
@@ -104,7 +108,7 @@ def test_a_damaged_window_is_left_out(memory: Broker, topics: Topics) -> None:
 
 
 def settled(tracked: Sequence[CommunityEvents]) -> list[CommunityEvents]:
-    return [one for one in tracked[1:] if not one.late]
+    return [events for events in tracked[1:] if not events.late]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -127,5 +131,5 @@ def test_the_ids_of_events_are_those_of_the_results(name: str) -> None:
 def test_a_tracker_that_starts_in_the_middle_has_the_same_ids() -> None:
     windows = mixed("with ids")
     whole, part = unbroken(windows), unbroken(windows[6:])
-    for one, other in zip(whole[6:], part, strict=True):
-        assert one.communities.tolist() == other.communities.tolist()
+    for events, other in zip(whole[6:], part, strict=True):
+        assert events.communities.tolist() == other.communities.tolist()

@@ -95,14 +95,14 @@ def test_each_graph_in_order_and_a_new_worker_goes_on_where_the_last_was(
     broker: Broker, found_and_events: Topics
 ) -> None:
     a, b = stream("a", 12), stream("b", 12, seed=4)
-    pairs = [one for pair in zip(a, b, strict=True) for one in pair]
+    pairs = [communities for pair in zip(a, b, strict=True) for communities in pair]
     for share in (pairs[:10], pairs[10:]):
-        publish(broker, [outgoing(one, found_and_events[0]) for one in share])
+        publish(broker, [outgoing(communities, found_and_events[0]) for communities in share])
         with tracking(broker, found_and_events):
             wait_for(broker, found_and_events[1], 10 if share[0] is pairs[0] else 24)
     tracked = events_in(broker, found_and_events[1])
-    assert same([one for one in tracked if one.graph == "a"], unbroken(a))
-    assert same([one for one in tracked if one.graph == "b"], unbroken(b))
+    assert same([events for events in tracked if events.graph == "a"], unbroken(a))
+    assert same([events for events in tracked if events.graph == "b"], unbroken(b))
 
 
 Step = Callable[[Runner, Sequence[Record]], None]
@@ -130,7 +130,7 @@ def fails_before_committing(broker: Broker, worker: Runner, records: Sequence[Re
 
 
 def sent_windows(broker: Broker, topic: str, n: int) -> list[Record]:
-    publish(broker, [outgoing(one, topic) for one in stream("g", n)])
+    publish(broker, [outgoing(communities, topic) for communities in stream("g", n)])
     return held(broker, topic)
 
 
@@ -138,8 +138,8 @@ def test_a_graph_that_goes_to_another_worker_and_back(
     memory: Broker, memory_topics: Topics
 ) -> None:
     records = sent_windows(memory, memory_topics[0], 12)
-    one, other = (tracker(memory, memory_topics[1]) for _ in range(2))
-    for worker, start in ((one, 0), (other, 3), (one, 6), (other, 9)):
+    runner, other = (tracker(memory, memory_topics[1]) for _ in range(2))
+    for worker, start in ((runner, 0), (other, 3), (runner, 6), (other, 9)):
         work(memory, worker, records[start : start + 3])
     assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 12)))
 
@@ -174,10 +174,10 @@ def test_another_graph_that_goes_on_in_order_does_not_hide_what_another_worker_t
 ) -> None:
     a, b = stream("a", 2), stream("b", 3, seed=4)
     sent = [a[0], b[0], b[1], a[1], b[2]]
-    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
     records = held(memory, memory_topics[0])
-    one, other = (tracker(memory, memory_topics[1]) for _ in range(2))
-    for worker, batch in ((one, records[:2]), (other, records[2:3]), (one, records[3:])):
+    runner, other = (tracker(memory, memory_topics[1]) for _ in range(2))
+    for worker, batch in ((runner, records[:2]), (other, records[2:3]), (runner, records[3:])):
         work(memory, worker, batch)
     tracked = events_in(memory, memory_topics[1])
     assert same([each for each in tracked if each.graph == "b"], unbroken(b))
@@ -206,14 +206,14 @@ def test_a_batch_that_was_published_and_not_committed_is_told_once(
 def test_missing_late_and_repeated_windows(memory: Broker, memory_topics: Topics) -> None:
     hours = stream("g", 9)
     sent = [*hours[:3], hours[5], hours[4], hours[5], hours[2], *hours[6:]]
-    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
     worker = tracker(memory, memory_topics[1])
     records = held(memory, memory_topics[0])
     for start in range(0, len(records), 2):
         work(memory, worker, records[start : start + 2])
     tracked = events_in(memory, memory_topics[1])
     assert same(tracked, unbroken([*hours[:3], hours[5], hours[4], *hours[6:]]))
-    assert [(one.snapshot_id, one.missed, one.late) for one in tracked[3:6]] == [
+    assert [(events.snapshot_id, events.missed, events.late) for events in tracked[3:6]] == [
         ("g/5", 2, False), ("g/4", 0, True), ("g/6", 0, False)]  # fmt: skip
 
 
@@ -221,29 +221,29 @@ def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(
     memory: Broker, memory_topics: Topics
 ) -> None:
     hours = stream("g", 6)
-    new = [window("g", i, one.labels, "m@2") for i, one in enumerate(hours)]
+    new = [window("g", i, communities.labels, "m@2") for i, communities in enumerate(hours)]
     sent = [*hours[:3], new[2], *new[3:]]
-    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
     records = held(memory, memory_topics[0])
     work(memory, tracker(memory, memory_topics[1]), records[:4])
     work(memory, tracker(memory, memory_topics[1]), records[4:])
     tracked = events_in(memory, memory_topics[1])
     assert same(tracked, unbroken(sent))
-    assert [one.late for one in tracked] == [False, False, False, True, False, False, False]
-    assert [one.model_before for one in tracked[4:]] == ["m@1", None, None]
+    assert [events.late for events in tracked] == [False, False, False, True, False, False, False]
+    assert [events.model_before for events in tracked[4:]] == ["m@1", None, None]
 
 
-def revised(one: Communities, labels: object, revision: str, place: str) -> Communities:
+def revised(communities: Communities, labels: object, revision: str, place: str) -> Communities:
     """Another revision of a window, of the snapshot at that place."""
     found = np.asarray(labels, np.int32)
-    return replace(one, labels=found, revision=revision, snapshot_place=place)
+    return replace(communities, labels=found, revision=revision, snapshot_place=place)
 
 
 @pytest.mark.parametrize("restarts", [(), (4,), (5, 6, 8)], ids=str)
 def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_late(
     broker: Broker, found_and_events: Topics, restarts: tuple[int, ...]
 ) -> None:
-    hours = [replace(one, revision="a") for one in stream("g", 8)]
+    hours = [replace(communities, revision="a") for communities in stream("g", 8)]
     better = revised(hours[3], hours[4].labels, "b", "0@4")
     worse = revised(hours[1], hours[0].labels, "b", "0@9")
     back = replace(hours[6], snapshot_place="0@12")
@@ -252,7 +252,7 @@ def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_
         *hours[:4], better, hours[3], better,  # a detector that was restarted sends all again
         *hours[4:6], worse, hours[6], wrong, back, hours[7],
     ]  # fmt: skip
-    publish(broker, [outgoing(one, found_and_events[0]) for one in sent])
+    publish(broker, [outgoing(communities, found_and_events[0]) for communities in sent])
     records, worker = held(broker, found_and_events[0]), tracker(broker, found_and_events[1])
     for at, record in enumerate(records):
         if at in restarts:
@@ -261,10 +261,12 @@ def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_
     tracked = events_in(broker, found_and_events[1])
     expected = unbroken([*hours[:3], better, *hours[4:6], worse, back, hours[7]])
     replaced = [tracked[3], tracked[8], tracked[9]]
-    assert [(one.snapshot_id, one.revision) for one in replaced] == [
+    assert [(events.snapshot_id, events.revision) for events in replaced] == [
         ("g/3", "a"), ("g/6", "a"), ("g/6", "b")]  # fmt: skip
-    assert same([one for one in tracked if all(one is not each for each in replaced)], expected)
-    assert [one.late for one in expected] == [False] * 6 + [True] + [False] * 2
+    assert same(
+        [events for events in tracked if all(events is not each for each in replaced)], expected
+    )
+    assert [events.late for events in expected] == [False] * 6 + [True] + [False] * 2
     options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_events[1]}
     newest = list(subscribe_events(until="end", **options))  # type: ignore[arg-type]
     assert same(newest, expected)
@@ -273,7 +275,9 @@ def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_
 def test_a_corrected_first_window_gets_its_ids_again(memory: Broker, memory_topics: Topics) -> None:
     first, second = stream("g", 2)
     better = revised(first, second.labels, "b", "")
-    publish(memory, [outgoing(one, memory_topics[0]) for one in (first, better, second)])
+    publish(
+        memory, [outgoing(communities, memory_topics[0]) for communities in (first, better, second)]
+    )
     work(memory, tracker(memory, memory_topics[1]), held(memory, memory_topics[0]))
     assert same(events_in(memory, memory_topics[1])[1:], unbroken([better, second]))
 
@@ -289,9 +293,9 @@ def test_ids_that_were_given_before_the_topic_begins_are_not_given_again() -> No
 FAR = datetime(9999, 12, 31, tzinfo=UTC)
 
 
-def far_ahead(one: Communities) -> Communities:
+def far_ahead(communities: Communities) -> Communities:
     """The window, ended by a clock that is wrong."""
-    return replace(one, window=Window(one.window.start, FAR), snapshot_id="g/far")
+    return replace(communities, window=Window(communities.window.start, FAR), snapshot_id="g/far")
 
 
 def test_a_window_that_ends_in_9999_is_refused_and_its_graph_goes_on(
@@ -299,7 +303,7 @@ def test_a_window_that_ends_in_9999_is_refused_and_its_graph_goes_on(
 ) -> None:
     hours = stream("g", 4)
     sent = [hours[0], far_ahead(hours[1]), *hours[1:]]
-    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
     records = held(memory, memory_topics[0])
     made = list(tracker(memory, memory_topics[1]).handle(records))
     letter = dict(made.pop(1).headers)
@@ -307,8 +311,8 @@ def test_a_window_that_ends_in_9999_is_refused_and_its_graph_goes_on(
     assert letter["icd_dlq_exception"] == b"LimitExceeded"
     assert b"9999-12-31" in letter["icd_dlq_message"]
     assert b"raise --ahead" in letter["icd_dlq_message"]
-    assert [(one.topic, one.value) for one in made] == [
-        (memory_topics[1], encode_events(one).value) for one in unbroken(hours)
+    assert [(record.topic, record.value) for record in made] == [
+        (memory_topics[1], encode_events(events).value) for events in unbroken(hours)
     ]
 
 
@@ -317,13 +321,13 @@ def test_a_window_that_was_believed_once_is_forgotten_by_a_tracker_that_does_not
 ) -> None:
     hours = stream("g", 5)
     sent = [*hours[:2], far_ahead(hours[2]), *hours[2:]]
-    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
     records = held(memory, memory_topics[0])
     believes = TrackSettings(ahead=timedelta(days=9999 * 366))
     work(memory, tracker(memory, memory_topics[1], believes), records[:4])
     work(memory, tracker(memory, memory_topics[1]), records[4:])
     tracked = events_in(memory, memory_topics[1])
-    assert [one.late for one in tracked] == [False, False, False, True, False, False]
+    assert [events.late for events in tracked] == [False, False, False, True, False, False]
     assert same(tracked[:2], unbroken(hours[:2]))
     assert {*tracked[-1].communities.tolist()} & {*tracked[1].communities.tolist()}
 
@@ -333,7 +337,7 @@ def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
 ) -> None:
     hours, other = stream("g", 4), stream("h", 2, seed=4)
     sent = [*hours[2:], *other, *hours[:2]]
-    publish(broker, [outgoing(one, found_and_events[0]) for one in sent])
+    publish(broker, [outgoing(communities, found_and_events[0]) for communities in sent])
     records = held(broker, found_and_events[0])
     of_g = [record for record in records if record.key == b"g"]
     work(broker, tracker(broker, found_and_events[1]), [one for one in records if one.key == b"h"])
@@ -349,9 +353,9 @@ def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
         [decode_events(r.key, r.value, r.headers) for r in part]
         for part in (tracked[:2], tracked[2:4], tracked[4:])
     )
-    assert [one.late for one in late] == [True, True]
-    assert [one.snapshot_id for one in after] == ["g/0", "g/1"]
-    assert not any(one.late for one in after)
+    assert [events.late for events in late] == [True, True]
+    assert [events.snapshot_id for events in after] == ["g/0", "g/1"]
+    assert not any(events.late for events in after)
     assert {event.kind for event in after[0].events} == {"born"}
     first_new = min(after[0].communities.tolist())
     assert first_new == before[-1].next_community
@@ -360,7 +364,12 @@ def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
     ]
     options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_events[1]}
     found = list(subscribe_events("g", until="end", **options))  # type: ignore[arg-type]
-    assert [one.snapshot_id for one in found] == ["g/2", "g/3", "g/0", "g/1"]  # the newest of each
+    assert [events.snapshot_id for events in found] == [
+        "g/2",
+        "g/3",
+        "g/0",
+        "g/1",
+    ]  # the newest of each
     assert same(found[2:], after)
 
 
@@ -371,7 +380,7 @@ def test_more_missing_windows_than_anybody_counts_are_told(
     then, now = datetime(1970, 1, 1, tzinfo=UTC), second.window.start
     moment = Window(now, now + timedelta(microseconds=1))
     sent = [replace(first, window=Window(then, then)), replace(second, window=moment)]
-    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
     work(memory, tracker(memory, memory_topics[1]), held(memory, memory_topics[0]))
     assert events_in(memory, memory_topics[1])[-1].missed == MOST_MISSED
 
@@ -382,7 +391,7 @@ def test_late_windows_do_not_push_others_out_of_memory(
     apart, together = [0] * 10 + [1] * 8, [0] * 18
     late = [window("g", -i, apart) for i in range(1, 9)]
     sent = [window("g", 0, apart), window("g", 1, together), *late, window("g", 2, apart)]
-    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
     records = held(memory, memory_topics[0])
     work(memory, tracker(memory, memory_topics[1]), records[:-1])
     work(memory, tracker(memory, memory_topics[1]), records[-1:])

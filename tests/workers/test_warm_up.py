@@ -30,11 +30,11 @@ DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 def kernels() -> dict[str, int]:
     """For how many types each loop is compiled in this process."""
     return {
-        f"{name}.{one.__name__}": len(one.signatures)  # type: ignore[attr-defined]
+        f"{name}.{var.__name__}": len(var.signatures)  # type: ignore[attr-defined]
         for name, module in list(sys.modules.items())
         if name.startswith("stream_icd")
-        for one in vars(module).values()
-        if isinstance(one, Dispatcher)
+        for var in vars(module).values()
+        if isinstance(var, Dispatcher)
     }
 
 
@@ -64,7 +64,7 @@ def records() -> list[Record]:
     snapshots.append(
         snapshot_from_pairs(ring, (ring + 1) % 20, graph="small", id="small/0", window=DAY)
     )
-    messages = [encode_snapshot(one) for one in snapshots]
+    messages = [encode_snapshot(snapshot) for snapshot in snapshots]
     return [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
 
 
@@ -93,5 +93,5 @@ def test_nothing_is_compiled_for_the_first_snapshots(
         engine.wait_until_warm(threading.Event())
         outcomes = [outcome for _, outcome in engine([*records(), *later_windows()])]
     facts = [outcome.facts for outcome in outcomes if isinstance(outcome, Processed)]
-    assert [one["new"] for one in facts] == [[]] * 10
+    assert [fact["new"] for fact in facts] == [[]] * 10
     assert int(str(facts[0]["before"])) > 0

@@ -66,8 +66,8 @@ def unbroken(windows: Iterable[Communities]) -> list[CommunityEvents]:
     return tracked
 
 
-def outgoing(found: Communities, topic: str) -> OutgoingRecord:
-    message = encode_communities(found)
+def outgoing(communities: Communities, topic: str) -> OutgoingRecord:
+    message = encode_communities(communities)
     return OutgoingRecord(topic, message.value, message.key, message.headers)
 
 

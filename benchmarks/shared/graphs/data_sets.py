@@ -122,7 +122,9 @@ def _older(path: Path, least_nodes: int) -> Iterator[BenchmarkGraph]:
 
 
 def _of_at_least(path: Path, least_nodes: int) -> list[BenchmarkGraph]:
-    return [one for one in all_snapshots(path) if one.adjacency.shape[0] >= least_nodes]
+    return [
+        snapshot for snapshot in all_snapshots(path) if snapshot.adjacency.shape[0] >= least_nodes
+    ]
 
 
 def all_snapshots(path: Path) -> list[BenchmarkGraph]:

@@ -70,7 +70,7 @@ def known_graphs(data: Path) -> dict[str, KnownGraphs]:
         for name, purpose in sorted(purposes.items())
     ]
     found.append(KnownGraphs("AS with countries", "report", partial(_internet, data)))
-    return {one.name: one for one in found}
+    return {graphs.name: graphs for graphs in found}
 
 
 def _of_file(folder: Path, name: str) -> list[ClassifiedGraph]:

@@ -88,7 +88,7 @@ def _planted(
 ) -> SmallSet:
     def graphs(first: int, n: int) -> list[LabelledGraph]:
         planted = (draw(np.random.default_rng(seed)) for seed in range(first, first + n))
-        return [LabelledGraph(one.adjacency(), one.communities) for one in planted]
+        return [LabelledGraph(graph.adjacency(), graph.communities) for graph in planted]
 
     parts = map(
         graphs, (TRAINING_SEED, VALIDATION_SEED, TEST_SEED), (n_training, N_VALIDATION, N_TEST)

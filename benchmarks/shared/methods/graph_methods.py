@@ -36,7 +36,7 @@ def ours(model: str = "default") -> Find:
 
 def shortest_of_the_grid(graph: ClassifiedGraph) -> Labels:
     """The candidate of least description length, if it is not one community; no other rule."""
-    several = [one for one in candidates(graph.adjacency) if one.max(initial=0)]
+    several = [candidate for candidate in candidates(graph.adjacency) if candidate.max(initial=0)]
     if not several:
         return np.zeros(graph.adjacency.shape[0], np.int32)
     return min(several, key=lambda one: description_length(graph.adjacency, one))

@@ -75,14 +75,14 @@ def at_once(find: Callable[..., list[Labels]]) -> Follow:
     """Follow with a peer that gets all windows at once; the same time for each window."""
 
     def follow(windows: Sequence[KnownWindow]) -> list[Found]:
-        snapshots = [one.snapshot for one in windows]
+        snapshots = [window.snapshot for window in windows]
         all_nodes = nodes_of(snapshots)
-        nodes = [all_nodes.get_indexer(one.nodes.to_numpy()) for one in snapshots]
-        adjacencies = [one.adjacency() for one in snapshots]
+        nodes = [all_nodes.get_indexer(snapshot.nodes.to_numpy()) for snapshot in snapshots]
+        adjacencies = [snapshot.adjacency() for snapshot in snapshots]
         started = time.process_time()
         labels = find(adjacencies, nodes=nodes)
         spent = 1000 * (time.process_time() - started) / len(windows)
-        return [Found(one, None, spent) for one in labels]
+        return [Found(label, None, spent) for label in labels]
 
     return follow
 
@@ -118,4 +118,4 @@ def _spread(window: Snapshot, places: NDArray[np.int64], n_nodes: int) -> csr_ar
 
 def nodes_of(windows: Sequence[Snapshot]) -> pd.Index:
     """The nodes of all windows, ascending."""
-    return pd.Index(np.unique(np.concatenate([one.nodes.to_numpy() for one in windows])))
+    return pd.Index(np.unique(np.concatenate([window.nodes.to_numpy() for window in windows])))

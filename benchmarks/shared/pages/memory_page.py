@@ -25,7 +25,7 @@ def memory_page(
     peers: Sequence[str],
 ) -> str:
     """The page. Rows of which there are no figures are left out."""
-    usual = next(one for one in streams if (one.mixing, one.n_nodes) == (0.6, 5000))
+    usual = next(stream for stream in streams if (stream.mixing, stream.n_nodes) == (0.6, 5000))
     sections = [
         HEADER,
         *_rows(known, streams, _drift_row),
@@ -66,7 +66,7 @@ def _rows(known: Known, streams: Sequence[Stream], row: Any, prefix: str = "") -
 
 def _all(figures: list[Figures], key: str) -> NDArray[np.float64]:
     """A figure of all seeds, (seeds, ...)."""
-    return np.array([one[key] for one in figures], np.float64)
+    return np.array([figure[key] for figure in figures], np.float64)
 
 
 def _settled(figures: list[Figures], key: str) -> NDArray[np.float64]:
@@ -147,13 +147,13 @@ def _peer_row(name: str, scores: NDArray[np.float64], sees: str, seconds: float)
     return f"| {name} | {sees} | {len(scores)} | {middle:.1f} | {_spread(newest)} | {seconds:.2f} |"
 
 
-def _real_row(name: str, one: Figures) -> str:
+def _real_row(name: str, figures: Figures) -> str:
     def pair(key: str, factor: float, digits: int) -> str:
-        return " | ".join(f"{factor * value:.{digits}f}" for value in one[key])
+        return " | ".join(f"{factor * value:.{digits}f}" for value in figures[key])
 
-    score = pair("nmi", 100, 1) if one["labelled"] else " | "
+    score = pair("nmi", 100, 1) if figures["labelled"] else " | "
     return (
-        f"| {name} | {one['windows']} | {pair('churn', 100, 1)} | {pair('modularity', 1, 4)} "
+        f"| {name} | {figures['windows']} | {pair('churn', 100, 1)} | {pair('modularity', 1, 4)} "
         f"| {pair('hidden', 1, 3)} | {score} |"
     )
 

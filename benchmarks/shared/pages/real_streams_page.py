@@ -101,9 +101,9 @@ def _best_baseline(known: Known, stream: str) -> str:
 
 def _ami(figures: Sequence[Figures]) -> str:
     """The mean over the seeds, and the standard deviation if there are several."""
-    if any(UNFINISHED in one for one in figures):
+    if any(UNFINISHED in figure for figure in figures):
         return f"more than {figures[0][UNFINISHED]} min"
-    scores = [one["ami"] for one in figures]
+    scores = [figure["ami"] for figure in figures]
     if not scores:
         return ""
     spread = f" ± {np.std(scores, ddof=1):.1f}" if len(scores) > 1 else ""
@@ -111,7 +111,7 @@ def _ami(figures: Sequence[Figures]) -> str:
 
 
 def _mean(figures: Sequence[Figures], name: str, digits: int) -> str:
-    values = [one[name] for one in figures if one.get(name) is not None]
+    values = [figure[name] for figure in figures if figure.get(name) is not None]
     return f"{np.mean(values):.{digits}f}" if values else ""
 
 
@@ -141,7 +141,7 @@ def _after_the_change(known: Known) -> Iterator[str]:
             if curves.size:
                 half = curves.shape[1] // 2
                 means = curves.mean(axis=0)[half - 1 : half + 4]
-                cells = " | ".join(f"{one:.1f}" for one in means)
+                cells = " | ".join(f"{mean:.1f}" for mean in means)
                 yield f"| {method} | {PURPOSES[purpose]} | {cells} |"
 
 
@@ -199,7 +199,7 @@ def _draw_panel(panel: Axes, known: Known, stream: str) -> None:
     methods = (ALONE, BEFORE, best, OURS)
     n_mean = 1
     for method, style in zip(methods, STYLES.values(), strict=True):
-        curves = [_curves(known, stream, method, one) for one in reversed(get_args(Purpose))]
+        curves = [_curves(known, stream, method, arg) for arg in reversed(get_args(Purpose))]
         curve = next((one.mean(axis=0) for one in curves if one.size), None)
         if curve is not None:
             n_mean = MEAN_OF_MANY if len(curve) > MANY_WINDOWS else 1

@@ -54,11 +54,12 @@ def streams_table(streams: dict[str, Sequence[Figures]]) -> str:
 def _row(name: str, streams: Sequence[Figures], shift: int, measure: str) -> str:
     tracks = ("default", "frozen", "retrained", "oracle")
     after = {
-        key: _mean([_part(one[key], shift, WON_FROM, WON_TO) for one in streams]) for key in tracks
+        key: _mean([_part(stream[key], shift, WON_FROM, WON_TO) for stream in streams])
+        for key in tracks
     }
-    before = _mean([_part(one["retrained"], shift, -10, 0) for one in streams])
+    before = _mean([_part(stream["retrained"], shift, -10, 0) for stream in streams])
     cost, won = after["oracle"] - after["frozen"], after["retrained"] - after["frozen"]
-    outcomes = [one["outcomes"][shift : shift + AFTER] for one in streams]
+    outcomes = [stream["outcomes"][shift : shift + AFTER] for stream in streams]
     swaps = [of.index("promoted") + 1 for of in outcomes if "promoted" in of]
     counts = [sum(of.count(what) for of in outcomes) for what in ("promoted", "rolled back")]
     shown = [f"{value:.2f}" for value in (before, *after.values())]

@@ -83,26 +83,26 @@ def cost_table(found: Mapping[tuple[str, str], Sequence[StreamScores]]) -> str:
     rows = [f"| rule | {' | '.join(streams)} | mean |", "|---" * (len(streams) + 2) + "|"]
     for rule in rules[1:]:
         costs = [
-            np.array([one.ami for one in found[stream, rules[0]]])
-            - np.array([one.ami for one in found[stream, rule]])
+            np.array([scores.ami for scores in found[stream, rules[0]]])
+            - np.array([scores.ami for scores in found[stream, rule]])
             for stream in streams
         ]
         shown = [
-            f"{one.mean():+.1f}" + (f" ± {one.std(ddof=1):.1f}" if len(one) > 1 else "")
-            for one in costs
+            f"{cost.mean():+.1f}" + (f" ± {cost.std(ddof=1):.1f}" if len(cost) > 1 else "")
+            for cost in costs
         ]
-        mean = np.mean([one.mean() for one in costs])
+        mean = np.mean([cost.mean() for cost in costs])
         rows.append(f"| {rule} | {' | '.join(shown)} | {mean:+.1f} |")
     return "\n".join([*rows, ""])
 
 
 def cells(scores: Sequence[StreamScores]) -> str:
     """The cells of a row: means over the seeds, and the standard deviation of AMI."""
-    ami = [one.ami for one in scores]
+    ami = [score.ami for score in scores]
     spread = f" ± {np.std(ami, ddof=1):.1f}" if len(ami) > 1 else ""
-    horizons = [one.horizon for one in scores if one.horizon is not None]
+    horizons = [score.horizon for score in scores if score.horizon is not None]
     means = [
-        f"{np.mean([getattr(one, name) for one in scores]):.{digits}f}"
+        f"{np.mean([getattr(score, name) for score in scores]):.{digits}f}"
         for name, digits in (
             ("ami_last", 1),
             ("nmi", 1),
@@ -112,5 +112,5 @@ def cells(scores: Sequence[StreamScores]) -> str:
         )
     ]
     horizon = f"{np.mean(horizons):.1f}" if horizons else ""
-    spent = f"{np.mean([one.milliseconds for one in scores]):.1f}"
+    spent = f"{np.mean([score.milliseconds for score in scores]):.1f}"
     return f"| {np.mean(ami):.1f}{spread} | {' | '.join(means)} | {horizon} | {spent} |"

@@ -203,10 +203,10 @@ def _labels(tracked: CommunityEvents) -> dict[int, int]:
     return {event.community: event.label for event in tracked.events if event.label is not None}
 
 
-def groups_of(found: Communities, among: set[Any] | None = None) -> Groups:
+def groups_of(communities: Communities, among: set[Any] | None = None) -> Groups:
     """The communities of a window, or what is left of them `among` some nodes."""
     groups: dict[int, set[Any]] = defaultdict(set)
-    for node, label in zip(found.nodes.to_pylist(), found.labels.tolist(), strict=True):
+    for node, label in zip(communities.nodes.to_pylist(), communities.labels.tolist(), strict=True):
         if among is None or node in among:
             groups[label].add(node)
     return groups

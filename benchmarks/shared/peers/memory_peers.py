@@ -33,8 +33,8 @@ def multilayer_leiden(
 
     from benchmarks.shared.peers.igraph_peers import build_graph
 
-    mean_weight = float(np.concatenate([one.data for one in adjacencies]).mean())
-    graphs = [build_graph(one) for one in adjacencies]
+    mean_weight = float(np.concatenate([adjacency.data for adjacency in adjacencies]).mean())
+    graphs = [build_graph(adjacency) for adjacency in adjacencies]
     for graph, numbers in zip(graphs, _numbers(adjacencies, nodes), strict=True):
         graph.vs["id"] = numbers.tolist()
     found, _ = leidenalg.find_partition_temporal(
@@ -64,7 +64,7 @@ def smoothed_louvain(adjacencies: Sequence[csr_array], nodes: Nodes | None = Non
 
 
 def _numbers(adjacencies: Sequence[csr_array], nodes: Nodes | None) -> Nodes:
-    return nodes or [np.arange(one.shape[0]) for one in adjacencies]
+    return nodes or [np.arange(adjacency.shape[0]) for adjacency in adjacencies]
 
 
 def label_propagation(adjacencies: Sequence[csr_array], seed: int) -> list[Labels]:

@@ -83,7 +83,7 @@ class KnownStream:
 
 def known_streams(data: Path) -> dict[str, KnownStream]:
     """All streams by name; the files of the real ones are in `data`, and read by `load`."""
-    return {one.name: one for one in (*_real(data), *PLANTED)}
+    return {stream.name: stream for stream in (*_real(data), *PLANTED)}
 
 
 def _real(data: Path) -> Iterator[KnownStream]:

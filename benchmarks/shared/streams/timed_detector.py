@@ -56,15 +56,15 @@ class TimedRunner(Runner):
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         begun, outcomes = time.time(), list[float]()
-        for one in super().handle(records):
-            if one.topic == COMMUNITIES:
+        for record in super().handle(records):
+            if record.topic == COMMUNITIES:
                 outcomes.append(time.time())
-            yield one
+            yield record
         self._waiting.append((begun, outcomes))
 
     def done(self, batch: BatchDone) -> None:
         super().done(batch)
-        cpu = sum(sum(one.cpu_times()[:2]) for one in self._workers)
+        cpu = sum(sum(worker.cpu_times()[:2]) for worker in self._workers)
         timed = Timed(*self._waiting.pop(0), time.time(), time.process_time(), cpu)
         print(json.dumps(asdict(timed)), flush=True)
 

@@ -26,7 +26,7 @@ def advance(curves: Sequence[Planned], minutes: float) -> None:
     """Advance the curve that is furthest behind, until all are done or the time is up."""
     end = time.monotonic() + 60 * minutes
     while time.monotonic() < end:
-        behind = [one for one in curves if one.curve.steps < one.steps]
+        behind = [curve for curve in curves if curve.curve.steps < curve.steps]
         if not behind:
             return
         one = min(behind, key=lambda one: one.curve.steps / one.steps)

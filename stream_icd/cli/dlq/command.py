@@ -65,16 +65,16 @@ class ListLetters(Chosen):
         boxes = [dead_letters_of(self.topic)]
         if self.everywhere:
             boxes = [name for name in topic_names(settings) if is_dead_letter_topic(name)]
-        found, no_match = list[BadRecord](), None
+        records, no_match = list[BadRecord](), None
         for name in boxes:
             choice, box = self.choice(settings, name), read_dead_letters(settings, name)
             try:
-                found += choice.records(box)
+                records += choice.records(box)
             except BadSettings as error:
                 no_match = error
-        if no_match is not None and not found:
+        if no_match is not None and not records:
             raise no_match
-        say(*(json_lines(found) if self.format == "json" else table_lines(found)))
+        say(*(json_lines(records) if self.format == "json" else table_lines(records)))
 
 
 @command(app, "show")

@@ -48,16 +48,16 @@ DECODERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def table_lines(found: Sequence[BadRecord]) -> Iterator[str]:
+def table_lines(records: Sequence[BadRecord]) -> Iterator[str]:
     """A line for each, however long, and how many there are of each exception."""
-    cells = ([printable(cell(one)) for cell in COLUMNS.values()] for one in found)
+    cells = ([printable(cell(one)) for cell in COLUMNS.values()] for one in records)
     rows = [list(COLUMNS), *cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
-    yield from counts_lines(record.latest for record in found)
-    again = sum(record.was_sent_again for record in found)
-    yield f"{len(found):,} records dead-lettered, {again:,} of them sent again"
+    yield from counts_lines(record.latest for record in records)
+    again = sum(record.was_sent_again for record in records)
+    yield f"{len(records):,} records dead-lettered, {again:,} of them sent again"
 
 
 def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
@@ -66,9 +66,9 @@ def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
         yield f"{count:,} {printable(name)}"
 
 
-def json_lines(found: Sequence[BadRecord]) -> Iterator[str]:
+def json_lines(records: Sequence[BadRecord]) -> Iterator[str]:
     """A JSON object for each, with all but the value."""
-    return (json.dumps(_document(record)) for record in found)
+    return (json.dumps(_document(record)) for record in records)
 
 
 def letter_lines(

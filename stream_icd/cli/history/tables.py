@@ -28,7 +28,7 @@ def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
             grouped[noted.partition.graph, noted.identity.model].append(noted)
         for (graph, model), found in sorted(grouped.items()):
             files = {noted.path for noted in found}
-            begins = [one.window.start for one in found if one.window != BEFORE_ALL]
+            begins = [window.window.start for window in found if window.window != BEFORE_ALL]
             begins = begins or [BEFORE_ALL.start]
             table.add_row(
                 selection.kind,

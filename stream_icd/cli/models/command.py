@@ -253,9 +253,11 @@ class History(BrokerOptions):
         store = _required(self.registry)
         if self.everything:
             announced = announcements(self.kafka())
-            changes = [one for one in announced if one.registry == store.place]
+            changes = [
+                announcement for announcement in announced if announcement.registry == store.place
+            ]
         else:
-            changes = [change(store, one) for one in history(store)]
+            changes = [change(store, aliases) for aliases in history(store)]
         say(*map(announcement_line, changes))
 
 

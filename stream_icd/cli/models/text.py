@@ -89,10 +89,11 @@ def difference_lines(before: Store, after: Store) -> Iterator[str]:
         yield f"{name}: {was} -> {now}"
 
 
-def announcement_line(one: Announcement) -> str:
+def announcement_line(announcement: Announcement) -> str:
     """An event of a registry in one line."""
-    version = one.version or one.champion or "-"
-    return f"{one.at:%Y-%m-%d %H:%M:%S}  {one.kind:<11}  {version}  {one.by}: {one.reason}"
+    version = announcement.version or announcement.champion or "-"
+    what = f"{announcement.kind:<11}  {version}  {announcement.by}: {announcement.reason}"
+    return f"{announcement.at:%Y-%m-%d %H:%M:%S}  {what}"
 
 
 def _about(folder: Store) -> Iterator[str]:
@@ -124,8 +125,9 @@ def _gate(gate: Gate | None) -> Iterator[str]:
     result = "passed" if gate.passed else "not passed"
     yield f"gate     {result} against {gate.champion} on {gate.windows} windows"
     yield f"         {gate.reason}"
-    for one in gate.figures:
+    for figure in gate.figures:
         interval = ""
-        if one.low is not None and one.high is not None:
-            interval = f", difference {one.low:+.4g} to {one.high:+.4g}"
-        yield f"         {one.measure}: {one.champion:.4g} -> {one.challenger:.4g}{interval}"
+        if figure.low is not None and figure.high is not None:
+            interval = f", difference {figure.low:+.4g} to {figure.high:+.4g}"
+        values = f"{figure.champion:.4g} -> {figure.challenger:.4g}"
+        yield f"         {figure.measure}: {values}{interval}"

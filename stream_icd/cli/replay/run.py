@@ -101,14 +101,14 @@ def past_of_archive(store: Store, selection: Selection) -> Past:
 
     def past(redetection: Redetection) -> tuple[Jobs, First]:
         if not has_memory(redetection.model, redetection.settings):
-            return lambda _: (job(one) for one in windows(store, selection)), nothing_before
+            return lambda _: (job(window) for window in windows(store, selection)), nothing_before
         memory = archived_memory(store, selection, redetection.version)
 
         def jobs(_: Stop | None) -> Generator[Job, None, None]:
-            for one in memory.earlier:
-                yield job(one, for_memory=True, era=memory.era(one))
-            for one in windows(store, selection):
-                yield job(one, era=memory.era(one))
+            for window in memory.earlier:
+                yield job(window, for_memory=True, era=memory.era(window))
+            for window in windows(store, selection):
+                yield job(window, era=memory.era(window))
 
         return jobs, memory
 
@@ -234,12 +234,12 @@ def _detect(
 
 
 def _compare(plan: Plan, version: str, before: Results, results: Results) -> None:
-    def replayed(one: Communities) -> bool:
-        revision = plan.newest.get((one.graph, one.snapshot_id))
-        return one.model == version and one.revision == revision
+    def replayed(communities: Communities) -> bool:
+        revision = plan.newest.get((communities.graph, communities.snapshot_id))
+        return communities.model == version and communities.revision == revision
 
-    def older(one: Communities) -> bool:
-        return before.name != results.name or not replayed(one)
+    def older(communities: Communities) -> bool:
+        return before.name != results.name or not replayed(communities)
 
     found = compare(filter(older, before.read()), filter(replayed, results.read()))
     wide_console().print(qualities_table(found), agreements_table(found))
@@ -260,39 +260,39 @@ def plan_lines(plan: Plan, version: str, where: str, tempo: Tempo) -> Iterator[s
         yield f"takes {timedelta(seconds=round(seconds))} at the least"
 
 
-def qualities_table(found: Comparison) -> Table:
+def qualities_table(comparison: Comparison) -> Table:
     """A line a version."""
     table = Table("graph", "model", "when", title="quality, means over the windows", box=None)
     for name in ("windows", "communities", "modularity", "NCut", "churn", "horizon", "predicted"):
         table.add_column(name, justify="right")
-    for one in found.qualities:
+    for quality in comparison.qualities:
         table.add_row(
-            *(Text(printable(part)) for part in one.version),
-            f"{one.windows:,}",
-            f"{one.communities:.1f}",
-            f"{one.modularity:.4f}",
-            f"{one.ncut:.3f}",
-            f"{one.churn:.4f}",
-            "-" if isnan(one.horizon) else f"{one.horizon:.1f}",
-            "-" if isnan(one.predicted_bits) else f"{one.predicted_bits:.3f}",
+            *(Text(printable(part)) for part in quality.version),
+            f"{quality.windows:,}",
+            f"{quality.communities:.1f}",
+            f"{quality.modularity:.4f}",
+            f"{quality.ncut:.3f}",
+            f"{quality.churn:.4f}",
+            "-" if isnan(quality.horizon) else f"{quality.horizon:.1f}",
+            "-" if isnan(quality.predicted_bits) else f"{quality.predicted_bits:.3f}",
         )
     return table
 
 
-def agreements_table(found: Comparison) -> Table:
+def agreements_table(comparison: Comparison) -> Table:
     """A line a pair of versions."""
     table = Table("before", "replayed", title="agreement of versions", box=None)
     for name in ("windows", "the same", "NMI", "least NMI", "at"):
         table.add_column(name, justify="right")
-    for one in found.agreements:
+    for agreement in comparison.agreements:
         table.add_row(
-            Text(_named(one.before)),
-            Text(_named(one.replayed)),
-            f"{one.windows:,}",
-            f"{one.same:,}",
-            f"{one.nmi:.4f}",
-            f"{one.least_nmi:.4f}",
-            Text(printable(one.least_at)),
+            Text(_named(agreement.before)),
+            Text(_named(agreement.replayed)),
+            f"{agreement.windows:,}",
+            f"{agreement.same:,}",
+            f"{agreement.nmi:.4f}",
+            f"{agreement.least_nmi:.4f}",
+            Text(printable(agreement.least_at)),
         )
     return table
 

@@ -154,7 +154,7 @@ class Subscribe(BrokerOptions):
             shape = shapes.members() if self.members else shapes.NODE
             return following.subscribe_node(self.node, self.graph, **options), shape
         if topic == EVENTS:
-            found = following.subscribe_events(
+            subscription = following.subscribe_events(
                 self.graph,
                 community=self.community,
                 event=self.event or None,
@@ -162,7 +162,7 @@ class Subscribe(BrokerOptions):
                 confirmed=self.confirmed,
                 **options,
             )
-            return found, shapes.members(self.community) if self.members else shapes.EVENTS
+            return subscription, shapes.members(self.community) if self.members else shapes.EVENTS
         return following.subscribe(self.graph, **options), shapes.COMMUNITIES
 
     def run(self) -> None:
@@ -175,7 +175,7 @@ class Subscribe(BrokerOptions):
         settings = self.kafka(check=False)
         topic = EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES
         nothing_there = formats.Emptiness(settings, topic, self.graph)
-        found, shape = self.subscription(settings, topic)
+        subscription, shape = self.subscription(settings, topic)
         writers: dict[str, Callable[[Any, Any], None]] = {
             "table": formats.write_table,
             "json": formats.write_json_lines,
@@ -184,7 +184,7 @@ class Subscribe(BrokerOptions):
             "parquet": partial(formats.write_parquet, out=self.out or Path()),
         }
         self.kafka()  # a broker that is not there is said before anything waits
-        when_reader_leaves(found.close)
+        when_reader_leaves(subscription.close)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             if self.until == "forever" and topic == EVENTS:
@@ -195,14 +195,14 @@ class Subscribe(BrokerOptions):
             ):
                 if naming is not None:
                     shape = with_names(shape, naming, of_one_graph=self.graph is not None)
-                writers[self.format](nothing_there.counted(found), shape)
+                writers[self.format](nothing_there.counted(subscription), shape)
             if self.until == "end":
                 nothing_there.refuse()
         except (KeyboardInterrupt, BrokenPipeError):
             # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
             raise typer.Exit(0) from None
         finally:
-            found.close()
+            subscription.close()
 
 
 def _say_gap(gap: Gap) -> None:

@@ -38,16 +38,17 @@ class Shape(Generic[Item]):
 WHO = f"{'graph':<12} {'snapshot':<28}"
 
 
-def _who(one: Result) -> str:
-    return f"{one.graph:<12} {one.snapshot_id:<28}"
+def _who(result: Result) -> str:
+    return f"{result.graph:<12} {result.snapshot_id:<28}"
 
 
-def _communities_lines(one: Communities) -> Iterator[str]:
+def _communities_lines(communities: Communities) -> Iterator[str]:
     yield (
-        f"{_who(one)} {one.n_nodes:>8,} {one.n_edges:>9,} {one.n_communities:>11,} "
-        f"{one.modularity:>10.4f} {one.evidence or '-':>8} {_number(one.horizon, 1):>7} "
-        f"{_number(one.predicted_bits, 3):>9} {int(one.sizes.max()):>8,} "
-        f"{sum(one.milliseconds.values()):>8.1f}  {one.model}"
+        f"{_who(communities)} {communities.n_nodes:>8,} {communities.n_edges:>9,} "
+        f"{communities.n_communities:>11,} {communities.modularity:>10.4f} "
+        f"{communities.evidence or '-':>8} {_number(communities.horizon, 1):>7} "
+        f"{_number(communities.predicted_bits, 3):>9} {int(communities.sizes.max()):>8,} "
+        f"{sum(communities.milliseconds.values()):>8.1f}  {communities.model}"
     )
 
 
@@ -55,51 +56,55 @@ def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
-def _communities_document(one: Communities) -> dict[str, Any]:
+def _communities_document(communities: Communities) -> dict[str, Any]:
     return {
-        **_place(one),
-        "n_nodes": one.n_nodes,
-        "n_edges": one.n_edges,
-        "n_communities": one.n_communities,
-        "modularity": one.modularity,
-        "ncut": one.ncut,
-        "evidence": one.evidence,
-        "bits_saved": one.bits_saved,
-        "milliseconds": one.milliseconds,
-        "detected_at": one.detected_at.isoformat(),
-        "nodes": one.nodes.to_pylist(),
-        "communities": one.labels.tolist(),
-        "community_ids": None if one.community_ids is None else one.community_ids.tolist(),
-        "replaced": None if one.replaced is None else one.replaced.tolist(),
-        "moved": None if one.moved is None else one.moved.tolist(),
-        "moved_bits": None if one.moved_bits is None else one.moved_bits.tolist(),
-        "memory": one.memory,
-        "horizon": one.horizon,
-        "predicted_bits": one.predicted_bits,
+        **_place(communities),
+        "n_nodes": communities.n_nodes,
+        "n_edges": communities.n_edges,
+        "n_communities": communities.n_communities,
+        "modularity": communities.modularity,
+        "ncut": communities.ncut,
+        "evidence": communities.evidence,
+        "bits_saved": communities.bits_saved,
+        "milliseconds": communities.milliseconds,
+        "detected_at": communities.detected_at.isoformat(),
+        "nodes": communities.nodes.to_pylist(),
+        "communities": communities.labels.tolist(),
+        "community_ids": None
+        if communities.community_ids is None
+        else communities.community_ids.tolist(),
+        "replaced": None if communities.replaced is None else communities.replaced.tolist(),
+        "moved": None if communities.moved is None else communities.moved.tolist(),
+        "moved_bits": None if communities.moved_bits is None else communities.moved_bits.tolist(),
+        "memory": communities.memory,
+        "horizon": communities.horizon,
+        "predicted_bits": communities.predicted_bits,
     }
 
 
-def _communities_table(one: Communities) -> pa.Table:
-    ids = one.ids_of_nodes
+def _communities_table(communities: Communities) -> pa.Table:
+    ids = communities.ids_of_nodes
     columns = {
-        "evidence": pa.repeat(pa.scalar(one.evidence, pa.string()), one.n_nodes),
+        "evidence": pa.repeat(pa.scalar(communities.evidence, pa.string()), communities.n_nodes),
         **{
-            name: pa.repeat(pa.scalar(getattr(one, name), pa.float64()), one.n_nodes)
+            name: pa.repeat(
+                pa.scalar(getattr(communities, name), pa.float64()), communities.n_nodes
+            )
             for name in ("bits_saved", "horizon", "predicted_bits")
         },
-        "node": one.nodes,
-        "community": pa.array(one.labels),
-        "community_id": pa.nulls(one.n_nodes, pa.int64()) if ids is None else pa.array(ids),
+        "node": communities.nodes,
+        "community": pa.array(communities.labels),
+        "community_id": pa.nulls(communities.n_nodes, pa.int64()) if ids is None else pa.array(ids),
     }
-    return pa.table({**_columns(one, one.n_nodes), **columns})
+    return pa.table({**_columns(communities, communities.n_nodes), **columns})
 
 
-def _events_lines(one: CommunityEvents) -> Iterator[str]:
-    if one.late:
-        yield f"{_who(one)} came too late to be tracked"
-    for event in one.events:
+def _events_lines(events: CommunityEvents) -> Iterator[str]:
+    if events.late:
+        yield f"{_who(events)} came too late to be tracked"
+    for event in events.events:
         yield (
-            f"{_who(one)} {event.kind:<10} {event.community:>9} "
+            f"{_who(events)} {event.kind:<10} {event.community:>9} "
             f"{event.size_before:>8,} {event.size:>8,}  {_relatives(event)}".rstrip()
         )
 
@@ -120,63 +125,63 @@ def _relatives(event: CommunityEvent) -> str:
     return "; ".join(parts)
 
 
-def _events_document(one: CommunityEvents) -> dict[str, Any]:
+def _events_document(events: CommunityEvents) -> dict[str, Any]:
     return {
-        **_place(one),
-        "model_before": one.model_before,
-        "missed": one.missed,
-        "late": one.late,
-        "events": [asdict(event) for event in one.events],
-        "nodes": one.nodes.to_pylist(),
-        "communities": one.communities.tolist(),
+        **_place(events),
+        "model_before": events.model_before,
+        "missed": events.missed,
+        "late": events.late,
+        "events": [asdict(event) for event in events.events],
+        "nodes": events.nodes.to_pylist(),
+        "communities": events.communities.tolist(),
     }
 
 
-def _events_table(one: CommunityEvents) -> pa.Table:
-    table = event_table(one)
+def _events_table(events: CommunityEvents) -> pa.Table:
+    table = event_table(events)
     columns = dict(zip(table.column_names, table.columns, strict=True))
-    return pa.table({**_columns(one, table.num_rows), **columns})
+    return pa.table({**_columns(events, table.num_rows), **columns})
 
 
-def _change_lines(one: NodeChange) -> Iterator[str]:
-    what = ", ".join(f"{event.kind} {event.community}" for event in one.events)
-    before, after = ("-" if it is None else str(it) for it in (one.before, one.after))
-    yield f"{_who(one)} {one.node!s:>10} {before:>8} {after:>8}  {what}"
+def _change_lines(change: NodeChange) -> Iterator[str]:
+    what = ", ".join(f"{event.kind} {event.community}" for event in change.events)
+    before, after = ("-" if it is None else str(it) for it in (change.before, change.after))
+    yield f"{_who(change)} {change.node!s:>10} {before:>8} {after:>8}  {what}"
 
 
-def _change_document(one: NodeChange) -> dict[str, Any]:
+def _change_document(change: NodeChange) -> dict[str, Any]:
     return {
-        **_place(one),
-        "node": one.node,
-        "before": one.before,
-        "after": one.after,
-        "events": [asdict(event) for event in one.events],
+        **_place(change),
+        "node": change.node,
+        "before": change.before,
+        "after": change.after,
+        "events": [asdict(event) for event in change.events],
     }
 
 
-def _change_table(one: NodeChange) -> pa.Table:
+def _change_table(change: NodeChange) -> pa.Table:
     columns = {
-        "node": pa.array([str(one.node)]),
-        "before": pa.array([one.before], pa.int64()),
-        "after": pa.array([one.after], pa.int64()),
+        "node": pa.array([str(change.node)]),
+        "before": pa.array([change.before], pa.int64()),
+        "after": pa.array([change.after], pa.int64()),
     }
-    return pa.table({**_columns(one, 1), **columns})
+    return pa.table({**_columns(change, 1), **columns})
 
 
-def _place(one: Result) -> dict[str, Any]:
+def _place(result: Result) -> dict[str, Any]:
     return {
-        "graph": one.graph,
-        "snapshot_id": one.snapshot_id,
-        "window_start": one.window.start.isoformat(),
-        "window_end": one.window.end.isoformat(),
-        "model": one.model,
-        "revision": one.revision,
+        "graph": result.graph,
+        "snapshot_id": result.snapshot_id,
+        "window_start": result.window.start.isoformat(),
+        "window_end": result.window.end.isoformat(),
+        "model": result.model,
+        "revision": result.revision,
     }
 
 
-def _columns(one: Result, rows: int) -> dict[str, pa.Array]:
-    times = {"window_start": one.window.start, "window_end": one.window.end}
-    values = _place(one) | {name: pa.scalar(time, ZONED) for name, time in times.items()}
+def _columns(result: Result, rows: int) -> dict[str, pa.Array]:
+    times = {"window_start": result.window.start, "window_end": result.window.end}
+    values = _place(result) | {name: pa.scalar(time, ZONED) for name, time in times.items()}
     return {name: pa.repeat(value, rows) for name, value in values.items()}
 
 

@@ -15,7 +15,7 @@ from stream_icd.registry.shipped import open_model
 
 def by_icd(task: Task, model: Model) -> Labels:
     """Features, embedding and K-means, each a stage."""
-    found = detect(
+    detection = detect(
         task.adjacency,
         model,
         task.n_communities,
@@ -24,8 +24,8 @@ def by_icd(task: Task, model: Model) -> Labels:
         threads=1,
         clock=cpu_clock,
     )
-    task.stages.update({stage: ms / 1000 for stage, ms in found.milliseconds.items()})
-    return found.communities
+    task.stages.update({stage: ms / 1000 for stage, ms in detection.milliseconds.items()})
+    return detection.communities
 
 
 def find(task: Task) -> Labels:

@@ -142,7 +142,7 @@ class ClientAdmin:
     def members(self, group: str) -> dict[str, str]:
         with translated(f"look up group {group}"):
             members = self._admin.describe_groups([group])[group]["members"]
-        return {one["member_id"]: one["client_id"] for one in members}
+        return {member["member_id"]: member["client_id"] for member in members}
 
     def _message_limit(self, topic: str) -> int | None:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)

@@ -61,9 +61,9 @@ def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
     """
     if wanted is Delivery.AT_LEAST_ONCE:
         return wanted
-    found = recognise(settings)
-    broker = f"the broker at {settings.bootstrap_servers} ({found.software})"
-    if found.hides_aborted:
+    capabilities = recognise(settings)
+    broker = f"the broker at {settings.bootstrap_servers} ({capabilities.software})"
+    if capabilities.hides_aborted:
         return Delivery.EXACTLY_ONCE
     if wanted is Delivery.AUTO:
         log.warning(
@@ -71,7 +71,7 @@ def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
             broker,
         )
         return Delivery.AT_LEAST_ONCE
-    if found.hides_aborted is None:
+    if capabilities.hides_aborted is None:
         log.warning("exactly-once only if %s hides aborted records from readers", broker)
         return wanted
     raise NotSupported(

@@ -136,11 +136,11 @@ class MemoryAdmin:
 
     def begins(self, partitions: Partitions) -> Offsets:
         with self._state.held():
-            return {one: self._state.log(one).begin for one in partitions}
+            return {partition: self._state.log(partition).begin for partition in partitions}
 
     def ends(self, partitions: Partitions) -> Offsets:
         with self._state.held():
-            return {one: self._state.log(one).end for one in partitions}
+            return {partition: self._state.log(partition).end for partition in partitions}
 
     def group_offsets(self, group: str) -> Offsets:
         with self._state.held():
@@ -155,7 +155,7 @@ class MemoryAdmin:
 
     def members(self, group: str) -> dict[str, str]:
         with self._state.held():
-            return {one.id: one.name for one in self._state.group(group).members.values()}
+            return {member.id: member.name for member in self._state.group(group).members.values()}
 
 
 _running: dict[str, State] = {}

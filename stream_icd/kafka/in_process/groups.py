@@ -64,7 +64,7 @@ class Group:
     def share(self, topic: str, there: Sequence[TopicPartition]) -> None:
         """Begin a generation in which the topic's members share the partitions."""
         self.generation += 1
-        who = [one for one in self.members.values() if one.topic == topic]
+        who = [member for member in self.members.values() if member.topic == topic]
         self._wanted |= shared({one.id: one.owned for one in who}, there)
 
     def change(self, member: Membership) -> tuple[Owned, Owned]:

@@ -57,14 +57,14 @@ class Log:
 
     def read(self, position: int, most: int) -> tuple[list[Record], int]:
         """Up to `most` visible records from `position` on, and the next position."""
-        found: list[Record] = []
+        records: list[Record] = []
         stop = self.stable_end()
-        while position < stop and len(found) < most:
+        while position < stop and len(records) < most:
             record, transaction = self._at(position)
             if record is not None and transaction.committed:
-                found.append(record)
+                records.append(record)
             position += 1
-        return found, position
+        return records, position
 
     def first_at(self, timestamp_ms: int) -> int | None:
         for record, _ in self._entries:

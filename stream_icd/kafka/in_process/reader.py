@@ -67,16 +67,19 @@ class MemoryReader:
 
     def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:  # noqa: ARG002
         with self._state.held():
-            return {one: self._state.log(one).begin for one in partitions}
+            return {partition: self._state.log(partition).begin for partition in partitions}
 
     def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:  # noqa: ARG002
         with self._state.held():
-            return {one: self._state.log(one).stable_end() for one in partitions}
+            return {partition: self._state.log(partition).stable_end() for partition in partitions}
 
     def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
         with self._state.held():
-            found = {one: self._state.log(one).first_at(timestamp_ms) for one in partitions}
-        return {one: offset for one, offset in found.items() if offset is not None}
+            found = {
+                partition: self._state.log(partition).first_at(timestamp_ms)
+                for partition in partitions
+            }
+        return {partition: offset for partition, offset in found.items() if offset is not None}
 
     def close(self) -> None:
         return

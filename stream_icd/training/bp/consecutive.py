@@ -66,15 +66,15 @@ def stay_of_labels(windows: Sequence[LabelledGraph]) -> float:
 
     windows: consecutive, with moments and labels; at least two.
     """
-    stay = float(np.mean([_stay(one, other) for one, other in pairwise(windows)]))
+    stay = float(np.mean([_stay(graph, other) for graph, other in pairwise(windows)]))
     return stay if stay >= UNRELATED else 0.0
 
 
-def _stay(one: LabelledGraph, other: LabelledGraph) -> float:
-    assert one.labels is not None
+def _stay(graph: LabelledGraph, other: LabelledGraph) -> float:
+    assert graph.labels is not None
     assert other.labels is not None
-    place = places(_moment(other).nodes, _moment(one).nodes)
-    before, after = one.labels[place[place >= 0]], other.labels[place >= 0]
+    place = places(_moment(other).nodes, _moment(graph).nodes)
+    before, after = graph.labels[place[place >= 0]], other.labels[place >= 0]
     if not len(before):
         return 0.0
     stayed = _most_staying(before, after)

@@ -63,7 +63,7 @@ def fit_parameters(
     windows = newest_run(linked)
     known = [graph for graph in linked if graph.labels is not None]
     if known:
-        related = len(windows) > 1 and all(one.labels is not None for one in windows)
+        related = len(windows) > 1 and all(window.labels is not None for window in windows)
         fit = _by_labels(known, windows if related else [], seed, threads, steps)
     else:
         fit = _by_edges(linked, windows, seed, threads, steps)

@@ -78,19 +78,22 @@ def fit_labelled(
         "labels",
         len(labelled),
         tuple(
-            Tried(one, ami=float(mean)) for one, mean in zip(family, _mean(of_family), strict=True)
+            Tried(parameters, ami=float(mean))
+            for parameters, mean in zip(family, _mean(of_family), strict=True)
         ),
     )
 
 
 def _with_best_exponent(
-    found: BpParameters, scores_of: Callable[[Sequence[BpParameters]], Floats], labelled: Labelled
+    parameters: BpParameters,
+    scores_of: Callable[[Sequence[BpParameters]], Floats],
+    labelled: Labelled,
 ) -> BpParameters:
     """Change the exponent of the weights if that is better by more than the standard error."""
-    candidates = [found]
+    candidates = [parameters]
     for exponent in OTHER_EXPONENTS:
-        mixing = None if found.mixing is None else _mean_mixing(labelled, exponent)
-        candidates.append(replace(found, weight_exponent=exponent, mixing=mixing))
+        mixing = None if parameters.mixing is None else _mean_mixing(labelled, exponent)
+        candidates.append(replace(parameters, weight_exponent=exponent, mixing=mixing))
     scores = scores_of(candidates)
     best = int(np.argmax(_mean(scores)))
     return candidates[0 if _as_good(scores, best)[0] else best]

@@ -107,9 +107,9 @@ def fit_stream(
     prepared = list[Prepared]()
     for window in windows:
         prepared.append(prepare(window, prepared[-1] if prepared else None))
-    trials = [_Trial(one) for one in _choices(prepared[0], seed)]
+    trials = [_Trial(choice) for choice in _choices(prepared[0], seed)]
     halvings = [min(max(at - 1, 0), N_HALVINGS) for at in range(len(windows))]
-    n_trials = [-(-len(trials) // 2**one) for one in halvings]
+    n_trials = [-(-len(trials) // 2**halving) for halving in halvings]
     steps = Steps(sum(n_trials), progress)
     for one, n_kept in zip(prepared, n_trials, strict=True):
         trials = sorted(trials, key=lambda trial: -trial.score)[:n_kept]

@@ -161,11 +161,11 @@ def _searched(split: HiddenEdges, seed: int) -> _Result:
     return _result(split, found_exactly(graph, SEARCHING, None, None, rng).labels)
 
 
-def _result(split: HiddenEdges, found: Labels) -> _Result:
+def _result(split: HiddenEdges, labels: Labels) -> _Result:
     return _Result(
-        hidden_edge_score(split, found),
-        description_length(split.visible, found),
-        _mixing(split.visible, found),
+        hidden_edge_score(split, labels),
+        description_length(split.visible, labels),
+        _mixing(split.visible, labels),
     )
 
 

@@ -135,5 +135,7 @@ def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) ->
     K is that of the labels; without labels, it is estimated.
     """
     find = partial(detect, model=model, method="icd", seed=model.recipe.seed, threads=threads)
-    found = (find(one.adjacency, n_communities=one.n_communities).communities for one in graphs)
+    found = (
+        find(graph.adjacency, n_communities=graph.n_communities).communities for graph in graphs
+    )
     return float(np.mean(list(map(nmi_or_modularity, graphs, found))))

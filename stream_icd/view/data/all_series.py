@@ -113,16 +113,16 @@ class AllSeries:
         with self._lock:
             return [
                 Summary(
-                    one.name,
-                    tuple(dict.fromkeys(window.result.model for window in one.windows)),
-                    one.version,
-                    len(one.windows),
-                    one.windows[0].number,
-                    one.late,
-                    one.windows[-1],
+                    series.name,
+                    tuple(dict.fromkeys(window.result.model for window in series.windows)),
+                    series.version,
+                    len(series.windows),
+                    series.windows[0].number,
+                    series.late,
+                    series.windows[-1],
                 )
-                for one in self.index.first(most)
-                if one.windows
+                for series in self.index.first(most)
+                if series.windows
             ]
 
     def windows(self, name: SeriesName, last: int, until: int | None = None) -> list[SeenWindow]:
@@ -146,12 +146,12 @@ class AllSeries:
         with self._lock:
             return self._n_dead, list(self._dead)
 
-    def add(self, found: Communities, origin: str) -> News | None:
+    def add(self, communities: Communities, origin: str) -> News | None:
         """Add a result; return None if it is late."""
         with self._lock:
-            decode, size = self._early_events.pop(found.identity(), (lambda: None, 0))
+            decode, size = self._early_events.pop(communities.identity(), (lambda: None, 0))
             self._early_bytes -= size
-            return self._add(self._series_of(found, origin), found, decode())
+            return self._add(self._series_of(communities, origin), communities, decode())
 
     def add_events(self, identity: Identity, decode: ReadEvents, n_bytes: int = 0) -> News | None:
         """Take a message of the events topic, for a result that is here or still to come.
@@ -165,9 +165,9 @@ class AllSeries:
                     if tracked is None or tracked.late:
                         return None
                     self._bytes -= series.windows[place].bytes_held
-                    one = series.take_tracked(place, tracked)
-                    self._bytes += one.bytes_held
-                    return News(series.name, one)
+                    window = series.take_tracked(place, tracked)
+                    self._bytes += window.bytes_held
+                    return News(series.name, window)
             self._keep_early(identity, decode, n_bytes)
             return None
 
@@ -177,10 +177,10 @@ class AllSeries:
             self._keep_truth(truth)
             known = by_first_node(truth.nodes, truth.labels)
             return [
-                News(series.name, series.agree(place, agreement(partition(one.members), known)))
+                News(series.name, series.agree(place, agreement(partition(window.members), known)))
                 for series in self.index.of_graph(truth.graph)
-                for place, one in enumerate(series.windows)
-                if one.result.snapshot_id == truth.snapshot_id
+                for place, window in enumerate(series.windows)
+                if window.result.snapshot_id == truth.snapshot_id
             ]
 
     def begin_anew(self, graph: str) -> None:
@@ -194,11 +194,15 @@ class AllSeries:
         with self._lock:
             return list(self._announced.values())
 
-    def announce(self, one: Announcement) -> None:
+    def announce(self, announcement: Announcement) -> None:
         """Note a decision about models, once."""
         with self._lock:
-            brief = replace(one, reason=shortened(one.reason, 500), by=shortened(one.by))
-            self._announced.setdefault((one.registry, one.id), brief)
+            brief = replace(
+                announcement,
+                reason=shortened(announcement.reason, 500),
+                by=shortened(announcement.by),
+            )
+            self._announced.setdefault((announcement.registry, announcement.id), brief)
             if len(self._announced) > MOST_ANNOUNCEMENTS:
                 self._announced.popitem(last=False)
 
@@ -209,24 +213,26 @@ class AllSeries:
                 self._n_dead += 1
                 self._dead.append(letter)
 
-    def _series_of(self, found: Communities, origin: str) -> Series:
+    def _series_of(self, communities: Communities, origin: str) -> Series:
         """Return the series of a result: one for all models, unless two are at work at once."""
-        across = SeriesName(found.graph, "", origin)
-        own = across._replace(model=found.model)
-        ours = [one for one in self.index.of_graph(found.graph) if one.name.origin == origin]
+        across = SeriesName(communities.graph, "", origin)
+        own = across._replace(model=communities.model)
+        ours = [one for one in self.index.of_graph(communities.graph) if one.name.origin == origin]
         for series in ours:
             newest = series.newest
-            if found.model == series.name.model or (newest and newest.result.model == found.model):
+            if communities.model == series.name.model or (
+                newest and newest.result.model == communities.model
+            ):
                 return series
-        family = found.model.rpartition("@")[0]
+        family = communities.model.rpartition("@")[0]
         for series in ours:
             same_family = family and series.name.model.rpartition("@")[0] == family
-            if same_family and series.continues(found):
+            if same_family and series.continues(communities):
                 return series
         main = self.index.opened(across)
-        if main.continues(found) or main.has_window_of(found):
+        if main.continues(communities) or main.has_window_of(communities):
             return main
-        if main.was_by(found):
+        if main.was_by(communities):
             self._move_newest(main, own)
             return self.index.opened(across)
         return self.index.opened(own)
@@ -240,10 +246,10 @@ class AllSeries:
         self._add(self.index.opened(own._replace(model=result.model)), result, None)
 
     def _add(
-        self, series: Series, found: Communities, published: CommunityEvents | None
+        self, series: Series, communities: Communities, published: CommunityEvents | None
     ) -> News | None:
         replaced, held = series.newest, len(series.windows)
-        one = series.add(found, published, self._agreement(found))
+        one = series.add(communities, published, self._agreement(communities))
         if one is None:
             return None
         self._bytes += one.bytes_held
@@ -264,11 +270,11 @@ class AllSeries:
         ):
             self._early_bytes -= self._early_events.popitem(last=False)[1][1]
 
-    def _agreement(self, found: Communities) -> float | None:
-        truth = self._truth.get((found.graph, found.snapshot_id))
+    def _agreement(self, communities: Communities) -> float | None:
+        truth = self._truth.get((communities.graph, communities.snapshot_id))
         if truth is None:
             return None
-        return agreement(by_first_node(found.nodes, found.labels), partition(truth))
+        return agreement(by_first_node(communities.nodes, communities.labels), partition(truth))
 
     def _keep_truth(self, truth: Labels) -> None:
         name = truth.graph, truth.snapshot_id

@@ -68,27 +68,27 @@ class Series:
     def newest(self) -> SeenWindow | None:
         return self.windows[-1] if self.windows else None
 
-    def continues(self, found: Communities) -> bool:
+    def continues(self, communities: Communities) -> bool:
         """Whether a result follows the newest window, or is of the same model."""
         newest = self.newest
-        if newest is None or self.anew or newest.result.model == found.model:
+        if newest is None or self.anew or newest.result.model == communities.model:
             return True
-        return found.window.end > newest.result.window.end
+        return communities.window.end > newest.result.window.end
 
-    def was_by(self, found: Communities) -> bool:
+    def was_by(self, communities: Communities) -> bool:
         """Whether another model took over with this very window from the model of a result."""
         if len(self.windows) < 2:
             return False
         before, newest = self.windows[-2].result, self.windows[-1].result
-        return before.model == found.model and newest.window.end == found.window.end
+        return before.model == communities.model and newest.window.end == communities.window.end
 
-    def has_window_of(self, found: Communities) -> bool:
+    def has_window_of(self, communities: Communities) -> bool:
         """Whether there is a result of the same snapshot by the same model."""
-        name = found.identity()[:3]
-        return any(one.result.identity()[:3] == name for one in reversed(self.windows))
+        name = communities.identity()[:3]
+        return any(window.result.identity()[:3] == name for window in reversed(self.windows))
 
     def add(
-        self, found: Communities, published: CommunityEvents | None, nmi: float | None
+        self, communities: Communities, published: CommunityEvents | None, nmi: float | None
     ) -> SeenWindow | None:
         """Add a result, or replace the newest window by its revision; None if it is late.
 
@@ -97,27 +97,34 @@ class Series:
         """
         self.version = next(self.versions)
         newest = None if self.anew else self.newest
-        revised = newest is not None and newest.result.identity()[:3] == found.identity()[:3]
+        revised = newest is not None and newest.result.identity()[:3] == communities.identity()[:3]
         if published is not None and not published.late:
             tracked = published
         else:
             recent = [] if self.anew else self.between(DEFAULTS.absence + 2)
-            tracked = track([one.tracked() for one in recent], found, DEFAULTS, self.next_id)
-        behind = newest is not None and found.window.end <= newest.result.window.end
+            tracked = track(
+                [window.tracked() for window in recent], communities, DEFAULTS, self.next_id
+            )
+        behind = newest is not None and communities.window.end <= newest.result.window.end
         if tracked.late or (behind and not revised):
             self.late += 1
             return None
         if revised:
             self.take_newest()
-        one = seen_window(
-            self.numbered, found, tracked, self.naming, from_tracker=tracked is published, nmi=nmi
+        window = seen_window(
+            self.numbered,
+            communities,
+            tracked,
+            self.naming,
+            from_tracker=tracked is published,
+            nmi=nmi,
         )
         self.anew = False
         self.numbered += 1
         self.next_id = tracked.next_community
-        self.windows.append(one)
+        self.windows.append(window)
         self._look_back()
-        return one
+        return window
 
     def take_newest(self) -> SeenWindow:
         """Take the newest window out; the next one gets its number."""
@@ -137,19 +144,19 @@ class Series:
     def take_tracked(self, place: int, published: CommunityEvents) -> SeenWindow:
         """Take the identities of a tracker for a window that was tracked here."""
         known = self.windows[place]
-        one = seen_window(
+        window = seen_window(
             known.number, known.result, published, self.naming, from_tracker=True, nmi=known.nmi
         )
-        self._replace(place, one)
+        self._replace(place, window)
         if place == len(self.windows) - 1:
             self.next_id = published.next_community
-        return one
+        return window
 
     def agree(self, place: int, nmi: float | None) -> SeenWindow:
         """Note the agreement of a window with its known communities."""
-        one = replace(self.windows[place], nmi=nmi)
-        self._replace(place, one)
-        return one
+        window = replace(self.windows[place], nmi=nmi)
+        self._replace(place, window)
+        return window
 
     def between(self, last: int, until: int | None = None) -> list[SeenWindow]:
         """Return at most `last` windows, the newest of them with number `until` or lower."""
@@ -168,21 +175,21 @@ class Series:
         """Note which events of the windows before still hold in the newest one."""
         newest, last = self.windows[-1].tracked(events=False), len(self.windows) - 1
         for place in range(max(0, last - CONFIRMED), last):
-            one, steps = self.windows[place], last - place
-            if one.kinds <= {"continued"}:
+            window, steps = self.windows[place], last - place
+            if window.kinds <= {"continued"}:
                 continue
-            events = one.events
+            events = window.events
             before = self.windows[place - 1].tracked(events=False) if place else None
-            hold = still_hold(events, before, one.tracked(events=False), newest)
+            hold = still_hold(events, before, window.tracked(events=False), newest)
             held = tuple(
                 (steps if holds else -steps) if had in (steps - 1, steps, -steps) else had
-                for had, holds in zip(one.held, hold, strict=True)
+                for had, holds in zip(window.held, hold, strict=True)
             )  # steps and -steps: by an older revision of the newest window
-            self.windows[place] = replace(one, held=held)
+            self.windows[place] = replace(window, held=held)
 
-    def _replace(self, place: int, one: SeenWindow) -> None:
+    def _replace(self, place: int, window: SeenWindow) -> None:
         self.version = next(self.versions)
-        self.windows[place] = one
+        self.windows[place] = window
 
 
 class SeriesIndex:
@@ -252,7 +259,7 @@ class SeriesIndex:
         if exact in self._series:
             return exact
         candidates = self.of_graph(graph) if graph else self.first(1)
-        for name in (one.name for one in candidates):
+        for name in (candidate.name for candidate in candidates):
             if model in ("", name.model) and origin in ("", name.origin):
                 return name
         return None

@@ -183,10 +183,10 @@ def for_pairs(compute: OfPair[Found]) -> OfPair[Found]:
     known: WeakKeyDictionary[SeenWindow, WeakKeyDictionary[SeenWindow, Found]] = WeakKeyDictionary()
 
     @wraps(compute)
-    def remembered(one: SeenWindow, other: SeenWindow) -> Found:
-        found = known.setdefault(one, WeakKeyDictionary())
+    def remembered(window: SeenWindow, other: SeenWindow) -> Found:
+        found = known.setdefault(window, WeakKeyDictionary())
         if other not in found:
-            found[other] = compute(one, other)
+            found[other] = compute(window, other)
         return found[other]
 
     return remembered

@@ -196,7 +196,7 @@ def archive_sources(
             thread.join()
 
     return Sources(
-        KeptSnapshots(lambda name, one: read_from_archive(archives[name.origin].store, one)),
+        KeptSnapshots(lambda name, window: read_from_archive(archives[name.origin].store, window)),
         reading,
         lambda: dict(troubles),
         archive=True,
@@ -213,12 +213,12 @@ def names_of(stores: Sequence[Store]) -> list[str]:
     ]
 
 
-def read_from_archive(store: Store, one: SeenWindow) -> Snapshot:
+def read_from_archive(store: Store, window: SeenWindow) -> Snapshot:
     """Return the graph of a window from an archive."""
-    start = one.result.window.start
-    for noted in windows(store, Selection(graph=one.result.graph, start=start)):
-        if noted.identity.snapshot_id == one.result.snapshot_id:
-            return checked(read_snapshot(store, noted), one)
+    start = window.result.window.start
+    for noted in windows(store, Selection(graph=window.result.graph, start=start)):
+        if noted.identity.snapshot_id == window.result.snapshot_id:
+            return checked(read_snapshot(store, noted), window)
         if noted.window.start > start:
             break
     raise NoGraph("the archive does not hold the snapshot")

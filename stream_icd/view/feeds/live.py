@@ -107,8 +107,8 @@ class Lag:
     def _look(self, reader: Reader, partitions: Sequence[TopicPartition]) -> int:
         begins, ends = reader.begins(partitions), reader.ends(partitions)
         return sum(
-            max(0, ends[one] - max(begins[one], self._next.get(one.partition, 0)))
-            for one in partitions
+            max(0, ends[partition] - max(begins[partition], self._next.get(partition.partition, 0)))
+            for partition in partitions
         )
 
 
@@ -275,7 +275,9 @@ def topic_sources(
     reader = MessageReader()
     live = Live(settings, topics, seen, reader, graph, "beginning" if since is None else since)
     return Sources(
-        KeptSnapshots(lambda _, one: read_from_topic(settings, topics.snapshots, reader, one)),
+        KeptSnapshots(
+            lambda _, window: read_from_topic(settings, topics.snapshots, reader, window)
+        ),
         live.reading,
         live.troubles,
         lag=lambda: live.lag.waiting,
@@ -284,10 +286,10 @@ def topic_sources(
 
 
 def read_from_topic(
-    settings: KafkaSettings, topic: str, reader: MessageReader, one: SeenWindow
+    settings: KafkaSettings, topic: str, reader: MessageReader, window: SeenWindow
 ) -> Snapshot:
     """Return the graph of a window from the place in a topic that its result names."""
-    place = place_in_topic(one.result.snapshot_place)
+    place = place_in_topic(window.result.snapshot_place)
     if place is None:
         raise NoGraph("the result does not say where its snapshot is")
     partition, offset = place
@@ -300,4 +302,4 @@ def read_from_topic(
         raise NoGraph("the topic no longer holds the snapshot") from error
     if record is None or record.offset != offset:
         raise NoGraph("the topic does not hold the snapshot")
-    return checked(reader.decoded(record, decode_snapshot), one)
+    return checked(reader.decoded(record, decode_snapshot), window)

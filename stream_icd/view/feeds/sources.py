@@ -22,9 +22,9 @@ class NoGraph(StreamIcdError):
     """The graph of a window is not available; the message says why."""
 
 
-def checked(snapshot: Snapshot, one: SeenWindow) -> Snapshot:
+def checked(snapshot: Snapshot, window: SeenWindow) -> Snapshot:
     """Return the graph, if it is that of the window."""
-    if (snapshot.graph, snapshot.id) != (one.result.graph, one.result.snapshot_id):
+    if (snapshot.graph, snapshot.id) != (window.result.graph, window.result.snapshot_id):
         raise NoGraph("the topic holds another snapshot there: it was created anew")
     return snapshot
 
@@ -37,15 +37,15 @@ class KeptSnapshots:
     _kept: OrderedDict[tuple[str, ...], Snapshot] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def read(self, name: SeriesName, one: SeenWindow) -> Snapshot:
+    def read(self, name: SeriesName, window: SeenWindow) -> Snapshot:
         """Return the graph.
 
         Raises:
             StreamIcdError: it is not available, such as `NoGraph`.
         """
         with self._lock:
-            identity = (name.origin, *one.result.identity())
-            found = self._kept.get(identity) or self.source(name, one)
+            identity = (name.origin, *window.result.identity())
+            found = self._kept.get(identity) or self.source(name, window)
             self._kept[identity] = found
             self._kept.move_to_end(identity)
             while len(self._kept) > 1 and self._parts() > KEPT_PARTS:

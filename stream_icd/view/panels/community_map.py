@@ -31,18 +31,18 @@ Frame = tuple[float, float, float, float]
 """Least and greatest x, least and greatest y."""
 
 
-def quotient(one: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dict[str, Any]:
+def quotient(window: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dict[str, Any]:
     """Return the communities as discs, and the heaviest links between them.
 
     Args:
         snapshot: the window's graph; None: without links.
         before: centres of an earlier window, by id.
     """
-    ids, sizes = one.ids, one.sizes
+    ids, sizes = window.ids, window.sizes
     links = csr_array((len(ids), len(ids)))
     inside = np.zeros(len(ids))
     if snapshot is not None:
-        links, inside = _links(one, snapshot)
+        links, inside = _links(window, snapshot)
     first = largest(sizes)
     centres = place_discs(ids, sizes, links[first][:, first].toarray(), before)
     radii = radii_of(sizes)
@@ -50,11 +50,11 @@ def quotient(one: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dic
     chosen = np.flatnonzero(upper.row < upper.col)
     order = chosen[np.argsort(-upper.data[chosen], kind="stable")][:MOST_LINKS]
     return {
-        "number": one.number,
-        "snapshot": one.result.snapshot_id,
-        "nodes": one.n_nodes,
-        "edges": one.result.n_edges,
-        "whole": one.n_nodes <= MOST_NODES and one.result.n_edges <= MOST_EDGES,
+        "number": window.number,
+        "snapshot": window.result.snapshot_id,
+        "nodes": window.n_nodes,
+        "edges": window.result.n_edges,
+        "whole": window.n_nodes <= MOST_NODES and window.result.n_edges <= MOST_EDGES,
         "communities": [
             {
                 "id": int(ids[at]),
@@ -75,7 +75,7 @@ def quotient(one: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dic
 
 
 def opened(
-    one: SeenWindow, snapshot: Snapshot, communities: Collection[int] | None, centres: Centres
+    window: SeenWindow, snapshot: Snapshot, communities: Collection[int] | None, centres: Centres
 ) -> dict[str, Any]:
     """Return members and edges of some communities, placed around the centres of their discs.
 
@@ -84,8 +84,8 @@ def opened(
     Args:
         communities: stable ids; None for all.
     """
-    of_node = ids_of_nodes(one, snapshot)
-    wanted = np.isin(of_node, one.ids if communities is None else list(communities))
+    of_node = ids_of_nodes(window, snapshot)
+    wanted = np.isin(of_node, window.ids if communities is None else list(communities))
     degrees = np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes)
     nodes = np.flatnonzero(wanted)
     nodes = np.sort(nodes[np.argsort(-degrees[nodes], kind="stable")][:MOST_NODES])
@@ -98,7 +98,7 @@ def opened(
         here = np.flatnonzero(of_node[nodes] == community)
         places[here] = place_members(degrees[nodes[here]]) + centres.get(community, (0.0, 0.0))
     return {
-        "number": one.number,
+        "number": window.number,
         "nodes": [str(name) for name in snapshot.nodes.take(nodes).to_pylist()],
         "ids": of_node[nodes].tolist(),
         "x": places[:, 0].round(2).tolist(),
@@ -109,18 +109,18 @@ def opened(
     }
 
 
-def ids_of_nodes(one: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
+def ids_of_nodes(window: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the stable id of each node of the snapshot; -1 for nodes without a community."""
-    nodes, ids = unpacked(one.members)
+    nodes, ids = unpacked(window.members)
     return np.append(ids, -1)[node_ids.places(snapshot.nodes, nodes)]  # place -1: without
 
 
-def _links(one: SeenWindow, snapshot: Snapshot) -> tuple[csr_array, NDArray[np.float64]]:
+def _links(window: SeenWindow, snapshot: Snapshot) -> tuple[csr_array, NDArray[np.float64]]:
     """Return the weight of the edges between communities `(K, K)`, and inside each `(K,)`."""
-    k = one.n_communities
-    ends = ids_of_nodes(one, snapshot)[snapshot.edges]
+    k = window.n_communities
+    ends = ids_of_nodes(window, snapshot)[snapshot.edges]
     known = (ends >= 0).all(axis=0)
-    a, b = np.searchsorted(one.ids, ends[:, known])
+    a, b = np.searchsorted(window.ids, ends[:, known])
     weights = np.ones(snapshot.n_edges) if snapshot.weights is None else snapshot.weights
     weights = weights[known]
     same = a == b
@@ -147,7 +147,7 @@ def frame_of(coordinates: Coordinates, before: Frame | None) -> Frame:
     return left, right, bottom, top
 
 
-def places(one: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, Any]:
+def places(window: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, Any]:
     """Return where the nodes of a window are; at most `MOST_PLACES`, spread over all ids.
 
     Returns:
@@ -164,14 +164,14 @@ def places(one: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, Any]:
     aspect = math.cos(math.radians((frame[2] + frame[3]) / 2)) if degrees else 1.0
     aspect = max(aspect, 0.01)
     return {
-        "number": one.number,
-        "snapshot": one.result.snapshot_id,
+        "number": window.number,
+        "snapshot": window.result.snapshot_id,
         "degrees": degrees,
         "frame": list(frame),
         "aspect": aspect,
         "km": (frame[1] - frame[0]) * aspect * KM_A_DEGREE if degrees else None,
         "nodes": [str(name) for name in snapshot.nodes.take(chosen).to_pylist()],
-        "ids": ids_of_nodes(one, snapshot)[chosen].tolist(),
+        "ids": ids_of_nodes(window, snapshot)[chosen].tolist(),
         "x": _rounded(coordinates.x[chosen], frame[1] - frame[0]),
         "y": _rounded(coordinates.y[chosen], frame[3] - frame[2]),
         "unplaced": snapshot.n_nodes - len(known),

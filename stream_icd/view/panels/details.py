@@ -23,11 +23,11 @@ LOOKED_BACK = 400
 """Windows in which the community before is sought."""
 
 
-def names_like(one: SeenWindow, beginning: str, limit: int) -> list[str]:
+def names_like(window: SeenWindow, beginning: str, limit: int) -> list[str]:
     """Return at most `limit` nodes whose names begin with that text, in ascending order."""
     import pyarrow.compute as pc
 
-    names = pc.cast(unpacked(one.members)[0], pa.large_utf8())
+    names = pc.cast(unpacked(window.members)[0], pa.large_utf8())
     chosen = names.filter(pc.starts_with(names, beginning))
     return [str(name) for name in chosen.slice(0, limit).to_pylist()]
 
@@ -101,16 +101,16 @@ def _evidence(
     """Return the windows to look back on, the graphs whose edges count, and the horizon."""
     horizon = windows[-1].result.horizon or 1.0
     asked = list(reversed(windows))[: len(window_weights(horizon, MOST_GRAPHS))]
-    tracked = [one.tracked(events=False) for one in windows[-LOOKED_BACK:]]
-    return tracked, [read(one) for one in asked], horizon
+    tracked = [window.tracked(events=False) for window in windows[-LOOKED_BACK:]]
+    return tracked, [read(window) for window in asked], horizon
 
 
 def _names(windows: Sequence[SeenWindow]) -> dict[int, str]:
     """Return the last name of each community."""
     return {
         community: str(name)
-        for one in windows[-LOOKED_BACK:]
-        for community, name in one.known.names.items()
+        for window in windows[-LOOKED_BACK:]
+        for community, name in window.known.names.items()
     }
 
 

@@ -31,14 +31,14 @@ def event_list(
     """
     rows: list[dict[str, Any]] = []
     hidden = 0
-    for one in reversed(windows):
+    for window in reversed(windows):
         if rows and len(rows) >= limit:
-            return {"events": rows[:limit], "hidden": hidden, "until": one.number}
-        if not kinds & one.kinds:
+            return {"events": rows[:limit], "hidden": hidden, "until": window.number}
+        if not kinds & window.kinds:
             continue
-        for event, held in one.held_events():
+        for event, held in window.held_events():
             if event.kind in kinds and (community is None or event.concerns(community)):
-                row = _row(one, event, held)
+                row = _row(window, event, held)
                 strong = not least_bits or (event.bits or 0) >= least_bits
                 if strong and row["lasted"] >= lasting:
                     rows.append(row)
@@ -60,8 +60,8 @@ def names_in(
     if naming is None:
         return {}
     missing, found = set(communities), {}
-    for one in reversed(windows):
-        names = one.known.names
+    for window in reversed(windows):
+        names = window.known.names
         for community in missing & names.keys():
             name = names[community]
             found[str(community)] = {
@@ -81,11 +81,11 @@ def certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
     return {"bits": event.bits, "lasted": lasted, "undone": held < 0}
 
 
-def _row(one: SeenWindow, event: CommunityEvent, held: int) -> dict[str, Any]:
+def _row(window: SeenWindow, event: CommunityEvent, held: int) -> dict[str, Any]:
     return {
-        "number": one.number,
-        "snapshot": one.result.snapshot_id,
-        "end": one.result.window.end.isoformat(),
+        "number": window.number,
+        "snapshot": window.result.snapshot_id,
+        "end": window.result.window.end.isoformat(),
         "kind": event.kind,
         "id": event.community,
         "size": event.size,

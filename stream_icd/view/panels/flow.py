@@ -30,7 +30,7 @@ def spread(windows: Sequence[SeenWindow], columns: int) -> list[SeenWindow]:
     stride = 1
     while len(windows) > stride * columns:
         stride *= 2
-    return [one for one in windows if one.number % stride == 0 or one is windows[-1]]
+    return [window for window in windows if window.number % stride == 0 or window is windows[-1]]
 
 
 def most_members(windows: Sequence[SeenWindow], most: int) -> list[int]:
@@ -54,8 +54,8 @@ def most_members(windows: Sequence[SeenWindow], most: int) -> list[int]:
 def _ranked(windows: Sequence[SeenWindow]) -> list[int]:
     """Return all communities, that with the most members in these windows together first."""
     totals: Counter[int] = Counter()
-    for one in windows:
-        totals.update(one.sizes_by_id)
+    for window in windows:
+        totals.update(window.sizes_by_id)
     return sorted(totals, key=lambda community: (-totals[community], community))
 
 
@@ -74,36 +74,38 @@ def flow(
         of the bands of each window; `moves`: between each column and the next one, `[from, to,
         nodes]`, with `OTHERS` for communities without a band.
     """
-    largest = [one for one in most_members(windows, most + len(followed)) if one not in followed]
+    largest = [
+        member for member in most_members(windows, most + len(followed)) if member not in followed
+    ]
     shown = sorted({*followed, *largest[: max(0, most - len(followed))]})
     return {
         "shown": shown,
-        "columns": [column(one, shown) for one in windows],
+        "columns": [column(window, shown) for window in windows],
         "moves": [moves(before, after, shown) for before, after in pairwise(windows)],
     }
 
 
-def column(one: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
+def column(window: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
     """Return a window's bands: `sizes` in the order of `shown`, and the size of all others."""
-    sizes = one.sizes_by_id
+    sizes = window.sizes_by_id
     bands = [[community, sizes[community]] for community in shown if community in sizes]
     return {
-        "number": one.number,
-        "snapshot": one.result.snapshot_id,
-        "end": one.result.window.end.isoformat(),
-        "model": one.result.model,
-        "k": one.n_communities,
-        "nodes": one.n_nodes,
-        "missed": one.tracking.missed,
+        "number": window.number,
+        "snapshot": window.result.snapshot_id,
+        "end": window.result.window.end.isoformat(),
+        "model": window.result.model,
+        "k": window.n_communities,
+        "nodes": window.n_nodes,
+        "missed": window.tracking.missed,
         "sizes": bands,
-        "others": one.n_nodes - sum(size for _, size in bands),
-        "marks": marks(one, shown),
+        "others": window.n_nodes - sum(size for _, size in bands),
+        "marks": marks(window, shown),
     }
 
 
-def marks(one: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
+def marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
     """Return the births, mergers, splits and deaths of the shown communities."""
-    if one.kinds.isdisjoint(MARKED):
+    if window.kinds.isdisjoint(MARKED):
         return []
     wanted = set(shown)
     return [
@@ -113,7 +115,7 @@ def marks(one: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
             "of": [*event.parents, *event.children],
             **certainty(event, held),
         }
-        for event, held in one.held_events()
+        for event, held in window.held_events()
         if event.kind in MARKED and event.community in wanted
     ]
 

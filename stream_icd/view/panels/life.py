@@ -19,32 +19,32 @@ LEAST_ALIKE = 0.1
 """Jaccard index from which two communities count as each other's match."""
 
 
-def life_row(one: SeenWindow) -> dict[str, Any]:
+def life_row(window: SeenWindow) -> dict[str, Any]:
     """Return the numbers of a window; None where a number is not known.
 
     `delay_s` is the time from the end of the window to the result; for windows of the past, it
     says when they were detected, not how long that took.
     """
-    result = one.result
+    result = window.result
     return {
-        "number": one.number,
+        "number": window.number,
         "snapshot": result.snapshot_id,
         "start": result.window.start.isoformat(),
         "end": result.window.end.isoformat(),
         "model": result.model,
-        "model_before": one.tracking.model_before,
-        "k": one.n_communities,
+        "model_before": window.tracking.model_before,
+        "k": window.n_communities,
         "k_given": result.k_given,
-        "nodes": one.n_nodes,
+        "nodes": window.n_nodes,
         "edges": result.n_edges,
         "modularity": finite(result.modularity),
         "evidence": result.evidence,
         "bits_saved": finite(result.bits_saved),
         "horizon": finite(result.horizon),
         "predicted_bits": finite(result.predicted_bits),
-        "nmi": finite(one.nmi),
-        "ami": {name: finite(value) for name, value in one.known.agreement.items()},
-        "missed": one.tracking.missed,
+        "nmi": finite(window.nmi),
+        "ami": {name: finite(value) for name, value in window.known.agreement.items()},
+        "missed": window.tracking.missed,
         "revision": result.revision,
         "ms": [finite(result.milliseconds.get(stage)) for stage in STAGES],
         "delay_s": (result.detected_at - result.window.end).total_seconds(),
@@ -53,7 +53,7 @@ def life_row(one: SeenWindow) -> dict[str, Any]:
 
 def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:
     """Return the rows of all windows by column, and the names of the stages in `ms`."""
-    rows = [life_row(one) for one in windows]
+    rows = [life_row(window) for window in windows]
     names = rows[0] if rows else {}
     return {"stages": STAGES, "columns": {name: [row[name] for row in rows] for name in names}}
 
@@ -70,8 +70,10 @@ def comparison(ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow]) -> dict
         `windows`: for each common window, its numbers in both series, the agreement (NMI), K and
         modularity of both; `newest`: details of the newest one (`disagreement`), or None.
     """
-    by_end = {one.result.window.end: one for one in theirs}
-    common = [(one, by_end[end]) for one in ours if (end := one.result.window.end) in by_end]
+    by_end = {window.result.window.end: window for window in theirs}
+    common = [
+        (window, by_end[end]) for window in ours if (end := window.result.window.end) in by_end
+    ]
     rows = [
         {
             "number": a.number,

@@ -91,22 +91,23 @@ class Queries:
         return {
             "archive": self.sources.archive,
             "caught_up": self.sources.caught_up(),
-            "series": [_in_short(one) for one in summaries],
+            "series": [_in_short(summary) for summary in summaries],
             "series_left_out": max(0, len(self.seen.index) - MOST_LISTED),
             "dead_letters": count,
             "dead_letter_list": [
-                {**asdict(one), "at": one.at.isoformat()} for one in reversed(letters[-100:])
+                {**asdict(letter), "at": letter.at.isoformat()}
+                for letter in reversed(letters[-100:])
             ],
             "announcements": [
                 {
-                    "at": one.at.isoformat(),
-                    "kind": one.kind,
-                    "version": one.version,
-                    "champion": one.champion,
-                    "reason": one.reason,
-                    "by": one.by,
+                    "at": announcement.at.isoformat(),
+                    "kind": announcement.kind,
+                    "version": announcement.version,
+                    "champion": announcement.champion,
+                    "reason": announcement.reason,
+                    "by": announcement.by,
                 }
-                for one in reversed(self.seen.announcements()[-100:])
+                for announcement in reversed(self.seen.announcements()[-100:])
             ],
             "troubles": troubles,
             "attributes": [] if naming is None else list(naming.attributes.names),
@@ -143,49 +144,49 @@ class Queries:
 
     def map(self, asked: Parameters) -> Answer:
         """The communities of a window as discs, and the links between them."""
-        name, one = self._window(asked)
+        name, window = self._window(asked)
         trouble = None
         try:
-            snapshot = self.sources.snapshots.read(name, one)
+            snapshot = self.sources.snapshots.read(name, window)
         except StreamIcdError as error:
             snapshot, trouble = None, str(error)
         before = self.centres(name)
-        drawn = quotient(one, snapshot, before)
+        drawn = quotient(window, snapshot, before)
         if len(before) > KEPT_CENTRES:
             before.clear()
         before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
-        earlier = self.seen.windows(name, LOOKED_BACK, one.number)  # some have no name now
-        names = names_in(earlier, one.ids.tolist(), self.seen.naming)
+        earlier = self.seen.windows(name, LOOKED_BACK, window.number)  # some have no name now
+        names = names_in(earlier, window.ids.tolist(), self.seen.naming)
         return {**drawn, "names": names, "placed": n_placed(snapshot), "trouble": trouble}
 
     def composition(self, asked: Parameters) -> Answer:
         """What a community of a window is made of."""
-        _, one = self._window(asked)
-        return composition(one, one_id(asked), self.seen.naming)
+        _, window = self._window(asked)
+        return composition(window, one_id(asked), self.seen.naming)
 
     def members(self, asked: Parameters) -> Answer:
         """Members and edges of some communities, or of all with `community=all`."""
-        name, one = self._window(asked)
+        name, window = self._window(asked)
         everything = asked.get("community") == "all"
         chosen = None if everything else ids(asked, "community", MOST_OPENED)
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
-        return opened(one, self.sources.snapshots.read(name, one), chosen, self.centres(name))
+        return opened(window, self.sources.snapshots.read(name, window), chosen, self.centres(name))
 
     def places(self, asked: Parameters) -> Answer:
         """Nodes of a window where their source says they are."""
-        name, one = self._window(asked)
-        snapshot = self.sources.snapshots.read(name, one)
+        name, window = self._window(asked)
+        snapshot = self.sources.snapshots.read(name, window)
         if snapshot.coordinates is None:
             raise NothingSeen("the snapshot does not say where its nodes are")
         drawn = self._drawn_of(name)
         drawn.frame = frame_of(snapshot.coordinates, drawn.frame)
-        return places(one, snapshot, drawn.frame)
+        return places(window, snapshot, drawn.frame)
 
     def nodes(self, asked: Parameters) -> Answer:
         """Nodes of a window whose names begin with some text."""
-        _, one = self._window(asked)
-        return {"nodes": names_like(one, text(asked, "beginning"), MOST_NAMES)}
+        _, window = self._window(asked)
+        return {"nodes": names_like(window, text(asked, "beginning"), MOST_NAMES)}
 
     def node(self, asked: Parameters) -> Answer:
         """Where a node was."""
@@ -302,15 +303,15 @@ def text(asked: Parameters, name: str) -> str:
     return given
 
 
-def _in_short(one: Summary) -> Answer:
-    newest = one.newest
+def _in_short(summary: Summary) -> Answer:
+    newest = summary.newest
     return {
-        **one.name._asdict(),
-        "models": [shortened(model) for model in one.models[-MOST_MODELS:]],
-        "version": one.version,
-        "windows": one.kept,
-        "dropped": one.dropped,
-        "late": one.late,
+        **summary.name._asdict(),
+        "models": [shortened(model) for model in summary.models[-MOST_MODELS:]],
+        "version": summary.version,
+        "windows": summary.kept,
+        "dropped": summary.dropped,
+        "late": summary.late,
         "number": newest.number,
         "snapshot": newest.result.snapshot_id,
         "end": newest.result.window.end.isoformat(),

@@ -37,11 +37,11 @@ def page_files() -> dict[str, PageFile]:
 
 
 def _below(folder: Traversable, prefix: str) -> Iterator[tuple[str, PageFile]]:
-    for one in folder.iterdir():
-        name = f"{prefix}{one.name}"
-        if one.is_dir():
-            yield from _below(one, f"{name}/")
+    for path in folder.iterdir():
+        name = f"{prefix}{path.name}"
+        if path.is_dir():
+            yield from _below(path, f"{name}/")
         elif (suffix := f".{name.rpartition('.')[2]}") in TYPES:
-            content = one.read_bytes()
+            content = path.read_bytes()
             tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
             yield name, PageFile(content, gzip.compress(content, 6, mtime=0), TYPES[suffix], tag)

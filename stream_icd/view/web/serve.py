@@ -85,7 +85,9 @@ class PatientForAWhile(H11Protocol):
 
     def _make_room(self) -> None:
         """End the oldest connection without a request if no further one would be answered."""
-        there = [one for one in self.connections if not one.transport.is_closing()]
+        there = [
+            connection for connection in self.connections if not connection.transport.is_closing()
+        ]
         if self.limit_concurrency is None or len(there) < self.limit_concurrency:
             return
         idle = [

@@ -34,5 +34,5 @@ def backwards(ground: Ground) -> Outcome:
         stamps = [record.timestamp_ms for record in held(ground, COMMUNITIES)]
         assert stamps != sorted(stamps), "no clock went backwards"
         tracked = [decode_events(r.key, r.value, r.headers) for r in held(ground, EVENTS)]
-        assert len({one.snapshot_id for one in tracked}) == len(tracked) == len(play.sent)
+        assert len({events.snapshot_id for events in tracked}) == len(tracked) == len(play.sent)
         return play.outcome()

@@ -44,7 +44,7 @@ def full(ground: Ground) -> Outcome:
 
 def archived(store: Store) -> list[Item]:
     found = (read_snapshot(store, noted) for noted in windows(store, Selection()))
-    return [Item(one.graph, one.id, one.n_nodes) for one in found]
+    return [Item(snapshot.graph, snapshot.id, snapshot.n_nodes) for snapshot in found]
 
 
 @contextmanager

@@ -26,7 +26,10 @@ def the_same_twice(ground: Ground) -> Outcome:
         play.detector()
         play.wait_published(2 * N_SNAPSHOTS)
         found = subscribe(start="beginning", until="end", settings=settings, topic=COMMUNITIES)
-        seen = tuple(Item(one.graph, one.snapshot_id, len(one.nodes)) for one in found)
+        seen = tuple(
+            Item(communities.graph, communities.snapshot_id, len(communities.nodes))
+            for communities in found
+        )
         return play.outcome_of(seen)
 
 

@@ -80,7 +80,10 @@ def remove_unread(play: Play) -> list[Item]:
     removed, ends = [], {}
     for partition, records in groupby(there, key=lambda record: record.partition):
         decoded = [(decode_snapshot(r.key, r.value, r.headers), r.offset) for r in records]
-        items = [(Item(one.graph, one.id, one.n_nodes), offset) for one, offset in decoded]
+        items = [
+            (Item(snapshot.graph, snapshot.id, snapshot.n_nodes), offset)
+            for snapshot, offset in decoded
+        ]
         unread = [(item, offset) for item, offset in items if item not in play.seen]
         removed += [item for item, _ in unread[:N_GONE]]
         ends[TopicPartition(SNAPSHOTS, partition)] = unread[N_GONE][1]

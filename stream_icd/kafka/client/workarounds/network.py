@@ -103,7 +103,7 @@ def _hide_logins(record: logging.LogRecord) -> bool:
     The client logs both at DEBUG, and with PLAIN they contain the password in clear text.
     """
     arguments = record.args if isinstance(record.args, tuple) else ()
-    return not any(isinstance(one, _LOGINS) for one in arguments)
+    return not any(isinstance(argument, _LOGINS) for argument in arguments)
 
 
 def _hide_noise(record: logging.LogRecord) -> bool:
