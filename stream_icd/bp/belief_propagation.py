@@ -22,18 +22,13 @@ from numpy.typing import NDArray
 from stream_icd.arrays import Labels
 from stream_icd.bp.level_graph import LevelGraph
 from stream_icd.bp.likelihood import bounded_mixing
-from stream_icd.bp.sweep import (
-    MOST_TRUST,
-    N_KEPT,
-    TOLERANCE,
-    Beliefs,
-    Field,
-    Prior,
-    Visits,
-    sweep,
-)
+from stream_icd.bp.sweep import MOST_TRUST, N_KEPT, Beliefs, Field, Prior, Visits, sweep
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import LARGE, in_threads
+
+TOLERANCE = 5e-3
+"""Less is no change: of a belief, so that it changes no other one, and of the nodes that change
+their most probable community, so that sweeps end."""
 
 N_BLOCKS = 4
 """Blocks of a large graph: the maximum number of threads of a sweep."""

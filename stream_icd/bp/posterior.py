@@ -14,14 +14,14 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import Ids, Labels, n_distinct
 from stream_icd.bp.agglomeration import merged_communities
-from stream_icd.bp.belief_propagation import Model, believe, uninformed_prior
+from stream_icd.bp.belief_propagation import TOLERANCE, Model, believe, uninformed_prior
 from stream_icd.bp.find import found_exactly
 from stream_icd.bp.level_graph import LevelGraph, compact, finest_level, induced, links, members_of
 from stream_icd.bp.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.partition import exactly, finest, split_communities
-from stream_icd.bp.sweep import MOST_TRUST, TOLERANCE, Prior
+from stream_icd.bp.sweep import MOST_TRUST, Prior
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import threads_for
 

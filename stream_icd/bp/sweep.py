@@ -25,10 +25,9 @@ from stream_icd.graphs.compiled import FAR, compiled, prefetch
 N_KEPT = 4
 """Communities kept per node. Eight took twice as long and gave no better result."""
 
-TOLERANCE = 5e-3
-"""Less is no change: of a belief, or of the nodes that change their most probable community. And a
-community is not kept if no message of the node could give it this probability, and a node is
-certain if none could give it to all other communities."""
+LEAST_MESSAGE = 1e-3
+"""A community is not kept if no message of the node could give it this probability, and a node is
+certain if none could give it to all other communities: they would take time and change nothing."""
 
 MOST_TRUST = 0.9
 """Upper limit of the weight of remembered beliefs, with news and without: with a higher one, moves
@@ -197,7 +196,7 @@ def sweep(
             if product > largest:
                 best, largest = touched[rank], product
         evidence, within, log_shared, shared_edges = others + largest, 0.0, 0.0, 1.0
-        least = TOLERANCE * evidence / strongest
+        least = LEAST_MESSAGE * evidence / strongest
         if largest <= least:  # beliefs spread over thousands of communities: the best ones count
             least = 0.0
         if not least < largest <= evidence < np.inf:  # or NaN: the node stays as it is
@@ -206,7 +205,7 @@ def sweep(
             continue
         top[:] = -1
         top_products[:] = 0.0
-        certain[node] = others * strongest < TOLERANCE * evidence
+        certain[node] = others * strongest < LEAST_MESSAGE * evidence
         if certain[node]:
             top[0], top_products[0] = best, evidence
             for entry in range(first, end):

@@ -15,9 +15,8 @@ from stream_icd.bp.level_graph import entries_at
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.weights import HEAVIEST
 
-ROUNDED = 2.0**-8
-"""Relative precision of weights. An edge of the evidence is dropped below this fraction of the
-median weight in the window."""
+LEAST_WEIGHT = 0.01
+"""An edge of the evidence is dropped below this fraction of the median weight in the window."""
 
 MOST_EDGES = 64
 """Maximum number of edges of the evidence for each node; the lightest are dropped first."""
@@ -82,11 +81,11 @@ def _bounded(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
 def kept(total: csr_array, window: csr_array) -> csr_array:
     """Return what is kept of the evidence: heavy enough edges, with rounded weights."""
     weights, least = rounded(total.data), 0.0
-    if window.nnz and weights.min() < ROUNDED * float(window.data.max()):
-        least = ROUNDED * float(np.median(window.data))
+    if window.nnz and weights.min() < LEAST_WEIGHT * float(window.data.max()):
+        least = LEAST_WEIGHT * float(np.median(window.data))
     most = 2 * MOST_EDGES * total.shape[0]
     if len(weights) > most:
-        least = max(least, float(np.partition(weights, -most)[-most]) * (1 + ROUNDED))
+        least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
     heavy = (weights >= least) & (weights > 0)  # rounding may have made one 0
     return _chosen(total, weights, heavy)
 
