@@ -7,8 +7,8 @@ Kafka. Each program, in turns and with a broker of its own, works them off; then
 fixed rate. The programs are `stream-icd consume detect`, as it is without options, and with one
 part after the other switched off, and those in benchmarks/shared/forty_lines, which use igraph's
 Leiden. Quix Streams needs an older confluent-kafka than our constraints allow, so it has an
-environment of its own, in which `pip install quixstreams igraph pyarrow` has been run; without
-`--quix-python` it is left out.
+environment of its own, in which `pip install quixstreams igraph pyarrow numpy` has been run;
+without `--quix-python` it is left out.
 
 Writes docs/measured/forty_lines.md, in ten minutes; the exit status is 1 when other programs used
 the machine meanwhile: then the old page stays.
