@@ -130,7 +130,8 @@ class Described:
         inside = self.n_edges * within / total
         # Never 0: the alternative may have edges outside where there are none.
         mixing = (self.n_edges * (1 - self.sums[2].sum() / total) + 0.5) / (self.n_edges + 1)
-        share = np.where(inside > 0, volume, total) / total  # an empty community saves nothing
+        # An empty community saves nothing; rounding may leave it a little, or less than nothing.
+        share = np.where((inside > 0) & (volume > 0), volume, total) / total
         saved = inside * np.log1p((1 - mixing) / mixing / share)
         nats: Floats = -gammaln(sizes + 1) - saved
         return nats
