@@ -48,16 +48,16 @@ class RayActors:
             actor = detector.options(num_cpus=1, max_restarts=-1, max_task_retries=0)
             actors = cycle([actor.remote(model) for _ in range(self.workers)])
             # Needs no free core: the other actors use all cores.
-            alone = partial(detector.options(num_cpus=0).remote, model)
+            spare = _Spare(partial(detector.options(num_cpus=0).remote, model))
             chains = _Chains(actors, self.redetection, first)
             yield from in_order(
                 jobs,
                 lambda some: [chains.begin(job) for job in some],
-                lambda begun: self._outcome(ray, alone, begun),
+                lambda begun: self._outcome(ray, spare, begun),
                 self.workers * IN_HAND,
             )
 
-    def _outcome(self, ray: Any, alone: Callable[[], Any], begun: _Begun) -> Any:
+    def _outcome(self, ray: Any, spare: _Spare, begun: _Begun) -> Any:
         died = (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError)
         if not begun.took_from_a_dead_actor:
             with suppress(*died):
@@ -65,11 +65,12 @@ class RayActors:
                 begun.before = None  # it is needed no longer
                 return outcome
         # When an actor dies, all its windows fail, whichever caused it: the other attempts are in
-        # actors that have no other window.
+        # an actor that has no other window.
         for _ in range(GIVEN_UP_AFTER - 1):
-            actor = alone()
             with suppress(*died):
+                actor = spare.take()
                 outcome, memory = ray.get(actor.detect.remote(begun.job, begun.memory_before))
+                spare.give_back(actor)
                 begun.before, begun.memory = None, memory
                 return outcome
         raise Overloaded(
@@ -77,6 +78,21 @@ class RayActors:
             "worked on it, as they do when memory runs out: give more memory, or fewer than "
             f"{self.workers} workers. Completed work is kept"
         )
+
+
+class _Spare:
+    """An actor for one window at a time; one that died is not given back, and another starts."""
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self._start = start
+        self._actor: Any = None
+
+    def take(self) -> Any:
+        actor, self._actor = self._actor, None
+        return self._start() if actor is None else actor
+
+    def give_back(self, actor: Any) -> None:
+        self._actor = actor
 
 
 @dataclass(slots=True, eq=False)
