@@ -199,7 +199,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    machine = Machine(BY_CLOCK)
+    machine = Machine(BY_CLOCK, watch_s=0.2)
     quiet = structlog.make_filtering_bound_logger(logging.WARNING)
     structlog.configure(wrapper_class=quiet)
     source = read_as_topology(options.data).snapshots
