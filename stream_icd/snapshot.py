@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from stream_icd.arrays import symmetric
 from stream_icd.coordinates import Coordinates, coordinates_of_rows, numbers
-from stream_icd.errors import BadSnapshot
-from stream_icd.graph_name import check_graph_name
+from stream_icd.errors import BadSnapshot, LimitExceeded
 from stream_icd.node_ids import is_id_type, widened
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+
+MOST_GRAPH_BYTES = 200
+"""Maximum size of a graph's name, written as in a URL. The archive names a folder so: file systems
+allow names of 255 bytes, and `graph=` precedes the graph's name."""
 
 SHORT = 1 << 16
 """Length of a range of ids for which a table takes no longer than hashing, however few ids."""
@@ -53,6 +57,28 @@ class Window:
                 ) from error
         if self.end < self.start:
             raise BadSnapshot(f"window ends ({self.end}) before it starts ({self.start})")
+
+
+def check_graph_name(graph: str) -> None:
+    """Check that a graph may have this name.
+
+    Raises:
+        BadSnapshot: it is empty, or cannot be written as UTF-8.
+        LimitExceeded: it has more than `MOST_GRAPH_BYTES`.
+
+    >>> check_graph_name("as733")
+    """
+    if not graph:
+        raise BadSnapshot("the name of the graph is empty: give one, such as as733")
+    try:
+        size = len(quote(graph, safe=""))
+    except UnicodeEncodeError as error:
+        raise BadSnapshot(f"the name of graph {graph!r:.80} is not UTF-8 text") from error
+    if size > MOST_GRAPH_BYTES:
+        raise LimitExceeded(
+            f"the name of graph {graph:.40}… has {size} bytes when written as in a URL; the limit "
+            f"is {MOST_GRAPH_BYTES}"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

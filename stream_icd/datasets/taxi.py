@@ -20,9 +20,9 @@ from stream_icd.arrays import Floats
 from stream_icd.coordinates import DEGREES
 from stream_icd.errors import BadSettings, BadSnapshot, LimitExceeded
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import snapshot_id
 from stream_icd.sources.timed_rows import Number
 from stream_icd.sources.windows import Hopping
+from stream_icd.times import snapshot_id
 
 EARTH_RADIUS_M = 6_371_008.8
 """Mean radius of the Earth (IUGG), metres."""

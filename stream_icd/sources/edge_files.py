@@ -9,22 +9,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows, SourceNotFound
 from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import WindowOf, time_at, windows_at
 from stream_icd.sources.edge_list import is_edge_list, read_edge_list
 from stream_icd.sources.source import (
     Count,
-    NeverStop,
     OnBadRow,
     Source,
-    Stop,
     count_nothing,
     stop_at_bad_row,
 )
 from stream_icd.sources.values import IdKind
+from stream_icd.times import WindowOf, time_at, windows_at
 
 LOG = logging.getLogger(__name__)
 PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
@@ -46,7 +45,7 @@ def watch_edge_files(
     window: WindowOf | None = None,
     on_bad_row: OnBadRow = stop_at_bad_row,
     count: Count = count_nothing,
-    stop: Stop = NeverStop(),
+    stop: Event = Event(),
 ) -> Source:
     """Read a snapshot from each file, in the order of file names; its id is `graph/file name`.
 
@@ -100,7 +99,7 @@ class _Reading:
 
 
 def _watch(
-    folder: Path, reading: _Reading, every_s: float, stop: Stop
+    folder: Path, reading: _Reading, every_s: float, stop: Event
 ) -> Iterator[tuple[Snapshot, None]]:
     before: Stamps = {}
     done: Stamps = {}

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -28,8 +29,8 @@ from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot, Window
-from stream_icd.sources.durations import microseconds, time_at
-from stream_icd.sources.source import Count, NeverStop, Source, Stop, count_nothing
+from stream_icd.sources.source import Count, Source, count_nothing
+from stream_icd.times import microseconds, time_at
 
 Times = NDArray[np.int64]
 Time = TypeVar("Time", int, Times)
@@ -202,7 +203,7 @@ def cut_windows(
     lateness: timedelta = timedelta(0),
     n_streams: int = 1,
     on_late: OnLate,
-    stop: Stop = NeverStop(),
+    stop: Event = Event(),
 ) -> Iterator[tuple[Window, pa.Table]]:
     """Yield each window that holds a row, once, in order of ends, with its rows in time order.
 
@@ -306,7 +307,7 @@ def windowed_snapshots(
     after: datetime | None = None,
     on_late: OnLate,
     count: Count = count_nothing,
-    stop: Stop = NeverStop(),
+    stop: Event = Event(),
 ) -> Source:
     """Yield a snapshot for each window of rows, in order of their ends.
 

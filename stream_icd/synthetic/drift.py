@@ -17,13 +17,16 @@ from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
 from stream_icd.synthetic.lfr import (
+    Degrees,
     LfrSettings,
+    SplitDegrees,
     assign_communities,
     draw_communities,
     draw_degrees,
+    split_degrees,
+    wire_edges,
 )
 from stream_icd.synthetic.planted_graph import PlantedGraph, ordered_edges
-from stream_icd.synthetic.wiring import Degrees, SplitDegrees, split_degrees, wire_edges
 
 Identities = NDArray[np.int64]
 """A community keeps its identity for life; its label in a snapshot (0..K-1) may change."""

@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from stream_icd.errors import BadInput, LimitExceeded
-from stream_icd.graph_name import check_graph_name
-from stream_icd.snapshot import Window
+from stream_icd.snapshot import Window, check_graph_name
 from stream_icd.wire.limits import Limits
 
 Headers = tuple[tuple[str, bytes], ...]
