@@ -25,8 +25,7 @@ def lazy_imports(package: str, modules: Mapping[str, str]) -> Callable[[str], ob
 def needs_extra(extra: str, *libraries: str) -> Iterator[None]:
     """Wrap imports of libraries that `pip install 'stream-icd[extra]'` installs.
 
-    Raises:
-        MissingExtra: one is not installed; the message says how to install it.
+    Raises `MissingExtra` if one is not installed; the message says how to install it.
     """
     try:
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Annotated, ClassVar, Literal, TextIO
+from typing import Annotated, ClassVar, Literal
 
 import structlog
 from pydantic import BeforeValidator
@@ -25,17 +25,12 @@ class LogSettings(Settings):
     ] = "info"
 
 
-def configure_logging(stream: TextIO | None = None, *, json: bool | None = None) -> None:
-    """Send the log events of this program, and of its libraries, to `stream` or standard error.
+def configure_logging() -> None:
+    """Send the log events of this program, and of its libraries, to standard error.
 
-    They are JSON lines, or text on a terminal, unless `json` says which.
-
-    Raises:
-        BadSettings: the level is unknown.
+    Raises `BadSettings` if the level is unknown.
     """
     level = LogSettings().log_level.upper()
-    target = stream or sys.stderr
-    as_json = not target.isatty() if json is None else json
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -52,15 +47,16 @@ def configure_logging(stream: TextIO | None = None, *, json: bool | None = None)
     )
     # Plain tracebacks: those of rich show local variables, which may hold a password.
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    as_json = structlog.processors.JSONRenderer()
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
-            *([structlog.processors.JSONRenderer()] if as_json else [_printable_values, plain]),
+            *([_printable_values, plain] if sys.stderr.isatty() else [as_json]),
         ],
     )
-    handler = logging.StreamHandler(target)
+    handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=level, force=True)
     # The Kafka client logs every connection at INFO, and every byte at DEBUG.

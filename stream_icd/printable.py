@@ -51,15 +51,12 @@ def say(*lines: str, err: bool = False) -> None:
 
 
 def shortened(text: str | bytes, most: int = SHORT) -> str:
-    """Return at most `most` characters of a text, with `…` if some are missing.
-
-    Args:
-        text: text, or bytes in UTF-8, of which only as many as needed are decoded.
+    """Return at most `most` characters of a text, or of bytes in UTF-8; `…` if some are missing.
 
     >>> shortened("as733"), shortened(b"x" * 1_000_000, 5)
     ('as733', 'xxxx…')
     """
-    if isinstance(text, bytes):
+    if isinstance(text, bytes):  # only as many as needed are decoded
         text = text[: 4 * (most + 1)].decode(errors="replace")
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -83,8 +80,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("as773", ["as733", "taxi"])
     '; did you mean as733?'
     """
-    found = nearest(name, known)
-    return f"; did you mean {printable(found)}?" if found else ""
+    similar = nearest(name, known)
+    return f"; did you mean {printable(similar)}?" if similar else ""
 
 
 def listed(names: Sequence[str]) -> str:
@@ -100,12 +97,11 @@ def listed(names: Sequence[str]) -> str:
 
 
 def safe_cells(table: pa.Table) -> pa.Table:
-    """Return the table with an apostrophe before each text that begins like a formula.
+    """Return a table for CSV, with an apostrophe before each text that begins like a formula.
 
-    Control characters become escapes, as in a Python string. Lists become texts, their values
-    separated by spaces. Numbers are unchanged. Use it for rows written to CSV: a node called
-    `=HYPERLINK(…)` must not become a link in the spreadsheet of a reader, and one with an escape
-    sequence must not clear a terminal.
+    Control characters become escapes, as in a Python string; lists become texts, their values
+    separated by spaces. So a node called `=HYPERLINK(…)` is no link in a reader's spreadsheet, and
+    one with an escape sequence does not clear a terminal.
 
     >>> import pyarrow as pa
     >>> safe_cells(pa.table({"node": ["=1+1", "AS701"], "size": [-1, 2]})).to_pylist()

@@ -12,7 +12,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Window
 
 SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-ONE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -20,11 +20,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def parse_utc(text: str) -> datetime:
     """Parse an ISO 8601 day (its start) or time; without a zone it is UTC.
 
+    Raises `ValueError` for other texts.
+
     >>> parse_utc("2026-01-31").isoformat()
     '2026-01-31T00:00:00+00:00'
-
-    Raises:
-        ValueError: the text is neither.
     """
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
@@ -43,7 +42,7 @@ def parse_duration(text: str) -> timedelta:
     >>> parse_duration("1h30m")
     datetime.timedelta(seconds=5400)
     """
-    parts = ONE.findall(text)
+    parts = PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise BadSettings(f"{text!r} is not a duration: write 90s, 1h30m or 3d (ms, s, m, h, d, w)")
     try:
@@ -53,7 +52,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def microseconds(span: timedelta) -> int:
-    """Return the duration in whole microseconds, the unit of event time in this package."""
+    """Return the duration in whole microseconds, the unit of event time."""
     return span // MICROSECOND
 
 
@@ -92,7 +91,7 @@ WindowOf = Callable[[datetime], Window]
 """Returns the window that contains a time."""
 
 NEIGHBOURS = 6
-"""How many spacings on each side determine the usual spacing at a point of a series."""
+"""How many spacings on each side determine the usual one at a point of a series."""
 
 
 def windows_at(
@@ -101,14 +100,12 @@ def windows_at(
     """Return the window of each time, in time order: `window` of it, or by the times themselves.
 
     Then a window begins at each time and ends where the next one begins, but at the latest after
-    the usual spacing, which is the median of the nearby spacings. So a missing day in a daily
-    series leaves a gap, and a series may change from monthly to weekly.
-
-    Args:
-        alone: length of the window if there is only one.
+    the usual spacing, the median of the nearby ones. So a missing day in a daily series leaves a
+    gap, and a series may change from monthly to weekly. A single time has a window of length
+    `alone`.
 
     >>> days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3, 5)]
-    >>> [one.end.day for one in windows_at(days, None, timedelta(days=1)).values()]
+    >>> [window.end.day for window in windows_at(days, None, timedelta(days=1)).values()]
     [2, 3, 4, 6]
     """
     starts = sorted(set(times))
@@ -120,14 +117,15 @@ def windows_at(
         for i in range(len(spacings))
     ]
     lengths = [*map(min, spacings, usual), usual[-1]]
-    pairs = zip(starts, lengths, strict=False)
-    return {start: Window(start, start + length) for start, length in pairs}
+    return {
+        start: Window(start, start + length) for start, length in zip(starts, lengths, strict=False)
+    }
 
 
 def parse_window(text: str) -> WindowOf:
-    """Return a function to windows of that length, which begin at its multiples since 1970, UTC.
+    """Return a function to windows of a length, such as `2h` or `month`; else raise `BadSettings`.
 
-    The text is a duration such as `2h`, or `month`; other texts raise `BadSettings`.
+    They begin at multiples of the length since 1970, UTC.
 
     >>> parse_window("month")(datetime(2026, 2, 14, tzinfo=UTC)).end.isoformat()
     '2026-03-01T00:00:00+00:00'

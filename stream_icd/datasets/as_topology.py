@@ -51,7 +51,7 @@ AS_NUMBER = r"^[0-9]{1,10}$"
 PAIRS = pa.schema({"src": pa.int64(), "dst": pa.int64()})
 
 ReadPairs = Callable[[OnBadRow], pa.Table]
-"""Reads the pairs of a file, or of several, columns `src` and `dst`."""
+"""Reads the pairs of a file, or of a time in it, columns `src` and `dst`."""
 OpenFile = Callable[[], IO[bytes]]
 
 
@@ -68,16 +68,14 @@ def read_as_topology(
     """Read one snapshot per date and time in the names of text files, or in a Parquet file.
 
     Args:
-        path: a directory of files in the formats above whose names hold a date or a date and
-            a time, and end in `.txt` (or `.txt.gz`, `.txt.bz2`), such as `as19971108.txt` or
-            `rib.20080101.0200.txt.gz`; one such file; an archive of them (`as-733.tar.gz`); or a
-            Parquet file with columns `window_start` (date or timestamp, UTC), `src` and `dst`.
-            Several files of the same time are one snapshot.
+        path: a directory of text files whose names hold a date or a date and a time, and end in
+            `.txt` (or `.txt.gz`, `.txt.bz2`), such as `rib.20080101.0200.txt.gz`; one such file; an
+            archive of them (`as-733.tar.gz`); or a Parquet file with columns `window_start` (date
+            or timestamp, UTC), `src` and `dst`. Several files of the same time are one snapshot.
         first, last: first and last day, inclusive.
         window: the window that a time lies in; all files of a window are one snapshot. By default
             a window lasts until the time of the next file (`windows_at`).
         graph: by default from the name of the file or directory (`name_of`).
-        source: the snapshots' `ce_source`.
         on_bad_row: called with each line of unknown format, each damaged file, and each window
             without links.
 
@@ -93,9 +91,9 @@ def read_as_topology(
     if len(times) == 1:
         window = window or parse_window("1d")
     wanted: dict[Window, list[ReadPairs]] = defaultdict(list)
-    for time, one in windows_at(times, window, DAY).items():
-        if (first or date.min) <= one.start.date() <= (last or date.max):
-            wanted[one].append(times[time])
+    for time, its_window in windows_at(times, window, DAY).items():
+        if (first or date.min) <= its_window.start.date() <= (last or date.max):
+            wanted[its_window] += times[time]
     if not wanted:
         raise BadSettings(
             f"no day from {first or 'the beginning'} to {last or 'the end'} in {path}; "
@@ -138,30 +136,42 @@ def _snapshots(
         yield snapshot, None
 
 
-def _times(path: Path) -> Mapping[datetime, ReadPairs]:
+def _times(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
     if not path.exists():
         raise SourceNotFound(f"nothing at {path}; get it with: stream-icd data fetch as-733")
-    if path.is_dir():
-        return _times_of_files({str(file): _opens(file) for file in sorted(path.iterdir())})
-    if ARCHIVE.search(path.name):
-        return _times_of_files(_members(path))
-    if path.suffix == ".parquet":
+    if path.suffix == ".parquet" and path.is_file():
         return _times_of_parquet(path)
-    if _time_in(path.name) is not None:
-        return _times_of_files({str(path): _opens(path)})
-    raise BadSettings(
-        f"{path} is neither a directory of files like as19971108.txt, nor such a file (a date in "
-        f"its name, .txt at its end), nor .tar.gz, nor .parquet"
-    )
-
-
-def _times_of_files(files: Mapping[str, OpenFile]) -> Mapping[datetime, ReadPairs]:
-    found: dict[datetime, dict[str, OpenFile]] = defaultdict(dict)
-    for path, opens in files.items():
-        name = Path(path).name
+    files: Mapping[str, OpenFile]
+    if path.is_dir():
+        files = {file.name: partial(file.open, "rb") for file in sorted(path.iterdir())}
+    elif ARCHIVE.search(path.name):
+        files = _members(path)
+    elif _time_in(path.name) is not None:
+        files = {path.name: partial(path.open, "rb")}
+    else:
+        raise BadSettings(
+            f"{path} is neither a directory of files like as19971108.txt, nor such a file (a date "
+            f"in its name, .txt at its end), nor .tar.gz, nor .parquet"
+        )
+    reads: dict[datetime, list[ReadPairs]] = defaultdict(list)
+    for member, opens in files.items():
+        name = Path(member).name
         if (time := _time_in(name)) is not None:
-            found[time][name] = opens
-    return {time: partial(_read_all, same_time) for time, same_time in found.items()}
+            reads[time].append(partial(_read, name, opens))
+    return reads
+
+
+def _members(path: Path) -> Mapping[str, OpenFile]:
+    try:
+        archive = tarfile.open(path)  # noqa: SIM115 - the readers below outlive this function
+        members = [member for member in archive.getmembers() if member.isfile()]
+    except DAMAGED as error:
+        raise BadSettings(f"{path} is not a tar archive, or is damaged: {error}") from error
+    return {member.name: partial(_extracted, archive, member) for member in members}
+
+
+def _extracted(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    return cast(IO[bytes], archive.extractfile(member))
 
 
 def _time_in(name: str) -> datetime | None:
@@ -175,10 +185,6 @@ def _time_in(name: str) -> datetime | None:
         raise BadSettings(f"the file name {name} holds no date: {error}") from error
 
 
-def _read_all(files: Mapping[str, OpenFile], on_bad_row: OnBadRow) -> pa.Table:
-    return pa.concat_tables([_read(name, opens, on_bad_row) for name, opens in files.items()])
-
-
 def _read(name: str, opens: OpenFile, on_bad_row: OnBadRow) -> pa.Table:
     try:
         with opens() as packed, uncompressed(packed, name) as file:
@@ -188,24 +194,7 @@ def _read(name: str, opens: OpenFile, on_bad_row: OnBadRow) -> pa.Table:
         return PAIRS.empty_table()
 
 
-def _opens(file: Path) -> OpenFile:
-    return lambda: file.open("rb")
-
-
-def _members(path: Path) -> Mapping[str, OpenFile]:
-    try:
-        archive = tarfile.open(path)  # noqa: SIM115 - the readers below outlive this function
-        members = [member for member in archive.getmembers() if member.isfile()]
-    except DAMAGED as error:
-        raise BadSettings(f"{path} is not a tar archive, or is damaged: {error}") from error
-
-    def opens(member: tarfile.TarInfo) -> OpenFile:
-        return lambda: cast(IO[bytes], archive.extractfile(member))
-
-    return {member.name: opens(member) for member in members}
-
-
-def _times_of_parquet(path: Path) -> Mapping[datetime, ReadPairs]:
+def _times_of_parquet(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
     try:
         table = pq.read_table(path, columns=["window_start", "src", "dst"])
         time = table["window_start"].cast(pa.timestamp("us", "UTC"))
@@ -215,26 +204,25 @@ def _times_of_parquet(path: Path) -> Mapping[datetime, ReadPairs]:
         raise BadSettings(f"{path} has no columns window_start, src and dst: {error}") from error
     # Rows are stored by pair, which compresses best; a stable sort keeps the pairs in order.
     by_time = table.set_column(0, "window_start", time).sort_by("window_start")
-    reads: dict[datetime, ReadPairs] = {}
+    pairs = by_time.select(["src", "dst"])
+    reads: dict[datetime, Sequence[ReadPairs]] = {}
     offset = 0
     for count in by_time["window_start"].value_counts().to_pylist():
-        reads[count["values"].astimezone(UTC)] = _slice(by_time, offset, count["counts"])
+        reads[count["values"].astimezone(UTC)] = [partial(_rows, pairs, offset, count["counts"])]
         offset += count["counts"]
     return reads
 
 
-def _slice(table: pa.Table, offset: int, length: int) -> ReadPairs:
-    return lambda _on_bad_row: table.slice(offset, length).select(["src", "dst"])
+def _rows(pairs: pa.Table, offset: int, length: int, _on_bad_row: OnBadRow) -> pa.Table:
+    return pairs.slice(offset, length)
 
 
 def read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
-    """Read the links of one file in any of the formats, as columns `src` and `dst`.
+    """Read the links of one file in any of the formats: columns `src` and `dst`.
 
-    The result may contain both directions, repeats and self loops; `snapshot_from_pairs` handles
-    them.
+    They may contain both directions, repeats and self loops.
 
-    Raises:
-        BadSettings: the file is binary, such as a routing table not yet converted to text.
+    Raises `BadSettings` if the file is binary, such as a routing table not yet converted to text.
 
     >>> import io
     >>> from stream_icd.sources.source import stop_at_bad_row
@@ -312,16 +300,15 @@ def links_of_path(path: str) -> Iterator[tuple[int, int]]:
     A set of ASes (`{…}`, from aggregation) or a confederation (`(…)`) has no order, so no link
     goes into it, out of it or across it.
 
-    Raises:
-        ValueError: an element of the path is not an AS number.
+    Raises `ValueError` if an element of the path is not an AS number.
 
     >>> list(links_of_path("701 1239 1239 7018 {64500,64501} 3356 2914"))
     [(701, 1239), (1239, 7018), (2914, 3356)]
     """
     hops = [None if hop[0] in "{([" else _as_number(hop) for hop in path.split()]
-    for one, other in pairwise(hops):
-        if one is not None and other is not None and one != other:
-            yield min(one, other), max(one, other)
+    for hop, following in pairwise(hops):
+        if hop is not None and following is not None and hop != following:
+            yield min(hop, following), max(hop, following)
 
 
 def _as_number(text: str) -> int:

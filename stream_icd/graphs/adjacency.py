@@ -26,9 +26,9 @@ def as_adjacency(graph: Any) -> csr_array:
     """The adjacency matrix A of an undirected graph, `(n, n)` float64, canonical.
 
     Canonical: symmetric, positive weights, zero diagonal, columns of a row ascending, each once.
-    Repeated pairs become one edge with the sum of their weights; self loops are dropped. If the
-    pairs are not symmetric, the result is A + Aᵀ, so a pair in one direction is a whole edge. A
-    symmetric matrix (both directions of every edge, as in PyG) is used as it is.
+    Weights of repeated pairs add; self loops are dropped. If the pairs are not symmetric, the
+    result is A + Aᵀ, so a pair in one direction is a whole edge. A symmetric matrix (both
+    directions of every edge, as in PyG) is used as it is.
 
     Args:
         graph: any of
@@ -74,8 +74,7 @@ def as_named(graph: Any) -> NamedGraph:
     They are the ids of a `Snapshot` or a table of pairs, the names in a NetworkX or an igraph
     graph, and positions otherwise.
 
-    Raises:
-        BadInput, BadSettings: see `as_adjacency`.
+    Raises as `as_adjacency`.
 
     >>> as_named([("b", "a"), ("c", "b")]).nodes.tolist()
     ['a', 'b', 'c']
@@ -117,13 +116,13 @@ def among(adjacency: csr_array, nodes: Nodes) -> csr_array:
 
 
 def is_table_of_pairs(graph: Any) -> bool:
-    """Whether a graph is given as pairs of ids: see `snapshot_of_pairs`.
+    """Whether a graph is given as `snapshot_of_pairs` takes it.
 
     >>> is_table_of_pairs([("a", "b"), ("b", "c")]), is_table_of_pairs([[0, 1], [1, 0]])
     (True, False)
     """
     if isinstance(graph, list):
-        return bool(graph) and all(isinstance(one, tuple) and len(one) == 2 for one in graph)
+        return bool(graph) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in graph)
     names = column_names(graph)
     return names is not None and (len(names) == 2 or (len(names) == 3 and WEIGHT in names))
 
@@ -138,18 +137,12 @@ def column_names(graph: Any) -> list[str] | None:
 
 
 def snapshot_of_pairs(graph: Any) -> Snapshot:
-    """Return the graph of a table of pairs; its nodes are the ids in ascending order.
-
-    Pairs are those of `snapshot_from_pairs`; a missing second id declares a node without an edge.
+    """Return the graph of a table of pairs (see `snapshot_from_pairs`), or raise `BadInput`.
 
     Args:
         graph: a table of two columns of ids and, if it has a third, the column `weight`: a
             DataFrame of pandas or Polars, an Arrow table, or any other with the Arrow PyCapsule
             interface; or a list of tuples of two ids. All ids are integers or all are strings.
-
-    Raises:
-        BadSnapshot: the pairs make no graph; see `snapshot_from_pairs`.
-        BadInput: the table or list is not one of Arrow's types.
 
     >>> graph = snapshot_of_pairs([("b", "a"), ("c", "b")])
     >>> graph.nodes.to_pylist(), graph.edges.tolist()
@@ -249,13 +242,13 @@ def _from_array(graph: Any) -> coo_array:
         array = np.asarray(graph)
     except ValueError as error:  # such as rows of different lengths
         raise BadInput(f"a {kind} is not an array: {error}") from error
-    what = f"a {kind} of {array.dtype} of shape {array.shape}"
+    given = f"a {kind} of {array.dtype} of shape {array.shape}"
     if array.dtype.kind not in "biuf" or array.ndim != 2:
-        raise BadInput(f"{what} is not a supported graph; give {ACCEPTED}")
+        raise BadInput(f"{given} is not a supported graph; give {ACCEPTED}")
     whole = array.dtype.kind in "iu"
     if array.shape == (2, 2) and whole and array.tolist() != [[0, 1], [1, 0]]:
         raise BadInput(
-            f"{what} may be two pairs or the adjacency of two nodes: give (edge_index, "
+            f"{given} may be two pairs or the adjacency of two nodes: give (edge_index, "
             "num_nodes), or a scipy sparse matrix"
         )
     if array.shape[0] == array.shape[1]:
@@ -263,7 +256,7 @@ def _from_array(graph: Any) -> coo_array:
     if array.shape[0] == 2 and whole:
         return _from_edge_index(array, int(array.max()) + 1 if array.size else 0, None)
     pairs = "; pairs stand in columns here: give its transpose" if array.shape[1] == 2 else ""
-    raise BadInput(f"{what} is neither square nor an edge_index (2, n_pairs) of integers{pairs}")
+    raise BadInput(f"{given} is neither square nor an edge_index (2, n_pairs) of integers{pairs}")
 
 
 def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_array:

@@ -44,8 +44,7 @@ class Columns:
         zone: IANA time zone of times without one.
         id_kind: `auto`: integers if the first id is an integer.
 
-    Raises:
-        BadSettings: the time zone is unknown.
+    Raises `BadSettings` if the time zone is unknown.
     """
 
     time: str
@@ -71,12 +70,7 @@ class Columns:
 
 
 def time_of(path: Path | None, header: Sequence[str] | None, given: str | None) -> str:
-    """Return the name of the time column: as given, or the obvious one of a table (`t` if none).
-
-    Args:
-        path: the table, or a folder of them; None: the rows come from elsewhere.
-        header: the columns of a file without a header line.
-    """
+    """Return the name of the time column: as given, or the obvious one of a table (`t` if none)."""
     return given or (path and time_column(columns_of(path, header))) or "t"
 
 
@@ -141,13 +135,12 @@ class EventSettings:
 
     Attributes:
         lateness: how far behind the newest event another may arrive.
-        counted: the weight of an edge is its number of events (otherwise edges have no weight, or
-            the sum of the `weight` of their events, if events have one).
+        counted: the weight of an edge is its number of events; otherwise the sum of their
+            `weight`, if they have one.
         least_nodes: windows with fewer nodes make no snapshot.
         source: source URI of the snapshots (`ce_source`).
 
-    Raises:
-        BadSettings: fewer than two nodes, which make no edge.
+    Raises `BadSettings` if `least_nodes` is below two, which make no edge.
     """
 
     graph: str

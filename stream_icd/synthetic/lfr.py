@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Labels
+from stream_icd.arrays import Floats, Ids, Labels
 from stream_icd.errors import BadSettings
 from stream_icd.synthetic.planted_graph import Edges, PlantedGraph, shuffle_nodes
 
-Degrees = NDArray[np.int64]
+Degrees = Ids
 
 DEGREE_EXPONENT, COMMUNITY_EXPONENT = 2.0, 1.0
 """τ₁ and τ₂ of the power laws of degrees and of community sizes."""
@@ -73,13 +73,11 @@ class LfrSettings:
 
 
 def generate_lfr(rng: np.random.Generator, settings: LfrSettings = LfrSettings()) -> PlantedGraph:
-    """Generate a graph of the LFR benchmark: simple, with shuffled node ids.
+    """Generate a simple graph with shuffled node ids; `BadSettings` where no such graph exists.
 
     `mean_degree` is the exact mean of the distribution that degrees are drawn from. (The program
     of the benchmark's authors rounds the smallest degree to an integer, which makes 9.58 of 10.)
     `mixing` is reached within 0.005. Time and memory grow with the edges.
-
-    Raises `BadSettings` where no such graph exists.
 
     >>> generate_lfr(np.random.default_rng(7), LfrSettings(n_nodes=1000, mixing=0.5)).n_nodes
     1000
@@ -96,7 +94,7 @@ def draw_degrees(rng: np.random.Generator, settings: LfrSettings) -> Degrees:
     return rng.choice(degrees, settings.n_nodes, p=_degree_probabilities(settings))
 
 
-def _degree_probabilities(settings: LfrSettings) -> NDArray[np.float64]:
+def _degree_probabilities(settings: LfrSettings) -> Floats:
     """P(1), …, P(max_degree): k^-τ above a smallest degree m, and a part of m^-τ at m.
 
     Only this m and this part give exactly the requested mean.
@@ -115,7 +113,7 @@ def _degree_probabilities(settings: LfrSettings) -> NDArray[np.float64]:
     lowest = int(np.searchsorted(means, target, side="right")) - 1
     weights[:lowest] = 0
     weights[lowest] = (sums[lowest + 1] - target * counts[lowest + 1]) / (target - degrees[lowest])
-    probabilities: NDArray[np.float64] = weights / weights.sum()
+    probabilities: Floats = weights / weights.sum()
     return probabilities
 
 
@@ -133,7 +131,7 @@ def draw_communities(
     )
 
 
-def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> NDArray[np.int64]:
+def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> Ids:
     """Draw at least two power-law sizes that add up to n_nodes."""
     n_nodes, smallest = settings.n_nodes, settings.min_community
     largest = min(settings.max_community, n_nodes - smallest)
@@ -153,9 +151,7 @@ def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> NDArray
     return sizes
 
 
-def has_room(
-    internal_degrees: Degrees, sizes: NDArray[np.int64], places: NDArray[np.int64]
-) -> bool:
+def has_room(internal_degrees: Degrees, sizes: Ids, places: Ids) -> bool:
     """Whether `assign_communities` can succeed: at every degree, room for all above it (Hall)."""
     wanted = np.bincount(internal_degrees, minlength=sizes.max())
     offered = np.bincount(sizes - 1, places, minlength=len(wanted))
@@ -166,8 +162,8 @@ def has_room(
 def assign_communities(
     rng: np.random.Generator,
     internal_degrees: Degrees,
-    sizes: NDArray[np.int64],
-    places: NDArray[np.int64],
+    sizes: Ids,
+    places: Ids,
 ) -> Labels:
     """Assign a community to each node, uniform over all ways with internal degree < its size.
 
@@ -237,18 +233,14 @@ def _even_out(rng: np.random.Generator, degrees: SplitDegrees, communities: Labe
     return SplitDegrees(internal, external)
 
 
-def _one_each(
-    rng: np.random.Generator, communities: Labels, allowed: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def _one_each(rng: np.random.Generator, communities: Labels, allowed: NDArray[np.bool_]) -> Ids:
     """Return one random allowed node of each community that has any."""
     nodes = rng.permutation(np.flatnonzero(allowed))
     _, first = np.unique(communities[nodes], return_index=True)
     return nodes[first]
 
 
-def _simple_pairs(
-    rng: np.random.Generator, degrees: Degrees, groups: Labels, apart: Labels
-) -> NDArray[np.int64]:
+def _simple_pairs(rng: np.random.Generator, degrees: Degrees, groups: Labels, apart: Labels) -> Ids:
     """Draw random pairs (u, v), each once, in one group and with apart[u] != apart[v]: (2, E).
 
     Each group has an even number of stubs. In one round each bad pair (u, v) is offered random
@@ -281,7 +273,7 @@ def _simple_pairs(
 
 def _random_pairs(
     rng: np.random.Generator, degrees: Degrees, groups: Labels
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ids, Ids, Ids]:
     """Pair all stubs at random in their group; return where each pair's group starts and ends."""
     stubs = rng.permutation(np.repeat(np.arange(len(degrees)), degrees))
     pairs = stubs[np.argsort(groups[stubs], kind="stable")].reshape(-1, 2).T.copy()
@@ -291,20 +283,20 @@ def _random_pairs(
     return pairs, starts, ends
 
 
-def _keys(pairs: NDArray[np.int64], n_nodes: int) -> NDArray[np.int64]:
+def _keys(pairs: Ids, n_nodes: int) -> Ids:
     """Return one number per pair, independent of direction; the ends are along axis 0."""
-    keys: NDArray[np.int64] = pairs.min(axis=0) * n_nodes + pairs.max(axis=0)
+    keys: Ids = pairs.min(axis=0) * n_nodes + pairs.max(axis=0)
     return keys
 
 
-def _is_among(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_among(values: Ids, ascending: Ids) -> NDArray[np.bool_]:
     """Return which values are in the sorted array (ten times faster than np.isin, which sorts)."""
     at = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
     among: NDArray[np.bool_] = ascending[at] == values
     return among
 
 
-def _repeated(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _repeated(values: Ids) -> NDArray[np.bool_]:
     """Return whether an equal value occurs earlier in the array."""
     repeated = np.ones(len(values), dtype=np.bool_)
     repeated[np.unique(values, return_index=True)[1]] = False
