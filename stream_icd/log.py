@@ -25,12 +25,14 @@ class LogSettings(Settings):
     ] = "info"
 
 
-def configure_logging() -> None:
+def configure_logging(*, json: bool | None = None) -> None:
     """Send the log events of this program, and of its libraries, to standard error.
 
-    Raises `BadSettings` if the level is unknown.
+    They are JSON lines, or text on a terminal, unless `json` says which. Raises `BadSettings` if
+    the level is unknown.
     """
     level = LogSettings().log_level.upper()
+    as_json = not sys.stderr.isatty() if json is None else json
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -47,13 +49,12 @@ def configure_logging() -> None:
     )
     # Plain tracebacks: those of rich show local variables, which may hold a password.
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    as_json = structlog.processors.JSONRenderer()
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
-            *([_printable_values, plain] if sys.stderr.isatty() else [as_json]),
+            *([structlog.processors.JSONRenderer()] if as_json else [_printable_values, plain]),
         ],
     )
     handler = logging.StreamHandler()

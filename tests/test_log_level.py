@@ -12,7 +12,7 @@ import pytest
 PROGRAM = """
 import logging, structlog
 from stream_icd.log import configure_logging
-configure_logging()
+configure_logging(json=True)
 with structlog.contextvars.bound_contextvars(offset=7):
     structlog.get_logger().debug("small")
     structlog.get_logger().info("usual")

@@ -143,11 +143,11 @@ def _times(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
         return _times_of_parquet(path)
     files: Mapping[str, OpenFile]
     if path.is_dir():
-        files = {file.name: partial(file.open, "rb") for file in sorted(path.iterdir())}
+        files = {file.name: _opens(file) for file in sorted(path.iterdir())}
     elif ARCHIVE.search(path.name):
         files = _members(path)
     elif _time_in(path.name) is not None:
-        files = {path.name: partial(path.open, "rb")}
+        files = {path.name: _opens(path)}
     else:
         raise BadSettings(
             f"{path} is neither a directory of files like as19971108.txt, nor such a file (a date "
@@ -161,17 +161,21 @@ def _times(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
     return reads
 
 
+def _opens(file: Path) -> OpenFile:
+    return lambda: file.open("rb")
+
+
 def _members(path: Path) -> Mapping[str, OpenFile]:
     try:
         archive = tarfile.open(path)  # noqa: SIM115 - the readers below outlive this function
         members = [member for member in archive.getmembers() if member.isfile()]
     except DAMAGED as error:
         raise BadSettings(f"{path} is not a tar archive, or is damaged: {error}") from error
-    return {member.name: partial(_extracted, archive, member) for member in members}
 
+    def opens(member: tarfile.TarInfo) -> OpenFile:
+        return lambda: cast(IO[bytes], archive.extractfile(member))
 
-def _extracted(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    return cast(IO[bytes], archive.extractfile(member))
+    return {member.name: opens(member) for member in members}
 
 
 def _time_in(name: str) -> datetime | None:

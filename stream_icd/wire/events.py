@@ -188,8 +188,10 @@ def _nodes(members: pa.ListArray, community: pa.Array) -> tuple[pa.Array, Ids]:
 
 def _events(columns: Columns) -> Iterator[CommunityEvent]:
     rows = zip(*(columns[name].to_pylist() for name in FIELDS), strict=True)
-    for *first, parents, children, away, bits, name in rows:
-        yield CommunityEvent(*first, tuple(parents), tuple(children), away, bits, name)
+    for kind, community, label, size, before, overlap, parents, children, *rest in rows:
+        yield CommunityEvent(
+            kind, community, label, size, before, overlap, tuple(parents), tuple(children), *rest
+        )
 
 
 def _whole(fields: EventHeaders, name: str) -> int:
