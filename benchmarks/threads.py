@@ -29,7 +29,7 @@ from stream_icd.registry.shipped import open_model
 
 DOCS = Path(__file__).parents[1] / "docs" / "measured"
 USERS = (
-    "stream_icd.graphs.in_threads",
+    "stream_icd.graphs.compiled",
     "stream_icd.bp.modularity",
     "stream_icd.bp.belief_propagation",
 )

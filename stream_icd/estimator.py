@@ -14,11 +14,11 @@ from stream_icd.bp.evidence import evidence_for
 from stream_icd.communities import check_n_communities
 from stream_icd.detection.detect import Method, check_method, detect, embed, finding
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.extras import needs_extra
 from stream_icd.graphs.adjacency import as_adjacency, as_named
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
+from stream_icd.imports import needs_extra
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory

@@ -1,4 +1,4 @@
-"""A frozen model: what training produces and detection needs."""
+"""A frozen model: what training produces, and all that detection needs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def digest(weights: Weights) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A frozen model for detection: how it was trained, and what was learned.
+    """How a model was trained, and what was learned.
 
     Attributes:
         weights: the encoder's parameters, float32, by name.

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from stream_icd.extras import needs_extra
+from stream_icd.imports import needs_extra
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.settings import Settings
 from stream_icd.version import __version__

@@ -23,8 +23,7 @@ from stream_icd.arrays import Labels
 from stream_icd.bp.level_graph import LevelGraph
 from stream_icd.bp.likelihood import bounded_mixing
 from stream_icd.bp.sweep import MOST_TRUST, N_KEPT, Beliefs, Field, Prior, Visits, sweep
-from stream_icd.graphs.compiled import compiled
-from stream_icd.graphs.in_threads import LARGE, in_threads
+from stream_icd.graphs.compiled import LARGE, compiled, in_threads
 
 TOLERANCE = 5e-3
 """Less is no change: of a belief, so that it changes no other one, and of the nodes that change

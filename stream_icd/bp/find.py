@@ -38,7 +38,7 @@ from stream_icd.bp.partition import (
 )
 from stream_icd.communities import check_n_communities
 from stream_icd.errors import BadSettings
-from stream_icd.graphs.in_threads import keep_threads, threads_for
+from stream_icd.graphs.compiled import keep_threads, threads_for
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import partition_code
 

@@ -10,8 +10,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Ids, Labels
 from stream_icd.errors import BadInput, LimitExceeded
-from stream_icd.graphs.compiled import FAR, compiled, prefetch
-from stream_icd.graphs.in_threads import in_parts
+from stream_icd.graphs.compiled import FAR, compiled, in_parts, prefetch
 
 MOST_ENTRIES = int(np.iinfo(np.int32).max)
 """Maximum number of adjacency entries, two per edge, with 32-bit row pointers."""

@@ -23,8 +23,15 @@ from stream_icd.bp.level_graph import (
     members_of,
     summed,
 )
-from stream_icd.graphs.compiled import FAR, compiled, prefetch
-from stream_icd.graphs.in_threads import LARGE, in_parts, in_threads, keep_threads
+from stream_icd.graphs.compiled import (
+    FAR,
+    LARGE,
+    compiled,
+    in_parts,
+    in_threads,
+    keep_threads,
+    prefetch,
+)
 from stream_icd.graphs.weights import comparable
 
 PARTS = 32

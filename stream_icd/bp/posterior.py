@@ -22,8 +22,7 @@ from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.partition import exactly, finest, split_communities
 from stream_icd.bp.sweep import MOST_TRUST, Prior
-from stream_icd.graphs.compiled import compiled
-from stream_icd.graphs.in_threads import threads_for
+from stream_icd.graphs.compiled import compiled, threads_for
 
 Shares = NDArray[np.float32]
 

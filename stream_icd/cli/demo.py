@@ -68,7 +68,7 @@ class Demo(MethodOptions):
         from stream_icd.demo.results import results_of, snapshots
         from stream_icd.demo.run import demo_broker, keep, run_demo
         from stream_icd.demo.summary import tell, tell_line
-        from stream_icd.extras import needs_extra
+        from stream_icd.imports import needs_extra
         from stream_icd.programs.terminal import progress_bar
 
         with needs_extra("demo", "matplotlib"):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from threading import Event
 
 from stream_icd.dead_letters.box import (
     BadRecord,
@@ -23,7 +24,6 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.publish import Pace
-from stream_icd.sources.source import Stop
 
 Sendable = tuple[DeadLetter, OutgoingRecord]
 """A dead letter, and the record to send for it."""
@@ -107,7 +107,7 @@ def retry(
     sink: Sink,
     pace: Pace,
     clock: Callable[[], datetime],
-    stop: Stop,
+    stop: Event,
     on_sent: Callable[[int], None] = lambda _: None,
 ) -> Retry:
     """Send the records of a plan, in the order of the topic, each with its marker.
@@ -137,7 +137,7 @@ def retry(
 
 
 def _sendable(
-    settings: KafkaSettings, plan: Plan, sink: Sink, done: Retry, stop: Stop
+    settings: KafkaSettings, plan: Plan, sink: Sink, done: Retry, stop: Event
 ) -> Iterator[Sendable]:
     """Yield the records to send; note and skip those that their topic cannot take."""
     claim_check = ClaimCheck(settings)

@@ -17,10 +17,10 @@ from stream_icd.evaluation.windows import Learned, Windows
 from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import Moment
 from stream_icd.graphs.weights import comparable
+from stream_icd.printable import safe_cells
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.windows import Lesson
-from stream_icd.spreadsheet import safe_cells
 from stream_icd.store.whole_file import whole_file
 
 

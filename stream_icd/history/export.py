@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from stream_icd.errors import BadSettings, StoreUnwritable
 from stream_icd.history.archive import Selection, nothing_selected, read_window, windows
 from stream_icd.node_ids import in_schema
-from stream_icd.spreadsheet import safe_cells
+from stream_icd.printable import safe_cells
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file
 

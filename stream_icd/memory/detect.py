@@ -38,7 +38,7 @@ from stream_icd.bp.posterior import (
     with_exactly,
 )
 from stream_icd.communities import check_n_communities
-from stream_icd.graphs.in_threads import keep_threads, threads_for
+from stream_icd.graphs.compiled import keep_threads, threads_for
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.alignment import Aligned, aligned, beside, of_nodes, without
 from stream_icd.memory.bounds import (

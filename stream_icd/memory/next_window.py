@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, triu
 
 from stream_icd.errors import BadInput
-from stream_icd.graphs.adjacency import as_named
-from stream_icd.graphs.pairs import NO_WINDOW
+from stream_icd.graphs.adjacency import NO_WINDOW, as_named
 from stream_icd.memory.detect import Remembered
 from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import is_id_type

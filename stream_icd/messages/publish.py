@@ -10,6 +10,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
+from threading import Event
 from typing import Literal, Protocol
 
 from stream_icd.errors import BadInput, BadSettings
@@ -19,7 +20,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, describe_topic
 from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import NeverStop, Source, Stop
+from stream_icd.sources.source import Source
 from stream_icd.times import utc_now
 from stream_icd.tracking.settings import too_far_ahead
 from stream_icd.wire.communities import encode_labels
@@ -171,7 +172,7 @@ def publish_source(
     *,
     limit: int | None = None,
     already: Container[Snapshot] = (),
-    stop: Stop = NeverStop(),
+    stop: Event = Event(),
     on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
     on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
 ) -> Published:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Option
 
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.graph_name import check_graph_name
 from stream_icd.programs.declared import argument, option, options
 from stream_icd.replay.pacing import parse_rate
 
@@ -296,6 +295,8 @@ class WorkerOptions(BrokerOptions):
 
 def checked_graph(name: str | None) -> str | None:
     """Return the name; raise `BadSettings` if no graph may have it."""
+    from stream_icd.snapshot import check_graph_name
+
     try:
         if name is not None:
             check_graph_name(name)

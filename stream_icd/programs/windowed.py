@@ -18,8 +18,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.programs.options import RowOptions
 from stream_icd.programs.producer import ProducerRun
-from stream_icd.sources.durations import EPOCH, parse_duration
-from stream_icd.sources.source import OnBadRow, Source, Stop
+from stream_icd.sources.source import OnBadRow, Source
 from stream_icd.sources.tables import RawRows, read_rows, rows_of_json
 from stream_icd.sources.timed_rows import (
     Columns,
@@ -29,6 +28,7 @@ from stream_icd.sources.timed_rows import (
     timed_rows,
 )
 from stream_icd.sources.windows import Quiet, TimedRows, Windowing, windowed_snapshots
+from stream_icd.times import EPOCH, parse_duration
 
 BATCH = 10_000
 LOOK_EVERY_S = 0.2
@@ -105,7 +105,7 @@ def read_topic_rows(
     since: datetime | None = None,
     until: Literal["forever", "end"] = "forever",
     quiet_after_s: float | None = None,
-    stop: Stop,
+    stop: threading.Event,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[RawRows | Quiet]:
     """Yield a topic's rows as they arrive, each batch from one partition.
@@ -143,7 +143,7 @@ def _batches(
     topic: str,
     since: datetime | None,
     until: Literal["forever", "end"],
-    stop: Stop,
+    stop: threading.Event,
 ) -> Iterator[list[Record]]:
     """Yield what has arrived, at least every `LOOK_EVERY_S`, even if it is nothing.
 

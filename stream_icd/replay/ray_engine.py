@@ -14,7 +14,7 @@ from stream_icd.errors import Overloaded
 from stream_icd.execution.engines import done_in_chain
 from stream_icd.execution.relay import Baton, First, LocalRelay, nothing
 from stream_icd.execution.waiting import IN_HAND, in_order
-from stream_icd.extras import needs_extra
+from stream_icd.imports import needs_extra
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from threading import Event
 
 import structlog
 
@@ -16,7 +17,6 @@ from stream_icd.messages.records import Refused
 from stream_icd.replay.pacing import Tempo, paced
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 from stream_icd.replay.results import Kept, Name, Results
-from stream_icd.sources.source import Stop
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ def replay(
     results: Results,
     tempo: Tempo,
     monotonic: Callable[[], float],
-    stop: Stop,
+    stop: Event,
     on_outcome: Callable[[Job], None] = lambda _: None,
     first: First = nothing,
 ) -> Replayed:

@@ -134,7 +134,7 @@ class Retrain:
         from stream_icd.retraining.choose_windows import Sizes
         from stream_icd.retraining.gate import Rules
         from stream_icd.retraining.settings import Retraining, Triggers
-        from stream_icd.sources.durations import parse_duration
+        from stream_icd.times import parse_duration
 
         schedule = {name: n for name in ("epochs", "samples") if (n := getattr(self, name))}
         if schedule and self.encoder is None:
@@ -177,7 +177,7 @@ class Retrain:
         from stream_icd.registry.settings import registry_at, required
         from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision
         from stream_icd.retraining.run import Observed, rounds_metrics, run_once, run_until
-        from stream_icd.sources.durations import parse_duration
+        from stream_icd.times import parse_duration
         from stream_icd.tracing import traces_of
 
         settings = self.settings()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stream_icd.errors import BadSettings
-from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.recipe import Recipe, recipe_digest
+from stream_icd.imports import needs_extra
 from stream_icd.lineage import DataRange, Figure, Gate
 from stream_icd.model import Model, initial_model
 from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, About

@@ -13,9 +13,9 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import Method, detect
 from stream_icd.errors import BadSettings
-from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
+from stream_icd.imports import needs_extra
 from stream_icd.model import Model, initial_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.store.store import Store

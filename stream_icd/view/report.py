@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from stream_icd.errors import BadSettings, StreamIcdError
 from stream_icd.events import KINDS
-from stream_icd.extras import needs_extra
 from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.imports import needs_extra
 from stream_icd.names.names import Naming
 from stream_icd.printable import printable, shortened
 from stream_icd.store.store import Store

@@ -21,7 +21,7 @@ from stream_icd.bp.level_graph import (
 from stream_icd.bp.likelihood import modularity_of
 from stream_icd.bp.modularity import connected_pieces, move_nodes
 from stream_icd.bp.posterior import initial_posterior, next_posterior
-from stream_icd.graphs import in_threads
+from stream_icd.graphs import compiled
 from stream_icd.quality.agreement import nmi
 from stream_icd.registry.shipped import open_model
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
@@ -31,9 +31,9 @@ SMALL_ENOUGH_FOR_A_TEST = 500
 
 @pytest.fixture(autouse=True)
 def small_graphs_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (in_threads, belief_propagation, modularity):
+    for module in (compiled, belief_propagation, modularity):
         monkeypatch.setattr(module, "LARGE", SMALL_ENOUGH_FOR_A_TEST)
-    monkeypatch.setattr(in_threads, "WORTH_A_THREAD", SMALL_ENOUGH_FOR_A_TEST)
+    monkeypatch.setattr(compiled, "WORTH_A_THREAD", SMALL_ENOUGH_FOR_A_TEST)
 
 
 def planted(mixing: float, *, weighted: bool = False) -> tuple[csr_array, np.ndarray]:
@@ -140,24 +140,24 @@ def test_kept_threads_end_with_the_outermost_block() -> None:
         both.wait()  # each of two parts in a thread of its own
         return threading.get_ident()
 
-    with in_threads.keep_threads(2):
-        with in_threads.keep_threads(4):
-            inside = in_threads.in_threads(here, range(3), 4)
-        after = in_threads.in_threads(here, range(3), 4)
+    with compiled.keep_threads(2):
+        with compiled.keep_threads(4):
+            inside = compiled.in_threads(here, range(3), 4)
+        after = compiled.in_threads(here, range(3), 4)
         assert set(inside) == set(after)
         assert threading.get_ident() in inside
         assert len(set(threading.enumerate()) - before) == 1
     assert set(threading.enumerate()) == before
-    assert in_threads.in_threads(lambda *part: part, range(9), 4) == [(i, i + 1) for i in range(8)]
+    assert compiled.in_threads(lambda *part: part, range(9), 4) == [(i, i + 1) for i in range(8)]
     assert set(threading.enumerate()) == before
 
 
 def test_small_graphs_and_small_parts_take_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_threads, "ThreadPoolExecutor", None)  # nothing may start one
-    assert in_threads.threads_for(SMALL_ENOUGH_FOR_A_TEST - 1, 4) == 1
+    monkeypatch.setattr(compiled, "ThreadPoolExecutor", None)  # nothing may start one
+    assert compiled.threads_for(SMALL_ENOUGH_FOR_A_TEST - 1, 4) == 1
     weights = np.full(10, SMALL_ENOUGH_FOR_A_TEST / 10)
-    assert in_threads.in_parts(lambda first, end: (first, end), weights, 4) == [(0, 10)]
-    assert in_threads.in_parts(lambda first, end: (first, end), np.empty(0), 4) == [(0, 0)]
+    assert compiled.in_parts(lambda first, end: (first, end), weights, 4) == [(0, 10)]
+    assert compiled.in_parts(lambda first, end: (first, end), np.empty(0), 4) == [(0, 0)]
 
 
 def _found(adjacency: csr_array) -> bytes:

@@ -31,7 +31,6 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.publish import Pace
 from stream_icd.messages.topic_range import TopicRange
-from stream_icd.sources.source import NeverStop
 from testbed.brokers import Broker, wait_until
 
 Dlq = Callable[..., Result]
@@ -344,7 +343,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
     detector.send(dead_letters, b"aborted").get(60)
     sink = open_retry_sink(settings, dead_letters)
     pace = Pace(None, lambda: 0.0, lambda _: None)
-    retry(settings, plan, sink, pace, lambda: datetime.now(UTC), NeverStop())
+    retry(settings, plan, sink, pace, lambda: datetime.now(UTC), threading.Event())
     sink.close()
 
     def read_for_a_while(*arguments: Any, **named: Any) -> DeadLetterBox:

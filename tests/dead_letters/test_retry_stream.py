@@ -25,7 +25,6 @@ from stream_icd.messages.publish import Pace
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import NeverStop
 from stream_icd.wire.limits import Limits
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
@@ -67,7 +66,7 @@ def retry_all(broker: Broker, topic: str, again: bool = False) -> Retry:
     try:
         plan = plan_retry(box(broker, topic), Choice(TopicRange(f"{topic}.dlq")), again=again)
         pace = Pace(None, lambda: 0.0, lambda _: None)
-        return retry(broker.settings(), plan, sink, pace, lambda: AT, NeverStop())
+        return retry(broker.settings(), plan, sink, pace, lambda: AT, threading.Event())
     finally:
         sink.close()
 

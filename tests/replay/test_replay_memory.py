@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,6 @@ from stream_icd.replay.replay import Plan, Replayed, make_plan, replay
 from stream_icd.replay.results import HistoryResults
 from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import NeverStop
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.message import Message
@@ -109,7 +109,7 @@ def replayed(
     redetection: Redetection,
     out: Store,
     engine: Engine[Job, Outcome] | None = None,
-    stop: object = NeverStop(),
+    stop: threading.Event = threading.Event(),
 ) -> tuple[Plan, Replayed]:
     jobs, first = past(redetection)
     results = HistoryResults(out)
@@ -212,7 +212,7 @@ def test_a_part_starts_with_the_archived_memory_before_it(
 def test_a_replay_that_stopped_goes_on_with_the_same_memory(
     store: Store, tmp_path: Path, redetection: Redetection, expected: dict[str, list[Found]]
 ) -> None:
-    class AfterSeven(NeverStop):
+    class AfterSeven(threading.Event):
         looked = 0
 
         def is_set(self) -> bool:
@@ -275,7 +275,7 @@ def test_smoothed_replays_use_the_windows_after_each_one(
 def test_a_smoothed_replay_that_stopped_goes_on(
     store: Store, tmp_path: Path, redetection: Redetection
 ) -> None:
-    class AfterFour(NeverStop):
+    class AfterFour(threading.Event):
         looked = 0
 
         def is_set(self) -> bool:

@@ -39,7 +39,6 @@ from stream_icd.replay.redetect import Redetection
 from stream_icd.replay.replay import Replayed, make_plan, replay
 from stream_icd.replay.results import TopicResults, check_results_topic
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import NeverStop
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -79,7 +78,7 @@ def run(
     part: TopicRange,
     out: TopicResults,
     graph: str | None = None,
-    stop: object = NeverStop(),
+    stop: threading.Event = threading.Event(),
 ) -> Replayed:
     plan = make_plan(topic_jobs(broker.settings(), part, graph, None), out, redetection)
     with closing(topic_jobs(broker.settings(), part, graph, None)) as todo:
@@ -133,7 +132,7 @@ def test_what_is_replayed_is_what_was_streamed(
 
 
 def test_a_replay_that_stopped_goes_on(broker: Broker, past: str, redetection: Redetection) -> None:
-    class AfterTwo(NeverStop):
+    class AfterTwo(threading.Event):
         looked = 0
 
         def is_set(self) -> bool:

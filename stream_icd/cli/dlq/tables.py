@@ -135,7 +135,7 @@ def first_rows(record: Record, reader: MessageReader) -> Iterator[str]:
     """Yield columns and first rows of its value (or claimed value), if it is an Arrow stream."""
     try:
         whole = reader.whole(record)
-        table = read_table(whole.value or b"", None, reader.limits, BadInput)
+        table = read_table(whole.value, None, reader.limits, BadInput)
         with refusing(BadInput, "its rows cannot be shown"):
             lines = list(_rows(table))
     except (BadInput, StoreUnreachable) as error:

@@ -20,8 +20,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.node_ids import in_schema
-from stream_icd.printable import did_you_mean, listed, printable, say
-from stream_icd.spreadsheet import safe_cells
+from stream_icd.printable import did_you_mean, listed, printable, safe_cells, say
 from stream_icd.store.whole_file import make_folder, whole_file
 from stream_icd.times import parse_utc
 
