@@ -100,7 +100,7 @@ def alone(stream: Stream, seed: int) -> Found:
 
 def with_memory(stream: Stream, seed: int) -> Found:
     """Each window detected with the memory of the one before; with ids."""
-    model, memory = Model(preset("AS"), {}, stream.parameters), None
+    model, memory = Model(preset("AS"), stream.parameters), None
     for hour, (graph, drift) in enumerate(stream.graphs(seed)):
         found = detect_remembering(snapshot_of(graph, hour), model, memory)
         memory = found.memory

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import reprlib
 import tomllib
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
@@ -25,6 +26,10 @@ from stream_icd.icd.structure import Variant
 Width = Annotated[int, Field(ge=1, le=2**16)]
 Widths = Annotated[tuple[Width, ...], Field(min_length=2, max_length=16)]
 Clustering = Literal["fast", "scikit-learn"]
+EncoderKind = Literal["gcn", "gat", "gin", "hops"]
+
+MOST_WEIGHTS = 2**28
+"""Maximum number of an encoder's weights: 1 GiB, eight times the paper's largest model."""
 
 
 class _Settings(BaseModel):
@@ -49,7 +54,6 @@ class EncoderSettings(_Settings):
     """Settings of the encoder G, which embeds a graph.
 
     Attributes:
-        kind: one of `stream_icd.icd.encoder.registry.ENCODERS`.
         widths: L, the hidden widths, and the width d of the embedding.
         initialisation: initial weights. "orthogonal": orthonormal columns, up to 8 points of NMI
             better on validation graphs before training. "hadamard": equally good columns of
@@ -64,7 +68,7 @@ class EncoderSettings(_Settings):
             in the authors' scripts (modules/feat_ext.py).
     """
 
-    kind: str = "gcn"
+    kind: EncoderKind = "gcn"
     widths: Widths
     initialisation: Initialisation = "orthogonal"
     normalise_rows: bool = True
@@ -75,6 +79,16 @@ class EncoderSettings(_Settings):
     def n_features(self) -> int:
         """L: number of columns of the reduced features."""
         return self.widths[0]
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> Self:
+        squares = sum(width**2 for width in self.widths[1:]) if self.kind == "gin" else 0
+        n_weights = squares + sum(n_in * n_out for n_in, n_out in pairwise(self.widths))
+        if n_weights > MOST_WEIGHTS:
+            raise BadSettings(
+                f"widths {self.widths} make {n_weights} weights; give at most {MOST_WEIGHTS}"
+            )
+        return self
 
 
 UNTRAINED = EncoderSettings(kind="hops", widths=(4096, 512), initialisation="hadamard")

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from stream_icd.errors import ModelNotFound
-from stream_icd.model import Model
-from stream_icd.registry.about import proved_on
-from stream_icd.registry.model import models_in, read_model
+from stream_icd.registry.model import VersionedModel, models_in, proved_on, read_model
 from stream_icd.store.store import Store, open_store
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VersionedModel:
-    """A model and the name under which its results are published.
-
-    Attributes:
-        version: see `registry.model.version_of`.
-        proved_on: graphs that it is known to fit; see `registry.about.proved_on`.
-    """
-
-    version: str
-    model: Model
-    proved_on: frozenset[str] = frozenset()
 
 
 def models_folder() -> Path:

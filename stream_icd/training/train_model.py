@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from statistics import median
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import Method, detect
 from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.registry.shipped import open_model
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
@@ -30,6 +29,9 @@ from stream_icd.training.yardstick import (
     comparison,
     nmi_or_modularity,
 )
+
+if TYPE_CHECKING:
+    from stream_icd.training.icd.train_encoder import Training
 
 Stage = Literal["learn", "train the encoder", "test"]
 OnStep = Callable[[Stage, int, int], None]
@@ -78,9 +80,8 @@ def train_model(
     """Learn from the first graphs and test on the last ones, by the recipe's split.
 
     bp's parameters are learned from labels or, without labels, from the edges alone. The encoder
-    is trained if the recipe says so; unlabelled graphs then get pseudo-labels, the communities
-    that maximise modularity. If some graphs have labels, only those are used, unless the recipe is
-    for graphs of every kind.
+    is trained if the recipe says so. If some graphs have labels, only those are used, unless the
+    recipe is for graphs of every kind.
 
     Args:
         checkpoints: a folder from which an interrupted training of the encoder resumes.
@@ -95,14 +96,12 @@ def train_model(
     if not recipe.every_kind:
         used = [graph for graph in graphs if graph.labels is not None] or used
     first, second, third = _split(used, recipe)
-    untrained = initial_model(recipe)
-    weights, last = untrained.weights, None
-    history: History = ()
+    training: Training | None = None
     if recipe.trains_encoder:
         with needs_extra("train", "torch"):
             from stream_icd.training.icd.train_encoder import train
         training = train(
-            [pseudo_labelled(graph, recipe.seed) for graph in first],
+            first,
             recipe,
             validation=second,
             checkpoints=checkpoints,
@@ -111,13 +110,15 @@ def train_model(
             progress=on_epoch,
             on_step=partial(on_step, "train the encoder"),
         )
-        weights, last, history = training.model.weights, training.last, training.history
     if recipe.every_kind:
         fit = Fit(BpParameters(search=True), "each graph", len(second), ())
     else:
         fit = fit_parameters(second, recipe.seed, threads, partial(on_step, "learn"))
-    model = Model(recipe, weights, fit.parameters)
-    tested = _tested(model, untrained, last, second, third, threads, partial(on_step, "test"))
+    model, last, history = Model(recipe, fit.parameters), None, ()
+    if training is not None:
+        model, last = replace(training.model, bp=fit.parameters), training.last
+        history = training.history
+    tested = _tested(model, last, second, third, threads, partial(on_step, "test"))
     described = _described(used, len(first) if history else 0)
     return TrainedModel(model, fit, history, described, tuple(tested))
 
@@ -135,7 +136,6 @@ def _split(
 
 def _tested(
     model: Model,
-    untrained: Model,
     last: Model | None,
     learned: Sequence[LabelledGraph],
     graphs: Sequence[LabelledGraph],
@@ -143,12 +143,13 @@ def _tested(
     on_step: Callable[[int, int], None],
 ) -> Iterator[Comparison]:
     """Compare with the shipped `default` as a detector works, then on each graph alone."""
-    known = all(one.labels is not None for one in graphs)
+    known = all(graph.labels is not None for graph in graphs)
     by_bp = "bp, K given" if known else "bp, each graph alone"
     tests: list[tuple[str, Method, Model, Model, str]] = [
         (by_bp, "bp", model, open_model(DEFAULT).model, DEFAULT)
     ]
     if last is not None:
+        untrained = Model(model.recipe)
         tests.append(("icd", "icd", model, untrained, UNTRAINED))
         tests.append(("icd, last epoch", "icd", last, untrained, UNTRAINED))
     total, done = (1 + len(tests)) * len(graphs), count(1)
@@ -178,14 +179,6 @@ def _described(graphs: Sequence[LabelledGraph], n_encoder: int) -> Graphs:
         int(median(graph.adjacency.nnz // 2 for graph in graphs)),
         int(median(ks)) if ks else None,
     )
-
-
-def pseudo_labelled(graph: LabelledGraph, seed: int) -> LabelledGraph:
-    """The graph with its own labels or, without any, labels that maximise modularity."""
-    if graph.labels is not None:
-        return graph
-    found = find_communities(graph.adjacency, BpParameters(), seed=seed)
-    return LabelledGraph(graph.adjacency, found, graph.moment)
 
 
 Graph = TypeVar("Graph")

@@ -34,7 +34,7 @@ BOTH = pytest.mark.parametrize(
 
 
 def model(parameters: BpParameters) -> Model:
-    return Model(preset("L(f,0.3)"), {}, parameters)
+    return Model(preset("L(f,0.3)"), parameters)
 
 
 def stream(seed: int = 1, n_windows: int = 7, n_nodes: int = N_NODES) -> list[Snapshot]:

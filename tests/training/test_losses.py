@@ -9,7 +9,8 @@ import torch
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.structure import Variant, structure_matrix
 from stream_icd.training.icd import losses
-from stream_icd.training.icd.losses import Reconstruction, adversarial_loss, discriminator_loss
+from stream_icd.training.icd.adversaries import adversarial_loss, discriminator_loss
+from stream_icd.training.icd.training_graph import Reconstruction
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from stream_icd.registry.about import read_about
 from stream_icd.registry.shipped import open_model
 from stream_icd.store.store import open_store
 from stream_icd.training.card import about, card, write_model
-from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE
+from stream_icd.training.icd.train_encoder import CHECKPOINT_FILE
 from stream_icd.training.train_model import TrainedModel, train_model
 from testbed.object_store import ACCOUNT, new_bucket, new_folder
 
