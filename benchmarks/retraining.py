@@ -53,8 +53,8 @@ from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.registry.shipped import open_model
-from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.settings import Retraining, Triggers
+from stream_icd.retraining.windows import Sizes
 
 FIRST = 8
 """Windows that the first champion learns from."""

@@ -28,6 +28,7 @@ from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.training.bp.fit import fit_parameters
+from stream_icd.training.icd.epochs import History
 
 
 class ICD(BaseEstimator):  # type: ignore[misc]
@@ -109,7 +110,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
         recipe = recipe.changed(seed=self.seed)
         known = _with_labels(graphs, labels)
-        self.history_, self.learned_ = (), None
+        self.history_: History = ()
+        self.learned_ = None
         if self.method == "icd":
             with needs_extra("train", "torch"):
                 from stream_icd.training.icd.train_encoder import train

@@ -7,7 +7,7 @@ from functools import cache
 
 from stream_icd.arrays import Labels
 from stream_icd.evaluation.method import Method, Task, module, nothing
-from stream_icd.evaluation.methods.icd import by_icd
+from stream_icd.evaluation.methods.bp_and_icd import by_icd
 from stream_icd.icd.structure import Variant
 from stream_icd.model import Model
 from stream_icd.registry.shipped import open_model

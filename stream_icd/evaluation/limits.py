@@ -36,25 +36,19 @@ class MethodRun:
     """How a run ended.
 
     Attributes:
-        detail: why there is no result; "" if there is one.
-        labels: `(n,)` in 0..K-1; None without a result.
-        learned: what learning returned.
-        memory: what a method with memory remembers for the next window.
         seconds: processor time, without the stage `CONVERT`. A method runs on one thread, so this
             is the time that it takes on an idle core.
-        stages: seconds of each stage.
-        clock_seconds: wall-clock time of all stages.
         peak_bytes: growth of memory at its peak; None where the system does not tell (not Linux).
     """
 
     status: Status
-    detail: str = ""
-    labels: Labels | None = None
-    learned: Any = None
-    memory: Any = None
+    detail: str = ""  # why there is no result
+    labels: Labels | None = None  # (n,) in 0..K-1
+    learned: Any = None  # what learning returned
+    memory: Any = None  # what a method with memory remembers for the next window
     seconds: float = 0.0
-    stages: dict[str, float] = field(default_factory=dict)
-    clock_seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)  # seconds of each
+    clock_seconds: float = 0.0  # wall-clock time of all stages
     peak_bytes: int | None = None
 
 

@@ -52,16 +52,11 @@ LINEAGE_FORMAT = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VersionedModel:
-    """A model and the name under which its results are published.
+    """A model and the name under which its results are published."""
 
-    Attributes:
-        version: see `version_of`.
-        proved_on: graphs that it is known to fit; see `proved_on`.
-    """
-
-    version: str
+    version: str  # see `version_of`
     model: Model
-    proved_on: frozenset[str] = frozenset()
+    proved_on: frozenset[str] = frozenset()  # graphs that it is known to fit; see `proved_on`
 
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
@@ -83,15 +78,10 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedModel:
-    """The files of a model, ready to be written to a folder.
+    """The files of a model, ready to be written to a folder."""
 
-    Attributes:
-        version: see `version_of`.
-        files: content by name; the recipe, which completes the model, comes last.
-    """
-
-    version: str
-    files: dict[str, bytes]
+    version: str  # see `version_of`
+    files: dict[str, bytes]  # by name; the recipe, which completes the model, comes last
 
 
 def pack(model: Model) -> PackedModel:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from statistics import median
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from stream_icd.bp.parameters import BpParameters
@@ -40,30 +39,19 @@ OnStep = Callable[[Stage, int, int], None]
 UNTRAINED = "the untrained encoder"
 
 
-@dataclass(frozen=True, slots=True)
-class Graphs:
-    """The graphs that a model was made from: how many trained the encoder, and their medians."""
-
-    n_encoder: int
-    n_nodes: int
-    n_edges: int
-    n_communities: int | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
     """A model with its training and test results.
 
     Attributes:
-        history: the epochs of the encoder's training; empty if it was not trained.
         test: results on the test graphs; the first one says whether the model is better than the
             shipped `default`. Empty if there are no test graphs.
     """
 
     model: Model
     fit: Fit
-    history: History
-    graphs: Graphs
+    history: History  # of the encoder's training; empty if it was not trained
+    graphs: Sequence[LabelledGraph]  # from all of which the model was made
     test: tuple[Comparison, ...]
 
 
@@ -114,13 +102,12 @@ def train_model(
         fit = Fit(BpParameters(search=True), "each graph", len(second), ())
     else:
         fit = fit_parameters(second, recipe.seed, threads, partial(on_step, "learn"))
-    model, last, history = Model(recipe, fit.parameters), None, ()
-    if training is not None:
-        model, last = replace(training.model, bp=fit.parameters), training.last
-        history = training.history
+    weights = None if training is None else training.model.trained
+    model = Model(recipe, fit.parameters, weights)
+    last = None if training is None else training.last
+    history = () if training is None else training.history
     tested = _tested(model, last, second, third, threads, partial(on_step, "test"))
-    described = _described(used, len(first) if history else 0)
-    return TrainedModel(model, fit, history, described, tuple(tested))
+    return TrainedModel(model, fit, history, used, tuple(tested))
 
 
 def _split(
@@ -165,20 +152,10 @@ def _tested(
         for graph in graphs:
             find = partial(detect, graph.adjacency, method=method, threads=threads)
             k = graph.n_communities if known else None
-            found = (find(one, n_communities=k).communities for one in (trained, control))
-            scores.append([100 * nmi_or_modularity(graph, one) for one in found])
+            both = (find(tried, n_communities=k).communities for tried in (trained, control))
+            scores.append([100 * nmi_or_modularity(graph, found) for found in both])
             tested()
         yield comparison(name, measure, control_name, *zip(*scores, strict=True))
-
-
-def _described(graphs: Sequence[LabelledGraph], n_encoder: int) -> Graphs:
-    ks = [graph.n_communities for graph in graphs if graph.n_communities is not None]
-    return Graphs(
-        n_encoder,
-        int(median(graph.adjacency.shape[0] for graph in graphs)),
-        int(median(graph.adjacency.nnz // 2 for graph in graphs)),
-        int(median(ks)) if ks else None,
-    )
 
 
 Graph = TypeVar("Graph")

@@ -14,7 +14,7 @@ from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd import clustering, coarsening
 from stream_icd.icd.clustering import cluster
-from stream_icd.icd.coarsening import supernodes
+from stream_icd.icd.features import supernodes
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi

@@ -31,12 +31,12 @@ from stream_icd.registry.versions import (
     versions,
 )
 from stream_icd.retraining import retrain as rounds
-from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.jobs import Job, LearnJob, run_job
 from stream_icd.retraining.learn import LearnedFrom
 from stream_icd.retraining.retrain import Decision, retrain
 from stream_icd.retraining.settings import BUDGET, Retraining, Triggers
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
+from stream_icd.retraining.windows import Sizes
 from stream_icd.snapshot import Window
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_labels

@@ -23,8 +23,8 @@ from stream_icd.registry.find import find_version
 from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import pack_folder, publish
 from stream_icd.retraining import run
-from stream_icd.retraining.announce import announce_in_topic, log_decision
 from stream_icd.retraining.retrain import Decision
+from stream_icd.retraining.run import announce_in_topic, log_decision
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.store.store import open_store
 from stream_icd.wire.snapshots import encode_snapshot

@@ -18,7 +18,7 @@ from stream_icd.quality.agreement import nmi
 from stream_icd.registry.aliases import champion, promote
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import open_version, publish
-from stream_icd.retraining.compare_models import hidden_edges
+from stream_icd.retraining.jobs import hidden_edges
 from stream_icd.retraining.retrain import Decision, retrain
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.windows import Lesson, lesson

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, compress, islice
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -34,6 +34,7 @@ from stream_icd.training.bp.fitted import (
     Progress,
     Steps,
     Tried,
+    as_good,
     candidate,
     in_threads,
     no_progress,
@@ -137,8 +138,8 @@ def _try(
         threads,
         lambda run: steps.done(len(run[2])),
     )
-    for (_, resolution, of_spreads), each in zip(runs, found, strict=True):
-        for spread, result in zip(of_spreads, each, strict=True):
+    for (_, resolution, of_spreads), of_run in zip(runs, found, strict=True):
+        for spread, result in zip(of_spreads, of_run, strict=True):
             results[resolution, spread].append(result)
 
 
@@ -191,18 +192,14 @@ def _best(results: _Results, n_kept: int) -> list[Choice]:
 
 def _choose(results: dict[Choice, list[_Result]]) -> Choice:
     """Of the choices as good as the best on hidden edges, the one with the shortest description."""
-    best = max(sorted(results), key=lambda choice: _mean(_hidden(results[choice])))
-
-    def is_as_good(choice: Choice) -> bool:
-        """Whether its mean loss over the splits is at most the standard error of that mean."""
-        losses = _hidden(results[best]) - _hidden(results[choice])
-        error = float(losses.std(ddof=1) / np.sqrt(len(losses)))
-        return _mean(losses) <= error
+    choices = sorted(results)
+    scores = np.array([_hidden(results[choice]) for choice in choices])  # (choices, splits)
+    best = int(np.argmax(np.round(scores.mean(axis=1), 9)))
 
     def length(choice: Choice) -> float:
         return round(_mean([result.description_length for result in results[choice]]), 4)
 
-    return min(filter(is_as_good, sorted(results)), key=length)
+    return min(compress(choices, as_good(scores, best)), key=length)
 
 
 def _parameters(choice: Choice, results: _Results) -> BpParameters:
