@@ -32,7 +32,7 @@ from stream_icd.detection.detect import Method, detect
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.model import Model
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 
 
 class _Paper(NamedTuple):

@@ -52,7 +52,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.retraining.windows import Sizes
 

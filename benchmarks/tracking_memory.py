@@ -44,7 +44,7 @@ from stream_icd.events import KINDS, CommunityEvents
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.model import Model
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings

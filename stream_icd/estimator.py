@@ -24,8 +24,8 @@ from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.next_window import next_window
 from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.icd.epochs import History

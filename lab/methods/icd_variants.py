@@ -10,7 +10,7 @@ from stream_icd.evaluation.method import Method, Task, module, nothing
 from stream_icd.evaluation.methods.bp_and_icd import by_icd
 from stream_icd.icd.structure import Variant
 from stream_icd.model import Model
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 
 
 @cache

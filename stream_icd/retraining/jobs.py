@@ -23,8 +23,8 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import PackedModel, pack
-from stream_icd.registry.shipped import open_model
 from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.gate import Measured, Paired
 from stream_icd.retraining.learn import LearnedFrom, learn

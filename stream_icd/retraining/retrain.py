@@ -20,8 +20,8 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Gate, Lineage
 from stream_icd.printable import printable
 from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
+from stream_icd.registry.find import folder_of
 from stream_icd.registry.model import PackedModel
-from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import pack_folder, publish, read_lineage, version_folder
 from stream_icd.retraining.gate import Paired, decide, watch
 from stream_icd.retraining.jobs import (

@@ -15,7 +15,7 @@ from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fitted import Fit

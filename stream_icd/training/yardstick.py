@@ -25,7 +25,7 @@ from stream_icd.memory.memory import Memory
 from stream_icd.quality.agreement import ami, nmi
 from stream_icd.quality.cuts import modularity
 from stream_icd.quality.description_length import description_length
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.training.bp.consecutive import Prepared, nats_saved_by, prepare
 
 DEFAULT = "default"

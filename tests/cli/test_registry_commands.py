@@ -22,8 +22,8 @@ from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.messages.announce import announcements
 from stream_icd.model import Model
 from stream_icd.registry.aliases import champion, history
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import pack
-from stream_icd.registry.shipped import open_model
 from stream_icd.registry.versions import publish, version_folder, versions
 from stream_icd.store.store import Store
 from testbed.brokers import Broker

@@ -28,7 +28,7 @@ from stream_icd.evaluation.page import COLUMNS, summarised, write_page
 from stream_icd.execution.budget import Allowance
 from stream_icd.history.archive import Archive
 from stream_icd.quality.agreement import nmi
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.store.store import open_store
 from stream_icd.training.yardstick import against_default, judge

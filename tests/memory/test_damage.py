@@ -15,7 +15,7 @@ from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.model import Model
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.synthetic.drift import generate_drifting_lfr

@@ -22,8 +22,8 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.records import outgoing
 from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.sources.generated import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.snapshots import encode_snapshot

@@ -14,8 +14,8 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.model import Model
 from stream_icd.registry.about import read_about, read_card
+from stream_icd.registry.find import folder_of, open_model
 from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack
-from stream_icd.registry.shipped import folder_of, open_model
 from stream_icd.registry.versions import (
     existing_folder,
     open_version,

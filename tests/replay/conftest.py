@@ -13,8 +13,8 @@ from stream_icd.detection.settings import DetectSettings
 from stream_icd.history.archive import Archive
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.replay.redetect import Redetection
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.store.store import Store, open_store

@@ -18,7 +18,7 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.memory.by_method import Find
 from stream_icd.memory.detect import detect_window
 from stream_icd.model import Model
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.training.bp.fit import fit_parameters
 
 

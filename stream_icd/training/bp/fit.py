@@ -9,7 +9,7 @@ import numpy as np
 
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.training.bp.consecutive import newest_run, stay_of_labels
 from stream_icd.training.bp.fit_labelled import fit_labelled
 from stream_icd.training.bp.fit_stream import FEWEST, MOST_STAY, fit_stream
