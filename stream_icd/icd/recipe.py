@@ -126,19 +126,12 @@ class OptimiserSettings(_Settings):
 
 
 class ScheduleSettings(_Settings):
-    """The length of the training (paper, algorithm 3).
+    """The length of the training (paper, algorithm 3)."""
 
-    Attributes:
-        epochs: rounds of training, each followed by a validation.
-        samples: p, graphs drawn with replacement in an epoch, one per step.
-        repeats: m, updates of D and G for each graph drawn.
-        idle_first_epoch: update nothing in the first epoch, as the authors' scripts do.
-    """
-
-    epochs: Annotated[int, Field(ge=0)] = 100
-    samples: PositiveInt = 1000
-    repeats: PositiveInt = 1
-    idle_first_epoch: bool = False
+    epochs: Annotated[int, Field(ge=0)] = 100  # rounds of training, each with a validation
+    samples: PositiveInt = 1000  # p, graphs drawn with replacement in an epoch, one per step
+    repeats: PositiveInt = 1  # m, updates of D and G for each graph drawn
+    idle_first_epoch: bool = False  # update nothing in the first epoch, as the scripts do
 
 
 class Recipe(_Settings):
@@ -147,33 +140,22 @@ class Recipe(_Settings):
     A model for bp needs a name only. A discriminator trains the encoder; without one, the encoder
     stays as its seed makes it, and `losses`, `optimiser` and `schedule` are not used.
 
-    Attributes:
-        name: what the model is for, such as "GN-0.3".
-        variant: which X the features and the losses use.
-        encoder, losses, optimiser, schedule: see each class.
-        discriminator_widths: D's, from the embedding's width down to 1; None: no discriminator.
-        clustering: K-means: "fast", or "scikit-learn" (n_init=10, float64) as the scripts do.
-        seed: seed of every random choice.
-        split: fractions of the graphs for training, validation and test, in order.
-        data: where the graphs come from, for the reader.
-        every_kind: for graphs of every kind: each searches for its own resolution.
-
     Raises:
         BadSettings: a value out of range, an unknown name, widths that do not fit together.
     """
 
-    name: Annotated[str, Field(min_length=1)]
-    variant: Variant = "ICD-M"
+    name: Annotated[str, Field(min_length=1)]  # what the model is for, such as "GN-0.3"
+    variant: Variant = "ICD-M"  # which X the features and the losses use
     encoder: EncoderSettings = UNTRAINED
-    discriminator_widths: Widths | None = None
+    discriminator_widths: Widths | None = None  # from the embedding's width down to 1
     losses: LossSettings = LossSettings()
     optimiser: OptimiserSettings = OptimiserSettings()
     schedule: ScheduleSettings = ScheduleSettings()
-    clustering: Clustering = "fast"
-    seed: Annotated[int, Field(ge=0)] = 0
-    split: tuple[float, float, float] = (0.8, 0.1, 0.1)
-    data: str = ""
-    every_kind: bool = False
+    clustering: Clustering = "fast"  # or "scikit-learn" (n_init=10, float64) as the scripts do
+    seed: Annotated[int, Field(ge=0)] = 0  # of every random choice
+    split: tuple[float, float, float] = (0.8, 0.1, 0.1)  # training, validation, test, in order
+    data: str = ""  # where the graphs come from
+    every_kind: bool = False  # for graphs of every kind: each searches for its own resolution
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

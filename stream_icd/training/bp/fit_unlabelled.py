@@ -80,16 +80,19 @@ def fit_unlabelled(
     The mixing of each choice is that of the communities found, averaged over the graphs. `graphs`
     are canonical adjacencies, at least one, with edges; `comparable` rescales their weights.
     """
-    rounds = _rounds(list(_splits([comparable(graph) for graph in graphs], seed)))
+    of_graph = [islice(hide_edges(comparable(graph), seed), SPLITS) for graph in graphs]
+    splits = list(chain.from_iterable(zip(*of_graph, strict=True)))  # graphs in turn
+    rounds = _rounds(splits)
     kept = [(r, s) for r in range(len(RESOLUTIONS)) for s in range(len(SIZE_SPREADS))]
     n_kept = [max(len(kept) >> number, 4) for number in range(len(rounds))]
-    steps = Steps(sum(n * len(splits) for n, splits in zip(n_kept, rounds, strict=True)), progress)
-    results: _Results = defaultdict(list)
-    for number, splits in enumerate(rounds):
-        kept = _best(results, n_kept[number]) if number else kept
-        _try(kept, splits, seed, threads, results, steps)
+    n_runs = sum(n * len(of_round) for n, of_round in zip(n_kept, rounds, strict=True))
+    steps, results = Steps(n_runs, progress), defaultdict[Choice, list[_Result]](list)
+    for number, of_round in enumerate(rounds):
+        if number:
+            score = {choice: _mean(_hidden(results[choice])) for choice in sorted(kept)}
+            kept = sorted(score, key=score.__getitem__, reverse=True)[: n_kept[number]]
+        _try(kept, of_round, seed, threads, results, steps)
     learned = _choose({choice: results[choice] for choice in kept})
-    splits = [split for of_round in rounds for split in of_round]
     results[SEARCH] = in_threads(lambda split: _searched(split, seed), splits, threads)
     chosen = _choose({choice: results[choice] for choice in (learned, SEARCH)})
     return Fit(
@@ -98,12 +101,6 @@ def fit_unlabelled(
         len(graphs),
         tuple(_tried((r, learned[1]), results) for r in range(len(RESOLUTIONS))),
     )
-
-
-def _splits(graphs: Sequence[csr_array], seed: int) -> Iterator[HiddenEdges]:
-    """The first split of each graph, then the second of each, and so on."""
-    of_graph = [islice(hide_edges(graph, seed), SPLITS) for graph in graphs]
-    return chain.from_iterable(zip(*of_graph, strict=True))
 
 
 def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
@@ -181,13 +178,6 @@ def _mean(values: Sequence[float] | Floats) -> float:
 
 def _hidden(results: Sequence[_Result]) -> Floats:
     return np.array([result.hidden_edges for result in results])
-
-
-def _best(results: _Results, n_kept: int) -> list[Choice]:
-    """The choices that predict hidden edges best, of those not dropped."""
-    most = max(map(len, results.values()))
-    alive = [choice for choice, of_choice in results.items() if len(of_choice) == most]
-    return sorted(alive, key=lambda choice: -_mean(_hidden(results[choice])))[:n_kept]
 
 
 def _choose(results: dict[Choice, list[_Result]]) -> Choice:

@@ -27,13 +27,13 @@ def candidate(resolution: float, size_spread: float | None, mixing: float) -> Bp
 def as_good(scores: Floats, best: int) -> NDArray[np.bool_]:
     """Which choices are as good as the best: within one standard error of the mean difference.
 
-    scores: (choices, graphs), or windows. Means are rounded, so that equal scores stay equal
-    whatever the order of a sum.
+    scores: (choices, graphs), or windows. Rounded, so that rounding in a sum decides nothing: with
+    two graphs, of which one has equal scores, the difference is exactly its standard error.
     """
     losses = scores[best] - scores
     n_graphs = losses.shape[1]
     errors = losses.std(axis=1, ddof=1) / np.sqrt(n_graphs) if n_graphs > 1 else 0.0
-    within: NDArray[np.bool_] = np.round(losses.mean(axis=1), 9) <= errors
+    within: NDArray[np.bool_] = np.round(losses.mean(axis=1) - errors, 9) <= 0
     return within
 
 

@@ -59,14 +59,12 @@ def train(
 
     Args:
         graphs: to learn from; each step draws one, with replacement. See `prepare`.
-        validation: graphs for the score after each epoch; see `validate`.
+        validation: for the score after each epoch; see `validate`.
         checkpoints: folder for a checkpoint after each epoch. If it holds one of this recipe, the
             run continues from there.
-        device: "cpu" or "cuda".
         progress: called after each epoch, also after epoch 0, the untrained model.
         on_step: called after each step with the number of steps done, including those before a
             restart, and the total.
-        clock: monotonic, in seconds.
 
     Raises:
         BadSettings: no graphs, no such device, or the checkpoint is of another recipe.
