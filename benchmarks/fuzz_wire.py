@@ -45,7 +45,7 @@ from stream_icd.messages.publish import SentBefore
 from stream_icd.messages.records import described, outgoing
 from stream_icd.names.live import LiveAttributes
 from stream_icd.names.names import Naming
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire import communities as nodes_wire
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement

@@ -41,7 +41,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.replay.ray_engine import RayActors
 from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job
 from stream_icd.store.store import Store, open_store

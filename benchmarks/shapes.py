@@ -153,7 +153,7 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
     from stream_icd.log import configure_logging
     from stream_icd.memory.encoding import decode_memory
     from stream_icd.messages.records import Processed
-    from stream_icd.registry.shipped import open_model
+    from stream_icd.registry.find import open_model
     from stream_icd.snapshot import Window, snapshot_from_pairs
     from stream_icd.wire.snapshots import encode_snapshot
 

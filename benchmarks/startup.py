@@ -40,7 +40,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.records import outgoing
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from testbed.brokers import OPENERS, Broker
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "startup.md"
@@ -52,7 +52,7 @@ PATIENCE_S = 60
 FIRST_ANSWER = """
 import numpy as np
 from stream_icd.detection.detect import detect
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.synthetic.lfr import generate_lfr
 graph = generate_lfr(np.random.default_rng(0))
 detect(graph.adjacency(), open_model("as").model)

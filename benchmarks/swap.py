@@ -37,7 +37,8 @@ from stream_icd.kafka.record import Record
 from stream_icd.lineage import DataRange, Gate, Lineage
 from stream_icd.messages.records import Outcome
 from stream_icd.registry.aliases import current, promote
-from stream_icd.registry.shipped import VersionedModel, folder_of, open_model
+from stream_icd.registry.find import folder_of, open_model
+from stream_icd.registry.model import VersionedModel
 from stream_icd.registry.versions import pack_folder, publish, version_folder
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.store.store import Store, open_store

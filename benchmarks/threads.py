@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.growth import planted
 from benchmarks.shared.machine import BY_CPU, Machine
 from stream_icd.bp.find import find_communities
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 
 DOCS = Path(__file__).parents[1] / "docs" / "measured"
 USERS = (

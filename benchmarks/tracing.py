@@ -25,7 +25,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.records import Outcome, Processed
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.sources.generated import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.tracing import Tracing

@@ -41,7 +41,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from stream_icd.log import configure_logging
 from stream_icd.memory.encoding import decode_memory
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.store.store import open_store
 from stream_icd.wire.arrow_stream import write_table

@@ -39,7 +39,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.store.store import open_store
 from testbed import brokers
 from tests.command_lines import arguments_of

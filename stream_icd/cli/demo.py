@@ -147,7 +147,7 @@ class Demo(MethodOptions):
 
 def _model(story: "Story | None", version: str) -> "Model":
     """The model of a version: in a story, one of its registry; else a shipped one."""
-    from stream_icd.registry.shipped import open_model
+    from stream_icd.registry.find import open_model
     from stream_icd.registry.versions import open_version
     from stream_icd.store.store import open_store
 

@@ -27,7 +27,7 @@ from stream_icd.messages.records import (
     outgoing,
 )
 from stream_icd.printable import printable
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.times import utc_now
 from stream_icd.wire.communities import encode_communities

@@ -9,7 +9,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.execution.budget import Budget
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.messages.claims import MessageReader
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 
 if TYPE_CHECKING:
     from stream_icd.detection.detect import Method

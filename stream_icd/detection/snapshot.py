@@ -32,7 +32,7 @@ from stream_icd.messages.records import outgoing
 from stream_icd.model import Model
 from stream_icd.quality.cuts import community_weights, modularity, modularity_by, ncut_by
 from stream_icd.quality.description_length import description_length
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.times import utc_now
 from stream_icd.tracking.settings import too_far_ahead

@@ -22,7 +22,8 @@ from stream_icd.errors import BadMemory, ModelDamaged
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.relay import First, LocalRelay, Settings, Work, nothing
 from stream_icd.messages.records import Refused
-from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel
 
 Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
 from stream_icd.execution.budget import Allowance
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 
 J = TypeVar("J", contravariant=True)
 O = TypeVar("O", covariant=True)  # noqa: E741

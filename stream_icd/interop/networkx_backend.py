@@ -20,7 +20,7 @@ from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.detection.detect import detect
 from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 
 THRESHOLD = 0.0000001
 """The default of `louvain_communities`."""

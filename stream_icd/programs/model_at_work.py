@@ -17,9 +17,9 @@ from stream_icd.kafka.topics import MODELS
 from stream_icd.messages.announce import announce, refusal
 from stream_icd.programs.worker import WorkerRun
 from stream_icd.registry.aliases import CHAMPION
-from stream_icd.registry.find import find_model
+from stream_icd.registry.find import find_model, open_model
+from stream_icd.registry.model import VersionedModel
 from stream_icd.registry.settings import RegistrySettings, registry_at, required
-from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.workers.follow_champion import ChampionFollower, Refusal, start_with_champion
 from stream_icd.workers.model_swap import ModelSwap, OpenPool, Pool
 

@@ -21,7 +21,7 @@ from stream_icd.memory.encoding import anew
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Refused
 from stream_icd.printable import printable
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import open_store
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits

@@ -20,7 +20,7 @@ from stream_icd.memory.memory import Memory
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.records import Refused
 from stream_icd.printable import printable
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.replay.redetect import Job, Outcome, chain_name
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import encode_communities

@@ -15,7 +15,7 @@ from stream_icd.execution.engines import Engine, InProcess
 from stream_icd.execution.relay import Baton, First, nothing
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.messages.records import Outcome, Processed, about
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.workers.memories import Memories
 from stream_icd.workers.step import BatchStep
 

@@ -13,7 +13,7 @@ from stream_icd.execution.relay import First, nothing
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Outcome, Refused
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 
 Pool = Processes[Record, Outcome]
 OpenPool = Callable[[VersionedModel, str], AbstractContextManager[Pool]]

@@ -23,7 +23,7 @@ from stream_icd.bp.modularity import connected_pieces, move_nodes
 from stream_icd.bp.posterior import initial_posterior, next_posterior
 from stream_icd.graphs import compiled
 from stream_icd.quality.agreement import nmi
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 SMALL_ENOUGH_FOR_A_TEST = 500

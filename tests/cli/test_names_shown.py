@@ -37,7 +37,7 @@ from stream_icd.messages.records import described
 from stream_icd.metrics.metrics import MOST_GRAPHS, Health, Metrics
 from stream_icd.printable import did_you_mean, listed, printable, say, shortened
 from stream_icd.registry.aliases import Aliases
-from stream_icd.registry.shipped import shipped_models
+from stream_icd.registry.find import shipped_models
 from stream_icd.replay.compare import Agreement, Comparison, VersionQuality
 from stream_icd.snapshot import Window
 from stream_icd.store.store import open_store

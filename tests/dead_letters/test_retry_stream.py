@@ -23,7 +23,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claims import ClaimSettings, MessageReader
 from stream_icd.messages.publish import Pace
 from stream_icd.messages.topic_range import TopicRange
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.limits import Limits
 from stream_icd.workers.detect import Detector

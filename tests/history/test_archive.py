@@ -43,7 +43,7 @@ from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.memory import forgotten
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Processed
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_communities, encode_labels

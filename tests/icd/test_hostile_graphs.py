@@ -14,9 +14,9 @@ from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd import clustering, coarsening
 from stream_icd.icd.clustering import cluster
-from stream_icd.icd.coarsening import supernodes
+from stream_icd.icd.features import supernodes
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 
 PAIR = np.array([[1], [3]])
@@ -24,7 +24,7 @@ PAIR = np.array([[1], [3]])
 
 @pytest.fixture
 def model(recipe: Recipe) -> Model:
-    return initial_model(recipe)
+    return Model(recipe)
 
 
 def found(model: Model, edges: NDArray[np.int64], n_nodes: int, k: int | None) -> list[int]:

@@ -32,7 +32,7 @@ BOTH = pytest.mark.parametrize(
 
 
 def model(parameters: BpParameters) -> Model:
-    return Model(preset("L(f,0.3)"), {}, parameters)
+    return Model(preset("L(f,0.3)"), parameters)
 
 
 def window(number: float) -> Window:

@@ -38,8 +38,8 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claims import Claim, ClaimCheck, ClaimSettings, MessageReader, as_claim
 from stream_icd.messages.publish import Destination, Pace, publish_source
-from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.replay.redetect import record_job
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source

@@ -118,7 +118,7 @@ def test_a_program_beside_it_keeps_its_own_consumers(clean: Path, tmp_path: Path
 
 def test_models_are_found_beside_the_package(clean: Path, away: Path) -> None:
     show = (
-        "from stream_icd.registry.shipped import shipped_models; "
+        "from stream_icd.registry.find import shipped_models; "
         "print(*(store.place for store in shipped_models().values()))"
     )
     found = _run(str(clean / "bin" / "python"), "-I", "-c", show, cwd=away).split()

@@ -17,7 +17,7 @@ from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Refused
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.replay.ray_engine import RayActors
 from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job
 from stream_icd.snapshot import Snapshot

@@ -22,8 +22,8 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.records import Processed
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
 from stream_icd.snapshot import Snapshot

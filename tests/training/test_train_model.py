@@ -16,10 +16,10 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.registry.about import read_about
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.store.store import open_store
 from stream_icd.training.card import about, card, write_model
-from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE
+from stream_icd.training.icd.train_encoder import CHECKPOINT_FILE
 from stream_icd.training.train_model import TrainedModel, train_model
 from testbed.object_store import ACCOUNT, new_bucket, new_folder
 

@@ -22,7 +22,7 @@ from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.records import Outcome
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.states import State, decode_state

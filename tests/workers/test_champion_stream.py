@@ -33,7 +33,7 @@ from stream_icd.lineage import Lineage
 from stream_icd.messages.announce import announcements
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.metrics.metrics import Health, Metrics
-from stream_icd.model import initial_model
+from stream_icd.model import Model
 from stream_icd.programs.model_at_work import model_at_work
 from stream_icd.programs.worker import WorkerRun
 from stream_icd.registry.aliases import champion, current, promote, roll_back
@@ -51,7 +51,7 @@ from tests.fixtures.stream import RECIPE
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
-PACKED = [pack(initial_model(RECIPE, BpParameters(resolution=1.0 + i / 8))) for i in range(3)]
+PACKED = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i / 8))) for i in range(3)]
 A, B, C = (model.version for model in PACKED)
 
 

@@ -22,8 +22,8 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
 from stream_icd.memory.horizon import Horizon
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.states import state_key
 from stream_icd.workers.detect import Detector

@@ -28,8 +28,8 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.records import Outcome
-from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.snapshot import Snapshot
 from testbed.brokers import Broker
 from testbed.drifting import remembering_model, stream

@@ -15,7 +15,7 @@ from stream_icd.errors import BadInput, RecordTooLarge, TooManyDeadLetters
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.records import Outcome, Processed, Refused
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector

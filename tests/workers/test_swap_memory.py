@@ -16,8 +16,7 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.lineage import Lineage
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.registry.aliases import current, promote
-from stream_icd.registry.model import pack
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel, pack
 from stream_icd.registry.versions import publish
 from stream_icd.store.store import open_store
 from stream_icd.workers.detect import Detector

@@ -19,7 +19,7 @@ from stream_icd.execution.engines import ProcessPool
 from stream_icd.execution.relay import Relay
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Outcome, Processed
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.wire.snapshots import encode_snapshot

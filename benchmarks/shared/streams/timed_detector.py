@@ -29,7 +29,7 @@ from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.programs.process import FreezeWhatStays, share_one_heap
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import open_memories
 from stream_icd.workers.runner import Runner

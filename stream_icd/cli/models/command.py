@@ -76,9 +76,9 @@ class ListModels:
     def run(self) -> None:
         from stream_icd.cli.models.text import model_lines, version_lines
         from stream_icd.errors import ModelNotFound
+        from stream_icd.registry.find import shipped_models
         from stream_icd.registry.model import models_in
         from stream_icd.registry.settings import registry_at
-        from stream_icd.registry.shipped import shipped_models
         from stream_icd.store.store import open_store
 
         versions = None if self.folder is not None else registry_at(self.registry)
@@ -160,7 +160,7 @@ class Import(Changing):
         from stream_icd.lineage import Lineage
         from stream_icd.messages.announce import change, publication
         from stream_icd.registry.aliases import current, promote
-        from stream_icd.registry.shipped import folder_of
+        from stream_icd.registry.find import folder_of
         from stream_icd.registry.versions import pack_folder, publish, read_lineage
         from stream_icd.version import __version__
 

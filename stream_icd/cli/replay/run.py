@@ -32,9 +32,9 @@ from stream_icd.printable import printable, say
 from stream_icd.programs.process import stop_on_signals
 from stream_icd.programs.terminal import finish, progress_bar, wide_console
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
-from stream_icd.registry.find import find_model
+from stream_icd.registry.find import find_model, open_model
+from stream_icd.registry.model import VersionedModel
 from stream_icd.registry.settings import registry_at
-from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.registry.versions import versions
 from stream_icd.replay.archived_memory import archived_memory
 from stream_icd.replay.compare import Comparison, Version, compare
