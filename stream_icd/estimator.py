@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -192,10 +193,10 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         dtype('int64')
         """
         model = self._fitted()
-        window = next_window(graph, memory, nodes)
-        check_n_communities(n_communities, window.snapshot.n_nodes)
+        snapshot, adjacency, order = next_window(graph, memory, nodes)
+        check_n_communities(n_communities, snapshot.n_nodes)
         found = detect_remembering(
-            window.snapshot,
+            snapshot,
             model,
             memory,
             n_communities,
@@ -203,9 +204,11 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             find=finding(self.method, model, seed=self.seed, threads=self.threads),
             seed=self.seed,
             threads=self.threads,
-            adjacency=window.adjacency,
+            adjacency=adjacency,
         )
-        return window.in_given_order(found)
+        communities = np.empty_like(found.communities)
+        communities[order] = found.communities
+        return replace(found, communities=communities)
 
     def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
         """Learn from one graph, without labels, and return its communities, `(n,)` int32.

@@ -24,10 +24,10 @@ from stream_icd.execution.relay import Relay
 from stream_icd.graphs.weights import comparable
 from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.memory.bounds import cut
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.memory import Memory, is_forgotten
+from stream_icd.memory.nodes import cut
 from stream_icd.messages.records import outgoing
 from stream_icd.model import Model
 from stream_icd.quality.cuts import community_weights, modularity, modularity_by, ncut_by

@@ -3,9 +3,9 @@
 Compiling takes seconds. numba caches the result in the first writable one of these folders:
 `NUMBA_CACHE_DIR` if set, the source folder, the user's cache folder.
 
-Compiled functions release the interpreter's lock, so plain threads suffice. They end with the call,
-or with the block that keeps them: a process may fork before and after, and no pool of another
-library is started.
+Compiled functions release the interpreter's lock, so plain threads suffice. They end with the
+block that keeps them: a process may fork before and after, and no pool of another library is
+started.
 """
 
 from __future__ import annotations
@@ -63,47 +63,50 @@ def threads_for(n_nodes: int, threads: int) -> int:
     return threads if n_nodes >= LARGE else 1
 
 
+def n_threads() -> int:
+    """Return how many threads share the loops of this block: 1 outside of `keep_threads`."""
+    return int(getattr(_kept, "n_threads", 1))
+
+
 @contextmanager
 def keep_threads(threads: int) -> Iterator[None]:
-    """Keep the other threads of all loops in this block until its end: to start them is not free.
+    """Share all loops in this block among so many threads, which end with it.
 
-    Blocks may be nested; the outermost one decides how many there are.
+    No result depends on the number. Blocks may be nested; the outermost one decides it.
     """
-    if threads <= 1 or getattr(_kept, "pool", None) is not None:
+    if threads <= 1 or n_threads() > 1:
         yield
         return
     with ThreadPoolExecutor(threads - 1) as _kept.pool:
+        _kept.n_threads = threads
         try:
             yield
         finally:
-            _kept.pool = None
+            _kept.pool, _kept.n_threads = None, 1
 
 
-def in_parts(
-    work: Callable[[int, int], Result], weights: NDArray[Any], threads: int
-) -> list[Result]:
+def in_parts(work: Callable[[int, int], Result], weights: NDArray[Any]) -> list[Result]:
     """Return `work(start, end)` of consecutive ranges with about equal sums of weights.
 
     weights: (n,) entries of each item; the ranges are those of 0..n.
     """
-    if threads > 1:
+    n_parts = n_threads()
+    if n_parts > 1:
         ends = np.cumsum(weights)
-        threads = min(threads, int(ends[-1]) // WORTH_A_THREAD) if len(ends) else 1
-    if threads <= 1:
+        n_parts = min(n_parts, int(ends[-1]) // WORTH_A_THREAD) if len(ends) else 1
+    if n_parts <= 1:
         return [work(0, len(weights))]
-    inner = np.searchsorted(ends, ends[-1] * np.arange(1, threads) / threads)
-    return in_threads(work, [0, *inner.tolist(), len(weights)], threads)
+    inner = np.searchsorted(ends, ends[-1] * np.arange(1, n_parts) / n_parts)
+    return in_threads(work, [0, *inner.tolist(), len(weights)])
 
 
-def in_threads(
-    work: Callable[[int, int], Result], bounds: Sequence[int], threads: int
-) -> list[Result]:
+def in_threads(work: Callable[[int, int], Result], bounds: Sequence[int]) -> list[Result]:
     """Return `work(start, end)` between each two bounds, in their order.
 
     The calling thread works too: no other is waited for that has not begun.
     """
     ranges = list(pairwise(bounds))
-    if threads <= 1:
+    if n_threads() <= 1:
         return [work(start, end) for start, end in ranges]
     results: list[Any] = [None] * len(ranges)
     turns = iter(range(len(ranges)))
@@ -112,12 +115,11 @@ def in_threads(
         for turn in turns:
             results[turn] = work(*ranges[turn])
 
-    with keep_threads(threads):
-        others = [_kept.pool.submit(take_turns) for _ in range(min(threads, len(ranges)) - 1)]
-        take_turns()
-        for other in others:
-            if not other.cancel():
-                other.result()
+    others = [_kept.pool.submit(take_turns) for _ in range(min(n_threads(), len(ranges)) - 1)]
+    take_turns()
+    for other in others:
+        if not other.cancel():
+            other.result()
     return results
 
 

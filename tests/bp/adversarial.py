@@ -31,9 +31,9 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.compiled import FAR, LARGE
 from stream_icd.icd.features import coarsening_matrix
 from stream_icd.icd.structure import structure_matrix
-from stream_icd.memory.alignment import of_nodes
 from stream_icd.memory.detect import detect_window
 from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.nodes import of_nodes
 from stream_icd.snapshot import Window
 from testbed.windows import HOUR, START
 

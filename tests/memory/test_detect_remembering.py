@@ -13,9 +13,9 @@ import pytest
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.presets import preset
-from stream_icd.memory.bounds import cut
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory  # type: ignore[attr-defined]
+from stream_icd.memory.nodes import cut
 from stream_icd.model import Model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.generated import planted_snapshots

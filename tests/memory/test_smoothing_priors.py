@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_icd.bp.smoothing import backward_message, two_sided_prior
 from stream_icd.bp.sweep import N_KEPT, Prior
+from stream_icd.memory.smoothing import backward_message, two_sided_prior
 
 K, N = 6, 200
 BEFORE, AFTER = 0.8, 0.6
