@@ -99,7 +99,7 @@ class Skip(BrokerOptions):
     )
 
     def run(self) -> None:
-        from stream_icd.kafka.group.groups import skip_to, skip_what_is_gone
+        from stream_icd.kafka.topics import skip_to, skip_what_is_gone
 
         settings = self.kafka()
         if self.to is None:

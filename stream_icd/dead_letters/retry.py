@@ -18,6 +18,7 @@ from stream_icd.dead_letters.box import (
 )
 from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN
 from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, NameTaken, TopicMissing
+from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink, resolve
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
@@ -90,7 +91,8 @@ def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
     topic, and those retries can commit nothing more. So read the topic afterwards ("settled");
     records without a marker have not been sent.
     """
-    return open_sink(settings, resolve(settings, Delivery.AUTO), "stream-icd-retry", topic)
+    known = recognise(settings)
+    return open_sink(settings, resolve(settings, Delivery.AUTO, known), "stream-icd-retry", topic)
 
 
 @dataclass(slots=True)

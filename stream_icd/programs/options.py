@@ -34,7 +34,7 @@ BootstrapServers = Annotated[
 
 def kafka_settings(bootstrap_servers: str | None) -> KafkaSettings:
     """Return `chosen_settings`; raise `BrokerUnavailable` if nobody listens at the address."""
-    from stream_icd.kafka.somebody import check_that_somebody_listens
+    from stream_icd.kafka.settings import check_that_somebody_listens
 
     settings = chosen_settings(bootstrap_servers)
     check_that_somebody_listens(settings)

@@ -17,8 +17,7 @@ from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.somebody import check_that_somebody_listens
+from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
 from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck

@@ -13,12 +13,11 @@ import structlog
 
 from stream_icd.errors import BadInput, BadSettings, BrokerUnavailable, StoreUnreachable
 from stream_icd.execution.budget import MemorySettings
-from stream_icd.kafka.group.groups import positions
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic
+from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic, positions
 from stream_icd.messages.claims import MessageReader, without_claim
 from stream_icd.messages.records import outgoing
 from stream_icd.tracing import context_of

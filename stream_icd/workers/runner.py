@@ -13,7 +13,6 @@ from stream_icd.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler, Watcher
-from stream_icd.kafka.group.worker_notes import keep_to_filter
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claims import ClaimCheck
@@ -180,7 +179,6 @@ def run_streams(
     """
 
     def run(stream: Stream) -> None:
-        keep_to_filter(settings, stream.topic, stream.group, stream.runner.graph)
         run_consumer(
             settings,
             stream.topic,

@@ -12,11 +12,10 @@ from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery
-from stream_icd.kafka.group.groups import Skipped, skip_what_is_gone
 from stream_icd.kafka.group.membership import Assignment, Assignments
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.topics import Skipped, create_topics, skip_what_is_gone
 from testbed.brokers import Broker, wait_until
 from testbed.handlers import Calls
 from tests.kafka.echo import Echo, killed_before_committing, publish, publish_until, values
