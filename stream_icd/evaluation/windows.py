@@ -14,7 +14,7 @@ from stream_icd.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.evaluation.method import OWN, methods_in
 from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.retraining.jobs import run_job
 from stream_icd.retraining.windows import Accumulated, Lesson, accumulated, read_lesson
 from stream_icd.store.store import Store

@@ -16,7 +16,7 @@ from stream_icd.programs.declared import argument, option, options
 from stream_icd.replay.pacing import parse_rate
 
 if TYPE_CHECKING:
-    from stream_icd.detection.settings import DetectSettings
+    from stream_icd.detection.record import DetectSettings
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.names.names import Naming
     from stream_icd.programs.producer import ProducerRun
@@ -188,7 +188,7 @@ class DetectionOptions(MethodOptions):
 
     def settings(self, processes: int, group: str = "") -> DetectSettings:
         """Return the settings of a detection in so many processes."""
-        from stream_icd.detection.settings import DetectSettings
+        from stream_icd.detection.record import DetectSettings
 
         return DetectSettings(
             memory=self.memory,

@@ -12,7 +12,7 @@ from stream_icd.times import parse_utc
 
 if TYPE_CHECKING:
     from stream_icd.history.archive import Selection
-    from stream_icd.history.layout import Kind
+    from stream_icd.history.files import Kind
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.messages.topic_range import TopicRange
     from stream_icd.replay.pacing import Tempo

@@ -10,7 +10,7 @@ from stream_icd.detection.detect import Method
 from stream_icd.errors import BadInput, HistoryDamaged, OverBudget, Overloaded
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import PackedModel, pack, read_model
 from stream_icd.registry.shipped import folder_of

@@ -18,7 +18,7 @@ from stream_icd.history import parquet
 from stream_icd.history.archive import Archive, Selection, read_snapshot, windows
 from stream_icd.history.compact import compact
 from stream_icd.history.export import export
-from stream_icd.history.layout import Kind
+from stream_icd.history.files import Kind
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Processed
 from stream_icd.snapshot import Snapshot
