@@ -24,7 +24,9 @@ from stream_icd.workers.traced import TracedWork
 
 
 class BatchStep(ABC):
-    """What a worker does to the records of one topic, a batch at a time; see also `Step`.
+    """What a worker does to the records of one topic, a batch at a time.
+
+    Most workers process one record after the other: see `Step`.
 
     For each batch the runner calls `begin`, then `work`, and `done` once the results are published
     and the offsets committed. A batch that could not be committed gets no `done`, and is delivered
