@@ -39,8 +39,7 @@ from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.schedule import Parts, makespan
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record

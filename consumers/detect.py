@@ -50,13 +50,12 @@ class Detect(DetectionOptions, WorkerOptions):
     )
 
     def run(self) -> None:
-        from stream_icd.execution.fork_server import start_fork_server
+        from stream_icd.execution.worker_process import start_fork_server
 
         start_fork_server()  # first, since it takes as long as what follows
-        from stream_icd.detection.record import RecordDetection
-        from stream_icd.detection.settings import result_version
-        from stream_icd.execution.engines import ProcessPool
-        from stream_icd.execution.waiting import IN_HAND, IN_HAND_OF_CHAINS
+        from stream_icd.detection.record import RecordDetection, result_version
+        from stream_icd.execution.chains import IN_HAND, IN_HAND_OF_CHAINS
+        from stream_icd.execution.processes import Processes
         from stream_icd.kafka.topics import SNAPSHOTS
         from stream_icd.programs.model_at_work import check_model, model_at_work
         from stream_icd.workers.detect import Detector
@@ -78,9 +77,9 @@ class Detect(DetectionOptions, WorkerOptions):
                     run,
                     self.model,
                     self.registry,
-                    lambda opened, place: ProcessPool(
+                    lambda opened, place: Processes(
                         RecordDetection(opened, settings), place, self.processes, again=False
-                    ).opened(),
+                    ),
                     lambda opened: result_version(opened, settings),
                 )
             )

@@ -160,9 +160,9 @@ def _sendable(
 
 def _together(sendable: Iterable[Sendable], most: int) -> Iterator[list[Sendable]]:
     batch: list[Sendable] = []
-    for one in sendable:
-        batch.append(one)
-        if len(batch) == most or sum(record.size for _, record in batch) >= TOGETHER_BYTES:
+    for letter, record in sendable:
+        batch.append((letter, record))
+        if len(batch) == most or sum(sent.size for _, sent in batch) >= TOGETHER_BYTES:
             yield batch
             batch = []
     if batch:

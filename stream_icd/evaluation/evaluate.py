@@ -21,7 +21,7 @@ from stream_icd.evaluation.method import OWN, Task, methods_in
 from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.printable import safe_cells
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.replay.compare import Assignment, churn

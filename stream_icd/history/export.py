@@ -59,9 +59,9 @@ def export(store: Store, selection: Selection, out: Path) -> int:
 def _tables(store: Store, selection: Selection) -> Iterator[pa.Table]:
     schema: pa.Schema | None = None
     for noted in windows(store, selection):
-        found = read_window(store, noted)
-        schema = schema or found.schema
-        rows = in_schema(found, schema)
+        archived = read_window(store, noted)
+        schema = schema or archived.schema
+        rows = in_schema(archived, schema)
         if rows is None:
             raise BadSettings(
                 f"graph {noted.partition.graph!r} has other types of ids than the windows before "

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stream_icd.programs.producer import ProducerRun, run_producer
     from stream_icd.programs.worker import WorkerRun, run_worker
     from stream_icd.sources.source import Source
-    from stream_icd.workers.step import BatchStep, Step
+    from stream_icd.workers.runner import BatchStep, Step
 
 __all__ = [
     "BatchStep",
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "BatchStep": "stream_icd.workers.step",
+    "BatchStep": "stream_icd.workers.runner",
     "MessageReader": "stream_icd.messages.claims",
     "Outcome": "stream_icd.messages.records",
     "Processed": "stream_icd.messages.records",
@@ -50,7 +50,7 @@ _MODULES = {
     "ReadingProducer": "stream_icd.programs.options",
     "Refused": "stream_icd.messages.records",
     "Source": "stream_icd.sources.source",
-    "Step": "stream_icd.workers.step",
+    "Step": "stream_icd.workers.runner",
     "WorkerOptions": "stream_icd.programs.options",
     "WorkerRun": "stream_icd.programs.worker",
     "argument": "stream_icd.programs.declared",

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stream_icd.communities import Labels
 from stream_icd.history.archive import Selection, read_snapshot, windows
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.node_tables import LabelOfNode, WindowName, names_of
 from stream_icd.store.store import Store

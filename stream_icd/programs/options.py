@@ -15,7 +15,7 @@ from stream_icd.programs.declared import argument, option, options
 from stream_icd.replay.pacing import parse_rate
 
 if TYPE_CHECKING:
-    from stream_icd.detection.settings import DetectSettings
+    from stream_icd.detection.record import DetectSettings
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.names.names import Naming
     from stream_icd.programs.producer import ProducerRun
@@ -187,7 +187,7 @@ class DetectionOptions(MethodOptions):
 
     def settings(self, processes: int, group: str = "") -> DetectSettings:
         """Return the settings of a detection in so many processes."""
-        from stream_icd.detection.settings import DetectSettings
+        from stream_icd.detection.record import DetectSettings
 
         return DetectSettings(
             memory=self.memory,

@@ -11,7 +11,7 @@ from stream_icd.programs.options import OnlyGraph, Rate
 
 if TYPE_CHECKING:
     from stream_icd.history.archive import Selection
-    from stream_icd.history.layout import Kind
+    from stream_icd.history.files import Kind
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.messages.topic_range import TopicRange
     from stream_icd.replay.pacing import Tempo

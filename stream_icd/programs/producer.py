@@ -18,7 +18,7 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
-from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics
+from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics, describe_topic
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.publish import (
@@ -26,7 +26,6 @@ from stream_icd.messages.publish import (
     Pace,
     Published,
     SentBefore,
-    partitioning,
     publish_source,
     read_sent_before,
 )
@@ -126,7 +125,8 @@ def run_producer(
     total = source.total if limit is None else min(limit, source.total or limit)
     sent_before, changed = run.sent_before, list[str]()
     labels = LABELS if topic == SNAPSHOTS else None
-    partition_of = partitioning(settings, options.partition_by, topic)
+    by_graph = options.partition_by == "graph"
+    spread_over = None if by_graph else describe_topic(settings, topic).partitions
     with (
         Publisher(settings) as publisher,
         progress_bar() as progress,
@@ -149,7 +149,7 @@ def run_producer(
             source,
             publisher,
             pace,
-            Destination(topic, labels, partition_of, _traced(ClaimCheck(settings), tracing)),
+            Destination(topic, labels, spread_over, _traced(ClaimCheck(settings), tracing)),
             limit=limit,
             already=sent_before,
             stop=stop,

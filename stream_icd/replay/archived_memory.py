@@ -8,12 +8,10 @@ the ids that are used up. What reads the archive raises `HistoryDamaged`.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import ClassVar
 
 from stream_icd.history.archive import (
     Selection,
@@ -23,7 +21,7 @@ from stream_icd.history.archive import (
     read_partition,
     windows,
 )
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.memory.memory import BEFORE_ALL
 from stream_icd.replay.redetect import chain_name
 from stream_icd.store.store import Store
@@ -35,7 +33,7 @@ Beginnings = Sequence[ArchivedWindow]
 
 @dataclass(frozen=True, slots=True)
 class ArchivedMemory:
-    """Gives each era of each graph the memory that a replay starts with.
+    """The memory that a replay starts with, for each era of each graph.
 
     Attributes:
         beginnings: of each graph that started anew.
@@ -47,9 +45,8 @@ class ArchivedMemory:
     beginnings: Mapping[str, Beginnings]
     memory: Mapping[str, ArchivedWindow]
     earlier: Sequence[ArchivedWindow]
-    most_bytes: ClassVar[float] = math.inf
 
-    def __call__(self, chain: str) -> bytes | None:
+    def at_start(self, chain: str) -> bytes | None:
         """Return the encoded memory of a chain; None if it starts without any."""
         memory = self.memory.get(chain)
         return None if memory is None else read_message(self.store, memory).value

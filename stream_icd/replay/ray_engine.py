@@ -11,9 +11,8 @@ from itertools import cycle
 from typing import Any
 
 from stream_icd.errors import Overloaded
-from stream_icd.execution.engines import done_in_chain
-from stream_icd.execution.relay import Baton, First, LocalRelay, nothing
-from stream_icd.execution.waiting import IN_HAND, in_order
+from stream_icd.execution.chains import IN_HAND, in_order
+from stream_icd.execution.work import Baton, First, LocalRelay, done_in_chain
 from stream_icd.imports import needs_extra
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER
 from stream_icd.replay.redetect import Job, Outcome, Redetection
@@ -40,7 +39,7 @@ class RayActors:
     address: str | None = None
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = nothing, /
+        self, jobs: Iterable[Job], first: First = First(), /
     ) -> Iterator[tuple[Job, Outcome]]:
         with _connected(self.address, self.workers) as ray:
             detector, model = ray.remote(_Detector), ray.put(self.redetection)
@@ -139,7 +138,7 @@ class _Chains:
         if chain not in self._actor_of:
             self._actor_of[chain] = next(self._actors)
         before = self._last.get(chain)
-        took = self._first(chain) if before is None else before.memory
+        took = self._first.of_chain(chain) if before is None else before.memory
         begun = self._begun(job, self._actor_of[chain], before, took)
         self._last[chain] = begun
         return begun

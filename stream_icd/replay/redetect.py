@@ -9,15 +9,20 @@ from datetime import datetime
 from functools import lru_cache, partial
 
 from stream_icd.communities import MemoryKind, revision_of
-from stream_icd.detection.record import RecentMemories, detected, warm_up
-from stream_icd.detection.settings import DetectSettings, has_memory, result_version
+from stream_icd.detection.record import (
+    DetectSettings,
+    RecentMemories,
+    detected,
+    has_memory,
+    result_version,
+    warm_up,
+)
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.execution.budget import Allowance, sent_bytes
-from stream_icd.execution.relay import Relay
+from stream_icd.execution.work import Relay
 from stream_icd.history.archive import read_snapshot
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.kafka.record import Record
-from stream_icd.memory.encoding import anew
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Refused
 from stream_icd.printable import printable
@@ -154,10 +159,6 @@ class Redetection:
 
     def allowance(self, job: Job) -> Allowance:
         return self.settings.budget.allowance(job.sent_bytes)
-
-    def instead(self, baton: bytes) -> bytes:
-        """Return the memory of a graph that starts anew, since this one cannot be used."""
-        return anew(baton)
 
     def warm_up(self) -> None:
         warm_up(self.model, self.settings)

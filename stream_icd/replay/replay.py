@@ -10,9 +10,8 @@ from threading import Event
 
 import structlog
 
-from stream_icd.detection.settings import has_memory
-from stream_icd.execution.engines import Engine
-from stream_icd.execution.relay import First, nothing
+from stream_icd.detection.record import has_memory
+from stream_icd.execution.work import Engine, First
 from stream_icd.messages.records import Refused
 from stream_icd.replay.pacing import Tempo, paced
 from stream_icd.replay.redetect import Job, Outcome, Redetection
@@ -122,7 +121,7 @@ def replay(
     monotonic: Callable[[], float],
     stop: Event,
     on_outcome: Callable[[Job], None] = lambda _: None,
-    first: First = nothing,
+    first: First = First(),
 ) -> Replayed:
     """Detect each snapshot without a result, and store the results, in the jobs' order.
 

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from stream_icd.detection.detect import stage_ms
-from stream_icd.detection.record import warm_up
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, warm_up
 from stream_icd.detection.snapshot import communities_with
 from stream_icd.errors import BadInput
 from stream_icd.execution.budget import Allowance
-from stream_icd.execution.engines import Engine
-from stream_icd.execution.relay import First, Relay, nothing
-from stream_icd.memory.encoding import anew, decode_memory
+from stream_icd.execution.work import Engine, First, Relay
+from stream_icd.memory.encoding import decode_memory
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.records import Refused
@@ -99,10 +97,6 @@ class Smoothing:
         seconds = PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
         return replace(budget.allowance(sum(sent)), seconds=seconds)
 
-    def instead(self, baton: bytes) -> bytes:
-        """Return the memory of a graph that starts anew, since this one cannot be used."""
-        return anew(baton)
-
     def warm_up(self) -> None:
         warm_up(self.model, self.settings)
 
@@ -118,7 +112,7 @@ class SmoothedGraphs:
     engine: Engine[Graph, tuple[Outcome, ...] | Refused]
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = nothing, /
+        self, jobs: Iterable[Job], first: First = First(), /
     ) -> Iterator[tuple[Job, Outcome]]:
         chains: dict[str, list[Job]] = defaultdict(list)
         for job in jobs:

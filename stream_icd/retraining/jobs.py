@@ -18,7 +18,7 @@ from stream_icd.errors import BadInput, HistoryDamaged, OverBudget, Overloaded
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.graphs.weights import comparable
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from stream_icd.errors import ChampionChanged, OverBudget, Overloaded
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Gate, Lineage
 from stream_icd.printable import printable

@@ -27,8 +27,7 @@ from stream_icd.history.archive import (
     read_partition,
     read_snapshot,
 )
-from stream_icd.history.layout import Partition
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow, Partition
 from stream_icd.lineage import DataRange
 from stream_icd.node_ids import places
 from stream_icd.quality.description_length import description_length

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from consumers.archive import Kinds
 from stream_icd.cli.main import app
 from stream_icd.cli.plugins import BuiltIn, Consumers, flowing
-from stream_icd.history.layout import KINDS
+from stream_icd.history.files import KINDS
 from tests.command_lines import all_commands, arguments_of, complaint
 
 GROUPS = [(), *sorted({command[:1] for command in all_commands() if len(command) > 1})]

@@ -9,12 +9,12 @@ import pytest
 
 from stream_icd.cli.history.tables import graphs_table
 from stream_icd.cli.replay.run import past_of_archive
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import Engine, InProcess
+from stream_icd.detection.record import DetectSettings
+from stream_icd.execution.work import Engine, InProcess
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.compact import compact
 from stream_icd.history.export import export
-from stream_icd.history.layout import Kind
+from stream_icd.history.files import Kind
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.reader import open_reader

@@ -13,18 +13,12 @@ from typing import Any
 import pytest
 
 from stream_icd.cli.replay.command import ReplayOptions
-from stream_icd.cli.replay.run import (
-    Past,
-    check_smooth,
-    past_of_archive,
-    past_of_topic,
-)
+from stream_icd.cli.replay.run import Past, check_smooth, past_of_archive, past_of_topic
 from stream_icd.detection.detect import Method
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BadSettings
-from stream_icd.execution.engines import Engine, InProcess, ProcessPool
-from stream_icd.execution.relay import Relay
+from stream_icd.execution.processes import in_processes
+from stream_icd.execution.work import Engine, InProcess, Relay
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -148,7 +142,7 @@ def test_each_engine_finds_what_an_uninterrupted_run_finds(
 ) -> None:
     engine: Engine[Job, Outcome] = InProcess(redetection)
     if name == "pool":
-        engine = ProcessPool(redetection, str(folder), workers=2)
+        engine = in_processes(redetection, str(folder), 2)
     if name == "ray":
         pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
         engine = RayActors(redetection, workers=1)
@@ -181,7 +175,7 @@ def test_a_worker_that_is_killed_changes_nothing(
     monkeypatch.setenv("SIGN", str(tmp_path / "sign"))
     deadly = DeadlyOnce(redetection.model, redetection.settings)
     out = open_store(str(tmp_path / "again"))
-    engine: Engine[Job, Outcome] = ProcessPool(deadly, str(folder), workers=2)
+    engine: Engine[Job, Outcome] = in_processes(deadly, str(folder), 2)
     replayed(past_of_archive(store, Selection()), deadly, out, engine)
     assert (tmp_path / "sign").exists()
     assert found_in(out) == expected
@@ -257,7 +251,7 @@ def test_smoothed_replays_use_the_windows_after_each_one(
     smoothing = Smoothing(redetection.model, redetection.settings)
     engine: Engine[Any, Any] = InProcess(smoothing)
     if name == "pool":
-        engine = ProcessPool(smoothing, str(folder), workers=2)
+        engine = in_processes(smoothing, str(folder), 2)
     out = open_store(str(tmp_path / "again"))
     past = past_of_archive(store, Selection())
     _, done = replayed(past, smooth, out, SmoothedGraphs(engine))

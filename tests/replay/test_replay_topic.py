@@ -16,16 +16,11 @@ from kafka import KafkaConsumer
 
 from stream_icd.cli.replay import run as replay_run
 from stream_icd.cli.replay.command import ReplayOptions
-from stream_icd.cli.replay.run import (
-    no_snapshots,
-    past_of_topic,
-    run_replay,
-    topic_jobs,
-)
+from stream_icd.cli.replay.run import no_snapshots, past_of_topic, run_replay, topic_jobs
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.errors import BadSettings
-from stream_icd.execution.engines import InProcess
+from stream_icd.execution.work import InProcess
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher

@@ -21,9 +21,8 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.child_process import start_child
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings, result_version
-from stream_icd.execution.engines import ProcessPool
+from stream_icd.detection.record import DetectSettings, RecordDetection, result_version
+from stream_icd.execution.processes import Processes
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.publisher import Publisher
@@ -105,9 +104,9 @@ class Bench:
                     run,
                     "champion",
                     None,
-                    lambda model, place: ProcessPool(
+                    lambda model, place: Processes(
                         RecordDetection(model, chosen), place, 2, again=False
-                    ).opened(),
+                    ),
                     lambda model: result_version(model, chosen),
                 )
             )

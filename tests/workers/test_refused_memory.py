@@ -15,12 +15,11 @@ import pytest
 import structlog
 
 from stream_icd.communities import Communities
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BadMemory, RecordTooLarge
 from stream_icd.execution.budget import Budget
-from stream_icd.execution.engines import Engine, InProcess, ProcessPool
-from stream_icd.execution.relay import Relay
+from stream_icd.execution.processes import Processes
+from stream_icd.execution.work import Engine, InProcess, Relay
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import Record
@@ -78,7 +77,7 @@ def in_process(model: VersionedModel, _place: str, results: str, topic: str) -> 
 @contextmanager
 def in_processes(model: VersionedModel, place: str, results: str, topic: str) -> Iterator[Any]:
     work = Endless(model, settings(results, topic))
-    with ProcessPool(work, place, 2, again=False).opened() as engine:
+    with Processes(work, place, 2, again=False) as engine:
         yield engine
 
 

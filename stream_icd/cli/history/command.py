@@ -36,7 +36,7 @@ class ListWindows(PastOptions):
     def run(self) -> None:
         from stream_icd.cli.history.tables import graphs_table, windows_lines
         from stream_icd.history.archive import refuse_nothing
-        from stream_icd.history.layout import KINDS
+        from stream_icd.history.files import KINDS
         from stream_icd.programs.terminal import wide_console
         from stream_icd.store.store import open_store
 
@@ -64,7 +64,7 @@ class Show:
     def run(self) -> None:
         from stream_icd.cli.history.tables import shown
         from stream_icd.history.archive import Selection, newest, windows
-        from stream_icd.history.layout import KINDS
+        from stream_icd.history.files import KINDS
 
         store, found = _opened(self.uri, self.graph), 0
         for kind in KINDS:
@@ -139,7 +139,7 @@ class Compact:
 def _opened(uri: str, graph: str | None) -> "Store":
     """The archive, if it holds something of the graph."""
     from stream_icd.history.archive import Selection, refuse_nothing
-    from stream_icd.history.layout import KINDS
+    from stream_icd.history.files import KINDS
     from stream_icd.store.store import open_store
 
     store = open_store(uri)

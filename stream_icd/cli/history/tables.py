@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_icd.history.archive import Selection, newest, windows
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.memory.memory import BEFORE_ALL
 from stream_icd.printable import printable
 from stream_icd.store.store import Store

@@ -16,11 +16,10 @@ from rich.text import Text
 
 from stream_icd.cli.replay.command import ReplayOptions
 from stream_icd.communities import Communities
-from stream_icd.detection.settings import has_memory
+from stream_icd.detection.record import has_memory
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
-from stream_icd.execution.engines import Engine, InProcess, ProcessPool
-from stream_icd.execution.relay import First
-from stream_icd.execution.relay import nothing as nothing_before
+from stream_icd.execution.processes import in_processes
+from stream_icd.execution.work import Engine, First, InProcess
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.settings import KafkaSettings
@@ -58,7 +57,7 @@ def past_of_topic(settings: KafkaSettings, part: TopicRange, graph: str | None) 
 
     def past(redetection: Redetection) -> tuple[Jobs, First]:
         remember = has_memory(redetection.model, redetection.settings)
-        return partial(topic_jobs, settings, part, graph, remember=remember), nothing_before
+        return partial(topic_jobs, settings, part, graph, remember=remember), First()
 
     return past
 
@@ -101,7 +100,7 @@ def past_of_archive(store: Store, selection: Selection) -> Past:
 
     def past(redetection: Redetection) -> tuple[Jobs, First]:
         if not has_memory(redetection.model, redetection.settings):
-            return lambda _: (job(window) for window in windows(store, selection)), nothing_before
+            return lambda _: (job(window) for window in windows(store, selection)), First()
         memory = archived_memory(store, selection, redetection.version)
 
         def jobs(_: Stop | None) -> Generator[Job, None, None]:
@@ -110,7 +109,7 @@ def past_of_archive(store: Store, selection: Selection) -> Past:
             for window in windows(store, selection):
                 yield job(window, era=memory.era(window))
 
-        return jobs, memory
+        return jobs, First(memory.at_start)
 
     return past
 
@@ -159,12 +158,12 @@ def engine_of(
         smoothing = Smoothing(redetection.model, redetection.settings)
         of_graphs: Engine[Graph, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
         if options.engine == "pool":
-            of_graphs = ProcessPool(smoothing, model_name, options.processes)
+            of_graphs = in_processes(smoothing, model_name, options.processes)
         return SmoothedGraphs(of_graphs)
     if options.engine == "serial":
         return InProcess(redetection)
     if options.engine == "pool":
-        return ProcessPool(redetection, model_name, options.processes)
+        return in_processes(redetection, model_name, options.processes)
     from stream_icd.replay.ray_engine import RayActors
 
     return RayActors(redetection, options.processes, options.ray_address)

@@ -22,8 +22,7 @@ from stream_icd.history.archive import (
     read_snapshot,
     windows,
 )
-from stream_icd.history.layout import Kind, Partition, Received
-from stream_icd.history.parquet import ArchivedWindow, read_footer
+from stream_icd.history.files import ArchivedWindow, Kind, Partition, Received, read_footer
 from stream_icd.messages.claims import Content, Decode
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store

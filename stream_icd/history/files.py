@@ -1,36 +1,32 @@
-"""The format of a Parquet file: one row group per window; message headers are in the footer.
+"""The files of an archive: where the messages are, and what is in a file.
 
-The rows are those of the message's Arrow table (docs/wire.md), preceded by columns for the
-snapshot's id and window, so any Parquet reader can use them. The footer's key `stream_icd` holds
-what is needed to rebuild the message.
+The path is `KIND/graph=NAME/date=DAY/FILE.parquet`, from the message's identity alone. So a message
+that arrives twice, or is archived again after a crash, has one path.
+
+A file has one row group per window. The rows are those of the message's Arrow table (docs/wire.md),
+preceded by columns for the snapshot's id and window, so any Parquet reader can use them. The
+footer's key `stream_icd` holds what is needed to rebuild the message.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
 from itertools import chain
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stream_icd.errors import BadInput, HistoryDamaged
-from stream_icd.history.layout import (
-    Identity,
-    Kind,
-    Partition,
-    Received,
-    compacted_file,
-    is_compacted,
-    partition_of,
-    window_file,
-)
 from stream_icd.node_ids import wide_type
 from stream_icd.snapshot import Window
 from stream_icd.store.store import Store
@@ -41,6 +37,10 @@ from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
 from stream_icd.wire.states import STATE_TYPE
 
+Kind = Literal["snapshots", "labels", "communities", "memory"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+COMPACTED = "compacted-"
 FOOTER = b"stream_icd"
 TYPES: dict[Kind, str] = {
     "snapshots": SNAPSHOT_TYPE,
@@ -59,6 +59,85 @@ OF_MEMORY = "horizon", "predicted_bits"
 """How far back a result looked, and how well the communities before predicted its window."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Identity:
+    """The identity of a message within its kind and graph: each identity is kept once.
+
+    Attributes:
+        model: the model of communities and memory; empty for snapshots and labels.
+        revision: changes with the content and with the settings of the detector; empty if the
+            message has none.
+    """
+
+    snapshot_id: str
+    model: str = ""
+    revision: str = ""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Snapshot and model, which all its revisions share."""
+        return self.snapshot_id, self.model
+
+
+Received = tuple[int, int]
+"""When Kafka received a message, milliseconds since 1970 UTC, and its offset: the revision received
+last is the newest."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    """One day of one graph: the windows that begin on that day, UTC."""
+
+    day: date
+    graph: str
+    kind: Kind
+
+    @property
+    def folder(self) -> str:
+        """Its folder in the store; the graph's name is URL-encoded, as readers expect."""
+        return f"{self.kind}/graph={quote(self.graph, safe='')}/date={self.day.isoformat()}"
+
+
+def partition_of(kind: Kind, graph: str, window: Window) -> Partition:
+    return Partition(window.start.astimezone(UTC).date(), graph, kind)
+
+
+def partition_at(folder: str) -> Partition | None:
+    """Return the partition of a folder; None if it is none of an archive."""
+    kind, graph, day = folder.split("/")
+    if not (graph.startswith("graph=") and day.startswith("date=")):
+        return None
+    with suppress(ValueError):
+        day_of = date.fromisoformat(day.removeprefix("date="))
+        return Partition(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
+    return None
+
+
+def window_file(identity: Identity) -> str:
+    """Return the file name of one window: readable, and unique by a digest."""
+    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", identity.snapshot_id.rpartition("/")[2])[:60]
+    return f"w-{readable}-{_digest(_text(identity))}.parquet"
+
+
+def compacted_file(windows: Iterable[tuple[Identity, Received]]) -> str:
+    """Return the name of the merged file of these windows; equal windows give equal names."""
+    text = "\n".join(f"{_text(identity)} {received}" for identity, received in sorted(windows))
+    return f"{COMPACTED}{_digest(text)}.parquet"
+
+
+def is_compacted(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(COMPACTED)
+
+
+def _text(identity: Identity) -> str:
+    revision = f"@{identity.revision!r}" if identity.revision else ""
+    return f"{identity.snapshot_id!r}@{identity.model!r}{revision}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
 @dataclass(frozen=True, slots=True)
 class ArchivedWindow:
     """A message in the archive, as described by the footer of its file.
@@ -66,7 +145,6 @@ class ArchivedWindow:
     Attributes:
         rows: number of pairs of a snapshot, of nodes of communities and labels.
         columns, metadata: those of the message's table; stable ids of communities are metadata.
-        path, row_group: where its rows are.
         schema: schema of its archived rows, as text.
         received: determines which revision is the newest.
     """
@@ -196,8 +274,8 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
             footer = pq.read_metadata(file)
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
         noted = json.loads(footer.metadata[FOOTER])
-        windows = [_from_json(one, path, at, schema) for at, one in enumerate(noted)]
-        has_times = all("received" in one for one in noted)
+        windows = [_from_json(window, path, at, schema) for at, window in enumerate(noted)]
+        has_times = all("received" in window for window in noted)
     except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
@@ -213,7 +291,7 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
     return windows
 
 
-def _belongs(path: str, found: Sequence[ArchivedWindow], *, named_by_times: bool) -> bool:
+def _belongs(path: str, windows: Sequence[ArchivedWindow], *, named_by_times: bool) -> bool:
     """Whether a file of these windows has this path.
 
     Args:
@@ -221,12 +299,12 @@ def _belongs(path: str, found: Sequence[ArchivedWindow], *, named_by_times: bool
             those of the first version do not.
     """
     folder, _, name = path.rpartition("/")
-    if not found or any(noted.partition.folder != folder for noted in found):
+    if not windows or any(noted.partition.folder != folder for noted in windows):
         return False
     if not is_compacted(path):
-        return [window_file(noted.identity) for noted in found] == [name]
-    windows = ((noted.identity, noted.received) for noted in found)
-    return not named_by_times or compacted_file(windows) == name
+        return [window_file(noted.identity) for noted in windows] == [name]
+    named = compacted_file((noted.identity, noted.received) for noted in windows)
+    return not named_by_times or named == name
 
 
 def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
@@ -281,22 +359,21 @@ def _to_json(noted: ArchivedWindow) -> dict[str, Any]:
     }
 
 
-def _from_json(one: dict[str, Any], path: str, row_group: int, schema: str) -> ArchivedWindow:
-    window = Window(
-        datetime.fromisoformat(one["window_start"]), datetime.fromisoformat(one["window_end"])
-    )
-    headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in one["headers"])
+def _from_json(noted: dict[str, Any], path: str, row_group: int, schema: str) -> ArchivedWindow:
+    start, end = (datetime.fromisoformat(noted[name]) for name in ("window_start", "window_end"))
+    window = Window(start, end)
+    headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in noted["headers"])
     return ArchivedWindow(
-        partition=partition_of(cast(Kind, path.split("/")[0]), one["graph"], window),
+        partition=partition_of(cast(Kind, path.split("/")[0]), noted["graph"], window),
         # Files of the first version have neither revisions nor times.
-        identity=Identity(one["snapshot_id"], one["model"], one.get("revision", "")),
+        identity=Identity(noted["snapshot_id"], noted["model"], noted.get("revision", "")),
         window=window,
-        rows=one["rows"],
-        columns=tuple(one["columns"]),
+        rows=noted["rows"],
+        columns=tuple(noted["columns"]),
         headers=tuple(headers),
         path=path,
         row_group=row_group,
         schema=schema,
-        received=cast(Received, tuple(one.get("received", (0, 0)))),
-        metadata=tuple(one.get("metadata", {}).items()),
+        received=cast(Received, tuple(noted.get("received", (0, 0)))),
+        metadata=tuple(noted.get("metadata", {}).items()),
     )

@@ -10,8 +10,7 @@ import pytest
 
 from stream_icd.errors import OverBudget
 from stream_icd.execution.budget import Allowance
-from stream_icd.execution.fork_server import start_fork_server
-from stream_icd.execution.worker_process import WorkerProcess
+from stream_icd.execution.worker_process import WorkerProcess, start_fork_server
 from testbed.brokers import wait_until
 from testbed.children import alive, fork_servers, worker_processes
 
@@ -75,7 +74,7 @@ def test_when_the_server_is_killed_processes_still_end_and_start(
 
 def test_a_program_that_ends_leaves_no_server() -> None:
     program = (
-        "import os, time; from stream_icd.execution.fork_server import start_fork_server\n"
+        "import os, time; from stream_icd.execution.worker_process import start_fork_server\n"
         "from testbed.children import fork_servers\n"
         "start_fork_server()\n"
         "while not (servers := fork_servers(os.getpid())): time.sleep(0.01)\n"
