@@ -12,8 +12,13 @@ from typing import Any
 
 import pytest
 
-from stream_icd.cli.replay.command import ReplayOptions
-from stream_icd.cli.replay.run import Past, check_smooth, past_of_archive, past_of_topic
+from stream_icd.cli.replay import ReplayOptions
+from stream_icd.cli.replay_run import (
+    Past,
+    check_smooth,
+    past_of_archive,
+    past_of_topic,
+)
 from stream_icd.detection.detect import Method
 from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BadSettings
