@@ -22,7 +22,7 @@ from stream_icd.arrays import Ids
 from stream_icd.memory.alignment import of_nodes
 from stream_icd.memory.memory import MOST_COUNTED, Memory
 from stream_icd.snapshot import Window
-from stream_icd.tracking.gaps import missed_windows
+from stream_icd.tracking.windows import missed_windows
 
 MOST_PER_NODE = 4
 """Nodes remembered for each node of the last window, at most."""

@@ -39,7 +39,7 @@ from stream_icd.retraining.state import Begun, Scored, State, read_state, write_
 from stream_icd.retraining.triggers import Due, any_due, drift, every_period, every_windows
 from stream_icd.retraining.windows import Accumulated, Marks, accumulated, data_range, name_of
 from stream_icd.store.store import Store, open_store
-from stream_icd.tracking.settings import AHEAD
+from stream_icd.tracking.windows import AHEAD
 from stream_icd.version import __version__
 
 BY = "retrain"

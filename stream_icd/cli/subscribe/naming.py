@@ -16,7 +16,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.events import CommunityEvents
 from stream_icd.names.names import Naming
 from stream_icd.printable import say
-from stream_icd.tracking.node_changes import NodeChange
+from stream_icd.subscribers.subscribe import NodeChange
 
 SHOWN = 3
 """How many names stand in the line of a result, those of its largest communities."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.printable import printable, shortened
-from stream_icd.tracking.node_changes import NodeChange
+from stream_icd.subscribers.subscribe import NodeChange
 from stream_icd.wire.events import event_table
 
 Item = TypeVar("Item")
