@@ -43,7 +43,7 @@ from stream_icd.memory.memory import Memory
 from stream_icd.messages.claims import ClaimSettings, MessageReader, as_claim
 from stream_icd.messages.publish import SentBefore
 from stream_icd.messages.records import described, outgoing
-from stream_icd.names.live import LiveAttributes
+from stream_icd.names.attributes import LiveAttributes
 from stream_icd.names.names import Naming
 from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs

@@ -60,7 +60,7 @@ class ReplayTopic(PartOptions, ReplayOptions):
     def run(self) -> None:
         from stream_icd.cli.replay_run import no_snapshots, past_of_topic, run_replay
         from stream_icd.kafka.topics import COMMUNITIES, describe_topic
-        from stream_icd.replay.results import TopicResults, check_results_topic
+        from stream_icd.replay.replay import TopicResults, check_results_topic
 
         if self.out_topic is None:
             raise BadSettings("say where results go: --out-topic")
@@ -103,7 +103,7 @@ class ReplayHistory(PastOptions, ReplayOptions):
     def run(self) -> None:
         from stream_icd.cli.replay_run import past_of_archive, run_replay
         from stream_icd.history.archive import nothing_selected
-        from stream_icd.replay.results import (
+        from stream_icd.replay.replay import (
             HistoryResults,
             Results,
             TopicResults,

@@ -37,10 +37,17 @@ from stream_icd.registry.versions import versions
 from stream_icd.replay.archived_memory import archived_memory
 from stream_icd.replay.compare import Comparison, compare
 from stream_icd.replay.pacing import Tempo
-from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job, record_job
-from stream_icd.replay.replay import Plan, make_plan, replay
-from stream_icd.replay.results import Results
-from stream_icd.replay.smooth import Graph, SmoothedGraphs, Smoothing
+from stream_icd.replay.redetect import (
+    Graph,
+    Job,
+    Outcome,
+    Redetection,
+    SmoothedGraphs,
+    Smoothing,
+    archived_job,
+    record_job,
+)
+from stream_icd.replay.replay import Plan, Results, make_plan, replay
 from stream_icd.store.store import Store
 from stream_icd.wire.limits import Limits
 

@@ -21,9 +21,8 @@ from stream_icd.programs.options import BrokerOptions, NamesFile, OnlyGraph, nam
 if TYPE_CHECKING:
     from stream_icd.cli.subscribe_shapes import Shape
     from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.subscribers.following import SubscribeOptions
-    from stream_icd.subscribers.subscription import Subscription
-    from stream_icd.tracking.gaps import Gap
+    from stream_icd.subscribers.subscription import SubscribeOptions, Subscription
+    from stream_icd.tracking.windows import Gap
 
 app = typer.Typer()
 

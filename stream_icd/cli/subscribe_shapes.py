@@ -16,7 +16,7 @@ from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.printable import printable, say, shortened
-from stream_icd.tracking.node_changes import NodeChange
+from stream_icd.subscribers.subscribe import NodeChange
 from stream_icd.wire.events import event_table
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.records import Processed
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.replay.redetect import Job, Outcome, Redetection
-from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
+from stream_icd.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.workers.archive import Archiver

@@ -36,10 +36,8 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.ray_engine import RayActors
-from stream_icd.replay.redetect import Job, Outcome, Redetection
-from stream_icd.replay.replay import Plan, Replayed, make_plan, replay
-from stream_icd.replay.results import HistoryResults
-from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
+from stream_icd.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
+from stream_icd.replay.replay import HistoryResults, Plan, Replayed, make_plan, replay
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import decode_communities

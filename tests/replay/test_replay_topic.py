@@ -36,8 +36,7 @@ from stream_icd.messages.topic_range import TopicRange, parse_position
 from stream_icd.programs.process import INTERRUPTED
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Redetection
-from stream_icd.replay.replay import Replayed, make_plan, replay
-from stream_icd.replay.results import TopicResults, check_results_topic
+from stream_icd.replay.replay import Replayed, TopicResults, check_results_topic, make_plan, replay
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message

@@ -25,8 +25,7 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Redetection, archived_job
-from stream_icd.replay.replay import make_plan, replay
-from stream_icd.replay.results import HistoryResults
+from stream_icd.replay.replay import HistoryResults, make_plan, replay
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.store.store import open_store
 from stream_icd.wire.communities import decode_communities

@@ -1,10 +1,14 @@
-"""Missing windows between two others."""
+"""Windows of a graph in time: those that are missing, and those from the future."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from stream_icd.snapshot import Window
+
+AHEAD = timedelta(days=31)
+"""How far ahead of the clock a window may end: allows for windows of a month and wrong clocks."""
 
 MOST_MISSED = 10**9
 """Upper limit of the count, for tiny windows far apart (a microsecond, a century later)."""
@@ -32,3 +36,12 @@ def missed_windows(earlier: Window, later: Window) -> int:
     length = later.end - later.start
     between = later.start - earlier.end
     return min(MOST_MISSED, max(0, round(between / length))) if length else 0
+
+
+def too_far_ahead(window: Window, now: datetime, ahead: timedelta = AHEAD) -> bool:
+    """Whether a window ends more than `ahead` after `now`.
+
+    If such a window were accepted, every later window of its graph would be late until that time: a
+    window that ends in the year 9999 would stop tracking of the graph for good.
+    """
+    return window.end - now > ahead
