@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -25,6 +26,7 @@ GROUPS = [(), *sorted({command[:1] for command in all_commands() if len(command)
 EVERYTHING = [*GROUPS, *all_commands()]
 
 
+@cache
 def rendered(command: tuple[str, ...]) -> str:
     """The help of a command in a terminal of 80 columns."""
     result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"})

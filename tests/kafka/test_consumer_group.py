@@ -58,7 +58,7 @@ def test_everything_is_handled_in_order_published_and_committed(
 def test_work_longer_than_session_and_poll_interval_keeps_its_partitions(
     broker: Broker, pipe: tuple[str, str, str]
 ) -> None:
-    settings = broker.steady(session_timeout_s=12, max_poll_interval_s=12)
+    settings = broker.steady(session_timeout_s=6, max_poll_interval_s=6)
     slow = Echo(settings, *pipe, seconds=settings.session_timeout_s + 1, max_records=100)
     publish(settings, pipe[0], 5, keys=1)
     with slow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -43,7 +44,20 @@ def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (Path(target) / "borrowed.pth").write_text("\n".join(borrowed))
     pip = [sys.executable, "-m", "pip", "--python", str(folder), "--quiet"]
     _run(*pip, "install", "--no-deps", "--no-index", str(wheel), cwd=folder)
+    take_what_is_compiled(Path(target) / "stream_icd")
     return folder
+
+
+def take_what_is_compiled(package: Path) -> None:
+    """Copy the checkout's compiled loops, which each process of the demo would else compile.
+
+    numba takes them for sources of the same size and time of change.
+    """
+    for source in (ROOT / "stream_icd").rglob("*.py"):
+        installed = package / source.relative_to(ROOT / "stream_icd")
+        for compiled in source.parent.glob(f"__pycache__/{source.stem}.*.nb[ci]"):
+            shutil.copy(compiled, installed.parent / "__pycache__")
+            shutil.copystat(source, installed)
 
 
 @pytest.fixture
