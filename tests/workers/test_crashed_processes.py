@@ -80,7 +80,6 @@ def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
         run_streams(kafka, [Stream(topic, topic, runner, [WhenDone(on_done)])], stop, max_records=4)
 
 
-@pytest.mark.brokers("kafka")
 def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
     broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

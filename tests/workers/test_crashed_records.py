@@ -44,7 +44,6 @@ def copied(broker: Broker, topics: Topics) -> list[bytes | None]:
     return [record.value for record in held(broker, topics[1])]
 
 
-@pytest.mark.brokers("kafka")
 def test_a_record_that_kills_its_process_each_time_is_given_up_at_the_third_restart(
     broker: Broker, topics: Topics
 ) -> None:
