@@ -28,7 +28,7 @@ from rich.progress import track
 
 from benchmarks.shared.fuzz_inputs import broken
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.cli.dlq.tables import json_lines, letter_lines, table_lines
+from stream_icd.cli.dlq import json_lines, letter_lines, table_lines
 from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
 from stream_icd.dead_letters.letters import dead_letter

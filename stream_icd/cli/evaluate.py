@@ -55,7 +55,7 @@ class Evaluate(OneGraph):
         from stream_icd.evaluation.method import OWN, chosen, methods_in
         from stream_icd.execution.budget import Allowance
         from stream_icd.extras import needs_extra
-        from stream_icd.programs.terminal import progress_bar, wide_console
+        from stream_icd.programs.process import progress_bar, wide_console
         from stream_icd.store.store import open_store
         from stream_icd.training.yardstick import verdict
 

@@ -172,7 +172,7 @@ class Retrain:
 
         from stream_icd.log import configure_logging
         from stream_icd.metrics.server import serving
-        from stream_icd.programs.options import chosen_settings
+        from stream_icd.programs.options import kafka_settings
         from stream_icd.programs.process import stop_on_signals
         from stream_icd.registry.settings import registry_at, required
         from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision
@@ -186,7 +186,7 @@ class Retrain:
         configure_logging()
         announcers: list[Announce] = [log_decision]
         if self.announce:
-            kafka = chosen_settings(self.bootstrap_servers)
+            kafka = kafka_settings(self.bootstrap_servers, check=False)
             announcers.append(announce_in_topic(kafka, opened, self.name))
         limit_s = max(settings.budget.clock_seconds, every_s) + GRACE_S
         with traces_of("retrain") as tracing:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.cli.dlq.tables import verdict
+from stream_icd.cli.dlq import verdict
 from stream_icd.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, split_headers
 from stream_icd.dead_letters.retry import Retry, open_retry_sink, plan_retry, retry

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.cli.history.tables import graphs_table
-from stream_icd.cli.replay.run import past_of_archive
+from stream_icd.cli.history import graphs_table
+from stream_icd.cli.replay_run import past_of_archive
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import Engine, InProcess
 from stream_icd.history.archive import Archive, Selection

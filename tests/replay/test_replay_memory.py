@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from stream_icd.cli.replay.command import ReplayOptions
-from stream_icd.cli.replay.run import (
+from stream_icd.cli.replay import ReplayOptions
+from stream_icd.cli.replay_run import (
     Past,
     check_smooth,
     past_of_archive,

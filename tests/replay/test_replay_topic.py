@@ -14,9 +14,9 @@ import pytest
 import typer
 from kafka import KafkaConsumer
 
-from stream_icd.cli.replay import run as replay_run
-from stream_icd.cli.replay.command import ReplayOptions
-from stream_icd.cli.replay.run import (
+from stream_icd.cli import replay_run
+from stream_icd.cli.replay import ReplayOptions
+from stream_icd.cli.replay_run import (
     no_snapshots,
     past_of_topic,
     run_replay,
@@ -33,7 +33,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
 from stream_icd.messages.topic_range import TopicRange, parse_position
-from stream_icd.programs.terminal import INTERRUPTED
+from stream_icd.programs.process import INTERRUPTED
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Redetection
 from stream_icd.replay.replay import Replayed, make_plan, replay

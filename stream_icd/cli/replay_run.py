@@ -14,7 +14,7 @@ import structlog
 from rich.table import Table
 from rich.text import Text
 
-from stream_icd.cli.replay.command import ReplayOptions
+from stream_icd.cli.replay import ReplayOptions
 from stream_icd.communities import Communities
 from stream_icd.detection.settings import has_memory
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
@@ -29,15 +29,14 @@ from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Refused
 from stream_icd.messages.topic_range import TopicRange, read_range
 from stream_icd.printable import printable, say
-from stream_icd.programs.process import stop_on_signals
-from stream_icd.programs.terminal import finish, progress_bar, wide_console
+from stream_icd.programs.process import finish, progress_bar, stop_on_signals, wide_console
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
 from stream_icd.registry.find import find_model
 from stream_icd.registry.settings import registry_at
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.registry.versions import versions
 from stream_icd.replay.archived_memory import archived_memory
-from stream_icd.replay.compare import Comparison, Version, compare
+from stream_icd.replay.compare import Comparison, compare
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job, record_job
 from stream_icd.replay.replay import Plan, make_plan, replay
@@ -241,8 +240,8 @@ def _compare(plan: Plan, version: str, before: Results, results: Results) -> Non
     def older(communities: Communities) -> bool:
         return before.name != results.name or not replayed(communities)
 
-    found = compare(filter(older, before.read()), filter(replayed, results.read()))
-    wide_console().print(qualities_table(found), agreements_table(found))
+    comparison = compare(filter(older, before.read()), filter(replayed, results.read()))
+    wide_console().print(qualities_table(comparison), agreements_table(comparison))
 
 
 def plan_lines(plan: Plan, version: str, where: str, tempo: Tempo) -> Iterator[str]:
@@ -285,9 +284,9 @@ def agreements_table(comparison: Comparison) -> Table:
     for name in ("windows", "the same", "NMI", "least NMI", "at"):
         table.add_column(name, justify="right")
     for agreement in comparison.agreements:
+        pair = agreement.before, agreement.replayed
         table.add_row(
-            Text(_named(agreement.before)),
-            Text(_named(agreement.replayed)),
+            *(Text(printable(f"{graph} {model}")) for graph, model, _ in pair),
             f"{agreement.windows:,}",
             f"{agreement.same:,}",
             f"{agreement.nmi:.4f}",
@@ -295,7 +294,3 @@ def agreements_table(comparison: Comparison) -> Table:
             Text(printable(agreement.least_at)),
         )
     return table
-
-
-def _named(version: Version) -> str:
-    return printable(f"{version[0]} {version[1]}")

@@ -58,7 +58,7 @@ class ReplayTopic(PartOptions, ReplayOptions):
     topic: str = option("icd.snapshots.v1", "Topic that holds the snapshots.")
 
     def run(self) -> None:
-        from stream_icd.cli.replay.run import no_snapshots, past_of_topic, run_replay
+        from stream_icd.cli.replay_run import no_snapshots, past_of_topic, run_replay
         from stream_icd.kafka.topics import COMMUNITIES, describe_topic
         from stream_icd.replay.results import TopicResults, check_results_topic
 
@@ -101,7 +101,7 @@ class ReplayHistory(PastOptions, ReplayOptions):
     )
 
     def run(self) -> None:
-        from stream_icd.cli.replay.run import past_of_archive, run_replay
+        from stream_icd.cli.replay_run import past_of_archive, run_replay
         from stream_icd.history.archive import nothing_selected
         from stream_icd.replay.results import (
             HistoryResults,

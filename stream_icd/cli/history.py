@@ -1,18 +1,27 @@
 """`stream-icd history`: inspect, export and compact the archive."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stream_icd.printable import say
+from stream_icd.printable import printable, say
 from stream_icd.programs.declared import argument, command, option
 from stream_icd.programs.options import OnlyGraph
 from stream_icd.programs.past import ArchiveUri, PastOptions, parse_time
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from stream_icd.history.archive import Selection
+    from stream_icd.history.parquet import ArchivedWindow
     from stream_icd.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Inspect, export and compact the archive.")
@@ -34,14 +43,13 @@ class ListWindows(PastOptions):
     windows: bool = option(False, "Print one line per window instead of one per graph.")
 
     def run(self) -> None:
-        from stream_icd.cli.history.tables import graphs_table, windows_lines
         from stream_icd.history.archive import refuse_nothing
         from stream_icd.history.layout import KINDS
-        from stream_icd.programs.terminal import wide_console
+        from stream_icd.programs.process import wide_console
         from stream_icd.store.store import open_store
 
         store = open_store(self.uri)
-        chosen = [self.selection(one) for one in KINDS if self.kind in (None, one)]
+        chosen = [self.selection(kind) for kind in KINDS if self.kind in (None, kind)]
         refuse_nothing(store, chosen)
         if not self.windows:
             wide_console().print(graphs_table(store, chosen))
@@ -62,18 +70,17 @@ class Show:
     graph: OnlyGraph = None
 
     def run(self) -> None:
-        from stream_icd.cli.history.tables import shown
         from stream_icd.history.archive import Selection, newest, windows
         from stream_icd.history.layout import KINDS
 
-        store, found = _opened(self.uri, self.graph), 0
+        store, n_messages = _opened(self.uri, self.graph), 0
         for kind in KINDS:
             chosen = windows(store, Selection(kind, self.graph, revisions="all"))
             revisions = [noted for noted in chosen if noted.identity.snapshot_id == self.snapshot]
             for noted in revisions:
-                say(*shown(noted, is_newest=noted in newest(revisions)).split("\n"))
-            found += len(revisions)
-        if not found:
+                say(*message_lines(noted, is_newest=noted in newest(revisions)))
+            n_messages += len(revisions)
+        if not n_messages:
             say(f"{store.place} holds no snapshot {self.snapshot}", err=True)
             raise typer.Exit(1)
 
@@ -136,7 +143,7 @@ class Compact:
         say(f"{days} days {would} merged, {files} files {would} saved")
 
 
-def _opened(uri: str, graph: str | None) -> "Store":
+def _opened(uri: str, graph: str | None) -> Store:
     """The archive, if it holds something of the graph."""
     from stream_icd.history.archive import Selection, refuse_nothing
     from stream_icd.history.layout import KINDS
@@ -145,3 +152,68 @@ def _opened(uri: str, graph: str | None) -> "Store":
     store = open_store(uri)
     refuse_nothing(store, [Selection(kind, graph) for kind in KINDS])
     return store
+
+
+def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
+    """A line for each kind, graph and model version."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from stream_icd.history.archive import newest, windows
+    from stream_icd.memory.memory import BEFORE_ALL
+
+    table = Table("kind", "graph", "model", "first window", "last window", box=None)
+    for name in ("windows", "revisions", "rows", "files", "MB"):
+        table.add_column(name, justify="right")
+    for selection in selections:
+        grouped: dict[tuple[str, str], list[ArchivedWindow]] = defaultdict(list)
+        for noted in windows(store, replace(selection, revisions="all")):
+            grouped[noted.partition.graph, noted.identity.model].append(noted)
+        for (graph, model), revisions in sorted(grouped.items()):
+            files = {noted.path for noted in revisions}
+            begins = [window.window.start for window in revisions if window.window != BEFORE_ALL]
+            begins = begins or [BEFORE_ALL.start]
+            table.add_row(
+                selection.kind,
+                Text(printable(graph)),
+                Text(printable(model)),
+                *(f"{begin:%Y-%m-%d %H:%M}" for begin in (begins[0], begins[-1])),
+                f"{len(newest(revisions)):,}",
+                f"{len(revisions):,}",
+                f"{sum(noted.rows for noted in revisions):,}",
+                f"{len(files):,}",
+                f"{sum(map(store.size, files)) / 1e6:,.1f}",
+            )
+    return table
+
+
+def windows_lines(store: Store, selection: Selection) -> Iterator[str]:
+    """A line for each revision of each window.
+
+    Columns: kind, beginning, end, rows, graph, snapshot, model, revision, newest or superseded.
+    """
+    from stream_icd.history.archive import newest, windows
+
+    revisions = list(windows(store, replace(selection, revisions="all")))
+    replaced = {id(noted) for noted in revisions} - {id(noted) for noted in newest(revisions)}
+    for noted in revisions:
+        times = (time.isoformat() for time in (noted.window.start, noted.window.end))
+        names = map(printable, (noted.partition.graph, *astuple(noted.identity)))
+        state = "superseded" if id(noted) in replaced else "newest"
+        yield "\t".join((selection.kind, *times, str(noted.rows), *names, state))
+
+
+def message_lines(noted: ArchivedWindow, *, is_newest: bool) -> list[str]:
+    """A JSON object: where a message is kept, how many rows it has, and its headers."""
+    document = {
+        "kind": noted.partition.kind,
+        "graph": noted.partition.graph,
+        "revision": noted.identity.revision,
+        "newest": is_newest,
+        "file": noted.path,
+        "row_group": noted.row_group,
+        "rows": noted.rows,
+        "columns": noted.columns,
+        "headers": {name: value.decode(errors="replace") for name, value in noted.headers},
+    }
+    return json.dumps(document, indent=2).split("\n")

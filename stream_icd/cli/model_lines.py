@@ -36,7 +36,8 @@ def version_lines(registry: Store) -> Iterator[str]:
             names = {aliases.previous: "previous", aliases.champion: "champion"}
     except RegistryDamaged as error:
         yield from ("aliases", _damaged(error))
-    for _, version, lines in sorted(_described(registry, one) for one in versions(registry)):
+    described = (_described(registry, version) for version in versions(registry))
+    for _, version, lines in sorted(described):
         yield f"{version}  {names.get(version, '')}".rstrip()
         yield from lines
 
@@ -92,8 +93,10 @@ def difference_lines(before: Store, after: Store) -> Iterator[str]:
 def announcement_line(announcement: Announcement) -> str:
     """An event of a registry in one line."""
     version = announcement.version or announcement.champion or "-"
-    what = f"{announcement.kind:<11}  {version}  {announcement.by}: {announcement.reason}"
-    return f"{announcement.at:%Y-%m-%d %H:%M:%S}  {what}"
+    return (
+        f"{announcement.at:%Y-%m-%d %H:%M:%S}  {announcement.kind:<11}  {version}  "
+        f"{announcement.by}: {announcement.reason}"
+    )
 
 
 def _about(folder: Store) -> Iterator[str]:

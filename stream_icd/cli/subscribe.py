@@ -6,7 +6,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +19,7 @@ from stream_icd.programs.declared import command, option
 from stream_icd.programs.options import BrokerOptions, NamesFile, OnlyGraph, naming_by
 
 if TYPE_CHECKING:
-    from stream_icd.cli.subscribe.shapes import Shape
+    from stream_icd.cli.subscribe_shapes import Shape
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.subscribers.following import SubscribeOptions
     from stream_icd.subscribers.subscription import Subscription
@@ -136,22 +136,24 @@ class Subscribe(BrokerOptions):
         self, settings: KafkaSettings, topic: str
     ) -> tuple[Subscription[Any], Shape[Any]]:
         """Subscribe; return what arrives, and how it is shown."""
-        from stream_icd.cli.subscribe import formats, shapes
+        from stream_icd.cli import subscribe_shapes as shapes
+        from stream_icd.cli.subscribe_formats import parse_start
         from stream_icd.kafka.topics import EVENTS
         from stream_icd.subscribers import subscribe as following
 
         options: SubscribeOptions = {
             "model": self.model,
             "revisions": self.revisions,
-            "start": None if self.start is None else formats.parse_start(self.start),
+            "start": None if self.start is None else parse_start(self.start),
             "until": self.until,
             "limit": self.limit,
             "group": self.group,
             "settings": settings,
             "on_gap": _say_gap,
         }
+        shape: Shape[Any]
         if self.node is not None:
-            shape = shapes.members() if self.members else shapes.NODE
+            shape = shapes.OfMembers() if self.members else shapes.OfNode()
             return following.subscribe_node(self.node, self.graph, **options), shape
         if topic == EVENTS:
             subscription = following.subscribe_events(
@@ -162,19 +164,19 @@ class Subscribe(BrokerOptions):
                 confirmed=self.confirmed,
                 **options,
             )
-            return subscription, shapes.members(self.community) if self.members else shapes.EVENTS
-        return following.subscribe(self.graph, **options), shapes.COMMUNITIES
+            shape = shapes.OfMembers(self.community) if self.members else shapes.OfEvents()
+            return subscription, shape
+        return following.subscribe(self.graph, **options), shapes.OfCommunities()
 
     def run(self) -> None:
-        from stream_icd.cli.subscribe import formats
-        from stream_icd.cli.subscribe.naming import with_names
+        from stream_icd.cli import subscribe_formats as formats
+        from stream_icd.cli.subscribe_shapes import Named
         from stream_icd.kafka.topics import COMMUNITIES, EVENTS
         from stream_icd.tracing import traces_of
 
         self.check()
         settings = self.kafka(check=False)
         topic = EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES
-        nothing_there = formats.Emptiness(settings, topic, self.graph)
         subscription, shape = self.subscription(settings, topic)
         writers: dict[str, Callable[[Any, Any], None]] = {
             "table": formats.write_table,
@@ -183,21 +185,29 @@ class Subscribe(BrokerOptions):
             "arrow": formats.write_arrow,
             "parquet": partial(formats.write_parquet, out=self.out or Path()),
         }
+        shown = 0
+
+        def counted() -> Iterator[Any]:
+            nonlocal shown
+            for result in subscription:
+                shown += 1
+                yield result
+
         self.kafka()  # a broker that is not there is said before anything waits
         when_reader_leaves(subscription.close)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             if self.until == "forever" and topic == EVENTS:
-                nothing_there.warn()
+                formats.warn_of_no_tracker(settings)
             with (
                 traces_of("subscribe"),
                 naming_by(self.names, lambda: settings, self.graph) as naming,
             ):
                 if naming is not None:
-                    shape = with_names(shape, naming, of_one_graph=self.graph is not None)
-                writers[self.format](nothing_there.counted(subscription), shape)
-            if self.until == "end":
-                nothing_there.refuse()
+                    shape = Named(shape, naming, of_one_graph=self.graph is not None)
+                writers[self.format](counted(), shape)
+            if self.until == "end" and not shown:
+                formats.refuse_nothing(settings, topic, self.graph)
         except (KeyboardInterrupt, BrokenPipeError):
             # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
             raise typer.Exit(0) from None

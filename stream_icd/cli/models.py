@@ -1,5 +1,7 @@
 """`stream-icd models`: list, show and compare models; a registry of versions with a champion."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,17 +28,35 @@ Model = Annotated[
 
 
 @options
-class Changing(BrokerOptions):
-    """The options of commands that change a registry."""
+class OfRegistry:
+    """The registry of a command."""
 
     registry: RegistryUri = None
+
+    def opened(self) -> Store | None:
+        """Open the registry; None if neither option nor setting names one."""
+        from stream_icd.registry.settings import registry_at
+
+        return registry_at(self.registry)
+
+    def required(self) -> Store:
+        """Open the registry, or raise `BadSettings`."""
+        from stream_icd.registry.settings import required
+
+        return required(self.opened())
+
+
+@options
+class Changing(OfRegistry, BrokerOptions):
+    """The options of commands that change a registry."""
+
     no_announce: bool = option(
         False,
         "Do not announce it in icd.models.v1, for example where there is no Kafka. Running "
         "detectors then find it a few seconds later, by looking at the registry.",
     )
 
-    def announce(self, *changes: "Announcement") -> None:
+    def announce(self, *changes: Announcement) -> None:
         """Announce changes that are done; if that fails, warn: only the registry counts."""
         from stream_icd.errors import BrokerError
         from stream_icd.messages.announce import announce
@@ -44,8 +64,8 @@ class Changing(BrokerOptions):
         if self.no_announce:
             return
         try:
-            for one in changes:
-                announce(self.kafka(), one)
+            for change in changes:
+                announce(self.kafka(), change)
         except BrokerError as error:
             say(
                 "warning: done, but not announced in icd.models.v1 "
@@ -56,7 +76,7 @@ class Changing(BrokerOptions):
 
 
 @command(app, "list")
-class ListModels:
+class ListModels(OfRegistry):
     """List models: name, version, purpose, training data and quality.
 
     Versions of a registry are listed with their aliases and origin, the oldest first.
@@ -71,28 +91,26 @@ class ListModels:
         "there is one, and the shipped models.",
         default=None,
     )
-    registry: RegistryUri = None
 
     def run(self) -> None:
-        from stream_icd.cli.models.text import model_lines, version_lines
+        from stream_icd.cli.model_lines import model_lines, version_lines
         from stream_icd.errors import ModelNotFound
         from stream_icd.registry.model import models_in
-        from stream_icd.registry.settings import registry_at
         from stream_icd.registry.shipped import shipped_models
         from stream_icd.store.store import open_store
 
-        versions = None if self.folder is not None else registry_at(self.registry)
+        versions = None if self.folder is not None else self.opened()
         if versions is not None:
             say(*version_lines(versions))
-        found = shipped_models() if self.folder is None else models_in(open_store(self.folder))
-        if not found:
+        models = shipped_models() if self.folder is None else models_in(open_store(self.folder))
+        if not models:
             raise ModelNotFound(f"no model in {self.folder}; make one with stream-icd train")
-        for name, place in found.items():
+        for name, place in models.items():
             say(*model_lines(name, place))
 
 
 @command(app, "show")
-class Show:
+class Show(OfRegistry):
     """Show a model's card: what it is for, how good it is, and when not to use it.
 
     Of a version in a registry, show first where it comes from: parent, data, recipe, code, and the
@@ -103,14 +121,12 @@ class Show:
     """
 
     name: Model
-    registry: RegistryUri = None
 
     def run(self) -> None:
-        from stream_icd.cli.models.text import card_lines, lineage_lines
+        from stream_icd.cli.model_lines import card_lines, lineage_lines
         from stream_icd.registry.find import find_model
-        from stream_icd.registry.settings import registry_at
 
-        versions = registry_at(self.registry)
+        versions = self.opened()
         folder = find_model(self.name, versions)
         if versions is not None:
             say(*lineage_lines(versions, folder))
@@ -118,7 +134,7 @@ class Show:
 
 
 @command(app, "diff")
-class Diff:
+class Diff(OfRegistry):
     """Compare two models: settings, learned parameters, weights.
 
     One line per setting that differs. Equal models print nothing.
@@ -129,14 +145,12 @@ class Diff:
 
     before: Model
     after: Model
-    registry: RegistryUri = None
 
     def run(self) -> None:
-        from stream_icd.cli.models.text import difference_lines
+        from stream_icd.cli.model_lines import difference_lines
         from stream_icd.registry.find import find_model
-        from stream_icd.registry.settings import registry_at
 
-        versions = registry_at(self.registry)
+        versions = self.opened()
         say(*difference_lines(find_model(self.before, versions), find_model(self.after, versions)))
 
 
@@ -164,13 +178,14 @@ class Import(Changing):
         from stream_icd.registry.versions import pack_folder, publish, read_lineage
         from stream_icd.version import __version__
 
-        registry, now, by = _required(self.registry), datetime.now(UTC), "models import"
+        registry, now, by = self.required(), datetime.now(UTC), "models import"
         lineage = Lineage(by, now, __version__, source=self.source)
         model = pack_folder(folder_of(self.source))
         version = model.version
-        known = lineage if publish(registry, model, lineage) else read_lineage(registry, version)
+        if not publish(registry, model, lineage):  # it was there already
+            lineage = read_lineage(registry, version)
         say(version)
-        changes = [publication(registry, version, known)]
+        changes = [publication(registry, version, lineage)]
         if self.first_champion and current(registry) is None:
             first = promote(registry, version, "the first champion", now, by=by, seen=None)
             changes.append(change(registry, first))
@@ -198,7 +213,7 @@ class Promote(Changing):
         from stream_icd.registry.find import find_version
         from stream_icd.registry.versions import read_lineage
 
-        registry, now = _required(self.registry), datetime.now(UTC)
+        registry, now = self.required(), datetime.now(UTC)
         seen, version = current(registry), find_version(registry, self.version)
         aliases = promote(registry, version, self.reason, now, by="models promote", seen=seen)
         say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
@@ -220,7 +235,7 @@ class Rollback(Changing):
         from stream_icd.messages.announce import change
         from stream_icd.registry.aliases import champion, roll_back
 
-        registry, now = _required(self.registry), datetime.now(UTC)
+        registry, now = self.required(), datetime.now(UTC)
         seen = champion(registry)
         aliases = roll_back(registry, self.reason, now, by="models rollback", seen=seen)
         say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
@@ -228,7 +243,7 @@ class Rollback(Changing):
 
 
 @command(app, "history")
-class History(BrokerOptions):
+class History(OfRegistry, BrokerOptions):
     """List all changes of the champion: when, what, by which program, and why.
 
     The oldest comes first. With --all, this needs Kafka, which keeps announcements for a year.
@@ -237,7 +252,6 @@ class History(BrokerOptions):
       stream-icd models history --registry models/ --all
     """
 
-    registry: RegistryUri = None
     everything: bool = option(
         False,
         "Also list added versions, refusals by detectors and decisions to keep the champion, as "
@@ -246,23 +260,21 @@ class History(BrokerOptions):
     )
 
     def run(self) -> None:
-        from stream_icd.cli.models.text import announcement_line
+        from stream_icd.cli.model_lines import announcement_line
         from stream_icd.messages.announce import announcements, change
         from stream_icd.registry.aliases import history
 
-        store = _required(self.registry)
+        store = self.required()
         if self.everything:
-            announced = announcements(self.kafka())
-            changes = [
-                announcement for announcement in announced if announcement.registry == store.place
-            ]
+            known = announcements(self.kafka())
+            changes = [announced for announced in known if announced.registry == store.place]
         else:
             changes = [change(store, aliases) for aliases in history(store)]
         say(*map(announcement_line, changes))
 
 
 @command(app, "export")
-class Export:
+class Export(OfRegistry):
     """Copy a model to a folder, or register it in MLflow.
 
     The copy has the same bytes, so the same version, and works wherever a model is asked for.
@@ -273,7 +285,6 @@ class Export:
 
     name: Model
     target: str = argument("New folder (a path or a URI), or with --mlflow a server's URI.")
-    registry: RegistryUri = None
     mlflow: bool = option(
         False, "Register it in MLflow: files, parameters and figures. Needs the extra mlflow."
     )
@@ -281,13 +292,6 @@ class Export:
     def run(self) -> None:
         from stream_icd.registry.export import export_folder, export_mlflow
         from stream_icd.registry.find import find_model
-        from stream_icd.registry.settings import registry_at
 
         export = export_mlflow if self.mlflow else export_folder
-        say(export(find_model(self.name, registry_at(self.registry)), self.target))
-
-
-def _required(registry: str | None) -> "Store":
-    from stream_icd.registry.settings import registry_at, required
-
-    return required(registry_at(registry))
+        say(export(find_model(self.name, self.opened()), self.target))
