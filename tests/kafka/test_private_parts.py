@@ -10,6 +10,7 @@ from typing import Any
 
 import kafka
 import pytest
+from kafka.cluster import ClusterMetadata
 from kafka.consumer.fetcher import Fetcher
 from kafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -70,6 +71,8 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (kafka.KafkaConsumer, "_client"),
         (KafkaNetClient, "_manager"),
         (KafkaConnectionManager, "_build_transport"),
+        (KafkaConnectionManager, "cluster"),
+        (ClusterMetadata, "config"),
         (KafkaConnectionManager, "_connect"),
         (KafkaConnectionManager, "bootstrapped"),
         (KafkaConnectionManager, "get_connection"),

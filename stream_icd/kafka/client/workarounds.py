@@ -49,6 +49,8 @@ Connections:
 - The client retries after any failure, writes the reason only to its log, and finally reports that
   it was "unable to bootstrap". Here, a refusal that no retry can change ends the first connection
   at once, as in Kafka's own clients, and the last reason is kept.
+- After it has found the brokers, the client waits a tenth of a second before it looks for a topic's
+  partitions, and `retry_backoff_ms` does not reach there. A detector has half a dozen connections.
 """
 
 from __future__ import annotations
@@ -277,6 +279,9 @@ def close_producer(producer: Any, timeout_s: float) -> None:
             producer.close(timeout=timeout_s)
 
 
+LOOK_AGAIN_MS = 20
+"""How long after one request for metadata the next may follow."""
+
 _LOGINS = (SaslAuthenticateRequest, SaslBytesRequest, bytes, bytearray, memoryview)
 
 
@@ -290,6 +295,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         self.failure: Exception | None = None
         self._was_connected = False
         super().__init__(net, **config)
+        self.cluster.config["retry_backoff_ms"] = LOOK_AGAIN_MS
 
     def get_connection(self, *arguments: Any, **options: Any) -> Any:
         self._was_connected = self._was_connected or self.bootstrapped
