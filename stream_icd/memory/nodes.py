@@ -36,6 +36,7 @@ MOST_PER_NODE = 4  # nodes remembered for each node of the last window, at most
 ALWAYS = 1000  # nodes that may be remembered of any graph: they take a millisecond and 20 kB
 LONGEST_RUN = 32  # small windows for which credit lasts, at most; then a graph has shrunk for good
 FORGOTTEN = 0.25  # an absent node without evidence is forgotten when its beliefs sum up to less
+LEAST_KNOWN = 0.9  # fraction of the nodes of a damaged window that the one before had, at least
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +172,7 @@ def cut(memory: Memory, most_nodes: int) -> Memory:
 
 
 def lacks_most(memory: Memory, at: Ids) -> bool:
-    """Return whether a window lacks half of the last whole one's nodes, and few of its own are new.
+    """Return whether a window lacks half of the last whole one's nodes, and has few others.
 
     at: the place of each of its nodes in the memory, `(n,)`; -1 for new ones.
     """
@@ -181,4 +182,4 @@ def lacks_most(memory: Memory, at: Ids) -> bool:
         return False
     if memory.credit < cost(len(at), memory.n_nodes):
         return False
-    return bool(2 * np.count_nonzero(memory.seen[at[at >= 0]]) >= len(at))
+    return bool(np.count_nonzero(memory.seen[at[at >= 0]]) >= LEAST_KNOWN * len(at))
