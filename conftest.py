@@ -50,14 +50,6 @@ WAITING = ("tests/faults/", "tests/metrics/", "tests/history/", "tests/kafka/", 
 """Tests that wait for brokers more than they work. Some are always among those that run, so that
 the others have the cores; the last of them starts a while before the end."""
 
-COMPILE = """
-from stream_icd.detection.record import warm_up
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.registry.shipped import open_model
-
-warm_up(open_model("default"), DetectSettings(memory="auto"))
-"""
-
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
@@ -69,7 +61,7 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     if not tests or list(tests[0].parent.glob(f"__pycache__/{tests[0].stem}.*")):
         return
     collect = ["-m", "pytest", "--collect-only", "-q"]
-    commands = (["-c", COMPILE], [*collect, *tests[::2]], [*collect, *tests[1::2]])
+    commands = (["-m", "testbed.compile_loops"], [*collect, *tests[::2]], [*collect, *tests[1::2]])
     running = [
         subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)
         for command in commands
