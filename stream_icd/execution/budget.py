@@ -125,7 +125,7 @@ class MemorySettings(Settings):
     settings file.
 
     Attributes:
-        cache_bytes: encoded memory of all graphs together, about 20 bytes a node. Above it, graphs
+        cache_bytes: encoded memory of all graphs together, about 60 bytes a node. Above it, graphs
             without recent windows are read from the memory topic again when they are needed.
     """
 
