@@ -49,10 +49,19 @@ def as_bz2_directory(folder: Path) -> Path:
 
 
 def as_archive(folder: Path) -> Path:
+    return archive_of(folder, [(f"as-733/{name}", content) for name, content in FILES.items()])
+
+
+def as_archive_of_two_collectors(folder: Path) -> Path:
+    files = [(f"one/{name}", content) for name, content in FILES.items()]
+    return archive_of(folder, [*files, ("two/as19971108.txt", b"# Nodes\n3\t2\n")])
+
+
+def archive_of(folder: Path, files: Iterable[tuple[str, bytes]]) -> Path:
     path = folder / "as-733.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
-        for name, content in FILES.items():
-            member = tarfile.TarInfo(f"as-733/{name}")
+        for name, content in files:
+            member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return path
@@ -94,6 +103,7 @@ FORMS = [
     as_gzipped_directory,
     as_bz2_directory,
     as_archive,
+    as_archive_of_two_collectors,
     as_parquet,
     as_relationships,
     as_caida,
