@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,23 +30,58 @@ settings.register_profile(
 settings.load_profile("patient")
 
 FIRST = (
-    "tests/bp/",  # compiles what all programs use, and caches it
-    "tests/faults/",  # waits more than it works
     "tests/packaging/",
-    "tests/kafka/",
-    "tests/workers/",
-    "benchmarks/",
-    "tests/replay/",
-    "tests/demo/",
     "tests/test_",
+    "tests/replay/",
+    "lab/",
+    "tests/training/",
+    "tests/demo/",
+    "benchmarks/",
+    "tests/evaluation/",
+    "tests/retraining/",
+    "tests/interop/",
+    "tests/view/",
+    "tests/bp/",
 )
 """Tests that start first, in this order: among them are the longest. If a long one came last, the
 other processes of a parallel run would wait for it."""
 
+WAITING = ("tests/faults/", "tests/metrics/", "tests/history/", "tests/kafka/", "tests/workers/")
+"""Tests that wait for brokers more than they work. Some are always among those that run, so that
+the others have the cores; the last of them starts a while before the end."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """In a fresh checkout, compile tests and loops before the processes of a parallel run start.
+
+    Else each of them compiles all: the tests, whose assertions pytest rewrites, half a minute long.
+    """
+    tests = [file for path in config.args for file in sorted(Path(path).rglob("test_*.py"))]
+    if not tests or list(tests[0].parent.glob(f"__pycache__/{tests[0].stem}.*")):
+        return
+    collect = ["-m", "pytest", "--collect-only", "-q"]
+    commands = (["-m", "testbed.compile_loops"], [*collect, *tests[::2]], [*collect, *tests[1::2]])
+    running = [
+        subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)
+        for command in commands
+    ]
+    for process in running:
+        process.wait()
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with `FIRST`; `--no-loadscope-reorder` makes parallel runs keep this order."""
-    items.sort(key=lambda item: [item.nodeid.startswith(one) for one in FIRST], reverse=True)
+    """Order the files; `--no-loadscope-reorder` makes parallel runs keep this order."""
+    names = dict.fromkeys(item.nodeid.partition("::")[0] for item in items)
+    waiting = _begin_with(WAITING, (name for name in names if name.startswith(WAITING)))
+    working = _begin_with(FIRST, (name for name in names if not name.startswith(WAITING)))
+    place = {name: 0.8 * at / len(waiting) for at, name in enumerate(waiting)}
+    place |= {name: at / len(working) for at, name in enumerate(working)}
+    items.sort(key=lambda item: place[item.nodeid.partition("::")[0]])
+
+
+def _begin_with(first: tuple[str, ...], names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: [not name.startswith(one) for one in first])
 
 
 def _open(name: str) -> Iterator[brokers.Broker]:

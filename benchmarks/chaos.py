@@ -37,8 +37,8 @@ import structlog
 
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from testbed.drifting import contents_of, remembering_model, stream, undisturbed
 from testbed.faults.ground import Ground, open_ground
 from testbed.faults.outcome import Outcome, by_graph

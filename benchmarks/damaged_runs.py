@@ -23,7 +23,7 @@ from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.memory import Memory
 from stream_icd.model import Model
 from stream_icd.node_ids import places
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot
 
 BEFORE = (10, 20, 30, 40, 50, 60, 90, 120, 150)

@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.datasets.taxi import TaxiSettings, degrees, taxi_snapshot
+from stream_icd.datasets.taxi import TaxiSettings, degrees
 from stream_icd.snapshot import Window
-from stream_icd.sources.events import EventSettings
 from stream_icd.sources.generated import independent_gn, independent_lfr
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables import read_rows
-from stream_icd.sources.timed_rows import Columns, timed_rows
+from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
 from stream_icd.sources.windows import Hopping, TimedRows, windowed_snapshots
 from stream_icd.synthetic.lfr import LfrSettings
 
@@ -215,7 +214,7 @@ def taxi_seconds(n_taxis: int) -> float:
     took = []
     for _ in range(5):
         began = time.process_time()
-        taxi_snapshot(Window(start, start + HOUR), fixes, TaxiSettings(HOUR, HOUR))
+        TaxiSettings(HOUR, HOUR).snapshot(Window(start, start + HOUR), fixes)
         took.append(time.process_time() - began)
     return min(took)
 

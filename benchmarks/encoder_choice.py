@@ -30,7 +30,7 @@ from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 from stream_icd.detection.detect import detect
 from stream_icd.icd.encoder.hops import START
 from stream_icd.icd.recipe import EncoderSettings, Recipe
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 from stream_icd.quality.cuts import modularity
 
@@ -95,7 +95,7 @@ def validation_graphs(name: str, data: Path, n: int) -> list[BenchmarkGraph]:
 
 def _row(widths: tuple[int, ...], smoothing: int, graphs: Graphs) -> str:
     recipe = _recipe(EncoderSettings(widths=widths, smoothing=smoothing, initialisation="hadamard"))
-    models = [initial_model(recipe.changed(seed=seed)) for seed in WEIGHT_SEEDS]
+    models = [Model(recipe.changed(seed=seed)) for seed in WEIGHT_SEEDS]
     return _scored("-".join(map(str, widths)), str(smoothing), models, graphs)
 
 
@@ -105,7 +105,7 @@ def _hops_row(hops: tuple[int, int], exponent: float, graphs: Graphs) -> str:
     shares[first : last + 1] = 1 / (last + 1 - first)
     exponents = np.array([1 - exponent, exponent, 0], np.float32)
     recipe = _recipe(EncoderSettings(kind="hops", widths=HOPS_WIDTHS))
-    model = Model(recipe, {"hops": shares, "exponents": exponents})
+    model = Model(recipe, trained={"hops": shares, "exponents": exponents})
     return _scored(f"{first} to {last}", str(exponent), [model], graphs)
 
 

@@ -29,7 +29,7 @@ from benchmarks.shared.peers.igraph_peers import build_graph
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
 from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 

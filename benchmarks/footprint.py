@@ -35,17 +35,16 @@ from benchmarks.shared.kept import Figures, Kept
 from benchmarks.shared.machine import BY_CPU, Machine
 from benchmarks.shared.pages.sections import MEASURED
 from stream_icd.child_process import start_child, tail
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.events import CommunityEvents
-from stream_icd.execution.relay import LocalRelay
+from stream_icd.execution.work import LocalRelay
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, create_topics
 from stream_icd.messages.records import outgoing
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.store.store import open_store
 from stream_icd.tracking.track import remember, track

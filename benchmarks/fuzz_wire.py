@@ -28,7 +28,7 @@ from rich.progress import track
 
 from benchmarks.shared.fuzz_inputs import broken
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.cli.dlq.tables import json_lines, letter_lines, table_lines
+from stream_icd.cli.dlq import json_lines, letter_lines, table_lines
 from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
 from stream_icd.dead_letters.letters import dead_letter
@@ -43,9 +43,9 @@ from stream_icd.memory.memory import Memory
 from stream_icd.messages.claims import ClaimSettings, MessageReader, as_claim
 from stream_icd.messages.publish import SentBefore
 from stream_icd.messages.records import described, outgoing
-from stream_icd.names.live import LiveAttributes
+from stream_icd.names.attributes import LiveAttributes
 from stream_icd.names.names import Naming
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire import communities as nodes_wire
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement

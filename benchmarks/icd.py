@@ -31,8 +31,8 @@ from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 from stream_icd.detection.detect import Method, detect
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.model import Model, initial_model
-from stream_icd.registry.shipped import open_model
+from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 
 
 class _Paper(NamedTuple):
@@ -113,7 +113,7 @@ def _methods(data_set: DataSet, names: Collection[str]) -> dict[str, Find]:
         gcn = model.recipe.changed(
             encoder=settings.model_dump(), discriminator_widths=(paper.widths[-1], 1)
         )
-        methods[GCN] = _by(initial_model(gcn), "icd")
+        methods[GCN] = _by(Model(gcn), "icd")
     if "bp" in names:
         methods["bp"] = _by(model, "bp")
     if WIDE in names:
@@ -124,7 +124,7 @@ def _methods(data_set: DataSet, names: Collection[str]) -> dict[str, Find]:
 
 
 def _untrained(recipe: str, clustering: str) -> Find:
-    return _by(initial_model(preset(recipe).changed(clustering=clustering)), "icd")
+    return _by(Model(preset(recipe).changed(clustering=clustering)), "icd")
 
 
 def _by(model: Model, method: Method) -> Find:

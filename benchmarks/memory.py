@@ -308,7 +308,7 @@ def followed(windows: Iterable[KnownWindow], parameters: BpParameters | None = N
 
 
 def _model(parameters: BpParameters) -> Model:
-    return Model(preset("AS"), {}, parameters)
+    return Model(preset("AS"), parameters)
 
 
 def _visible(snapshot: Snapshot, adjacency: Any) -> Snapshot:

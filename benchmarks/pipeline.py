@@ -39,21 +39,19 @@ from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import MEASURED
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.detection.record import RecentMemories, RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecentMemories, RecordDetection
 from stream_icd.detection.snapshot import Remembering, detect_snapshot
-from stream_icd.execution.engines import Engine, InProcess, ProcessPool
-from stream_icd.execution.relay import LocalRelay
+from stream_icd.execution.processes import Processes
+from stream_icd.execution.work import Engine, First, InProcess, LocalRelay
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.records import Outcome, outgoing
-from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
-from stream_icd.times import utc_now
-from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from testbed.brokers import OPENERS, Broker
 
@@ -76,7 +74,7 @@ def bare(model: VersionedModel, snapshots: Iterable[Snapshot], memory: Memory) -
     )
     for number, snapshot in enumerate(snapshots):
         began = time.process_time()
-        remembering = Remembering(relay, utc_now, DEFAULT_LIMITS, recent)
+        remembering = Remembering(relay, settings, recent)
         detect_snapshot(snapshot, model, settings, memory=remembering if memory == "auto" else None)
         yield 1000 * (time.process_time() - began)
         if remembering.after is not None:
@@ -227,7 +225,7 @@ def handed_over(model: VersionedModel, snapshots: Sequence[Snapshot]) -> str:
     """Snapshots decoded, detected and encoded in this process, and in a worker process in turns."""
     work, times = RecordDetection(model, DetectSettings(threads=1)), []
     here = InProcess(work)
-    with ProcessPool(work, MODEL, 1).opened() as there:
+    with Processes(work, MODEL, 1) as there:
         there.wait_until_warm(threading.Event())
         for number, snapshot in enumerate(snapshots):
             message = encode_snapshot(snapshot)
@@ -241,7 +239,7 @@ def handed_over(model: VersionedModel, snapshots: Sequence[Snapshot]) -> str:
 
 def once(engine: Engine[Record, Outcome], record: Record) -> None:
     """Detect one snapshot."""
-    list(engine([record]))
+    list(engine([record], First()))
 
 
 def codec_row(name: str, snapshots: Sequence[Snapshot]) -> str:

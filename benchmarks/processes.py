@@ -39,15 +39,14 @@ from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.schedule import Parts, makespan
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.records import outgoing
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.generated import drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings

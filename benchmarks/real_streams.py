@@ -65,7 +65,7 @@ from stream_icd.detection.detect import Method as Detector
 from stream_icd.detection.detect import detect, finding
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.model import Model
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "measured"

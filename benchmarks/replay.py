@@ -29,8 +29,9 @@ import structlog
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import Engine, InProcess, ProcessPool
+from stream_icd.detection.record import DetectSettings
+from stream_icd.execution.processes import in_processes
+from stream_icd.execution.work import Engine, First, InProcess
 from stream_icd.history.archive import Archive, Selection, windows
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
@@ -41,7 +42,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.replay.ray_engine import RayActors
 from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job
 from stream_icd.store.store import Store, open_store
@@ -147,7 +148,7 @@ def replayed(store: Store, engine: Engine[Job, Outcome]) -> Run:
     jobs = (archived_job(store.uri, noted) for noted in windows(store, Selection()))
 
     def results() -> Iterator[Message]:
-        for job, outcome in engine(jobs):
+        for job, outcome in engine(jobs, First()):
             assert isinstance(outcome, Message), f"{job.snapshot_id}: {outcome}"
             yield outcome
 
@@ -199,7 +200,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    machine = Machine(BY_CLOCK)
+    machine = Machine(BY_CLOCK, watch_s=0.2)
     quiet = structlog.make_filtering_bound_logger(logging.WARNING)
     structlog.configure(wrapper_class=quiet)
     source = read_as_topology(options.data).snapshots
@@ -211,7 +212,7 @@ def main() -> int:
     n = options.workers
     engines: dict[str, Engine[Job, Outcome]] = {
         "serial": InProcess(redetection),
-        f"pool of {n}": ProcessPool(redetection, MODEL, n),
+        f"pool of {n}": in_processes(redetection, MODEL, n),
     }
     if find_spec("ray"):
         engines[f"Ray, {n} actors"] = RayActors(redetection, n)

@@ -51,10 +51,10 @@ from benchmarks.shared.streams.retraining_laws import (
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
-from stream_icd.registry.shipped import open_model
-from stream_icd.retraining.choose_windows import Sizes
+from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 from stream_icd.retraining.settings import Retraining, Triggers
+from stream_icd.retraining.windows import Sizes
 
 FIRST = 8
 """Windows that the first champion learns from."""
@@ -219,7 +219,7 @@ def _known_model(kept: Kept, name: str, windows: Windows, *, by_labels: bool = F
     """The model learned from windows; it is learned once."""
     learned = kept.of(name, lambda: asdict(learned_model(windows, by_labels=by_labels).bp))
     recipe = Recipe(name="first")
-    return initial_model(recipe, BpParameters(**learned))
+    return Model(recipe, BpParameters(**learned))
 
 
 def _gain(step: Step, law: str, seed: int) -> Figures:

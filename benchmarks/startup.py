@@ -31,16 +31,15 @@ import psutil
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from stream_icd.child_process import start_child, stop_child
-from stream_icd.detection.record import RecordDetection, first_messages
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import open_work
+from stream_icd.detection.record import DetectSettings, RecordDetection, first_messages
+from stream_icd.execution.processes import open_work
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.records import outgoing
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from testbed.brokers import OPENERS, Broker
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "startup.md"
@@ -52,7 +51,7 @@ PATIENCE_S = 60
 FIRST_ANSWER = """
 import numpy as np
 from stream_icd.detection.detect import detect
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.synthetic.lfr import generate_lfr
 graph = generate_lfr(np.random.default_rng(0))
 detect(graph.adjacency(), open_model("as").model)

@@ -28,27 +28,22 @@ import psutil
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import ProcessPool
-from stream_icd.execution.fork_server import start_fork_server
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.execution.processes import Processes
+from stream_icd.execution.worker_process import start_fork_server
 from stream_icd.kafka.record import Record
 from stream_icd.lineage import DataRange, Gate, Lineage
 from stream_icd.messages.records import Outcome
 from stream_icd.registry.aliases import current, promote
-from stream_icd.registry.shipped import VersionedModel, folder_of, open_model
+from stream_icd.registry.find import folder_of, open_model
+from stream_icd.registry.model import VersionedModel
 from stream_icd.registry.versions import pack_folder, publish, version_folder
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.store.store import Store, open_store
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.follow_champion import (
-    ChampionFollower,
-    Refusal,
-    start_with_champion,
-)
+from stream_icd.workers.follow_champion import ChampionFollower, Refusal, start_with_champion
 from stream_icd.workers.model_swap import ModelSwap
 
 MODELS = ("lfr", "gn")
@@ -160,7 +155,7 @@ class Bench:
         start_fork_server()
         before = set(psutil.Process().children(recursive=True))
         work = RecordDetection(model, self._settings)
-        with ProcessPool(work, place, self.found.processes).opened() as engine:
+        with Processes(work, place, self.found.processes) as engine:
             engine.wait_until_warm(threading.Event())
             self.workers[model.version] = set(psutil.Process().children(recursive=True)) - before
             self.found.load.append(processor_ms(self.workers[model.version]) / 1000)

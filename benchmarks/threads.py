@@ -25,11 +25,12 @@ from threadpoolctl import threadpool_limits
 from benchmarks.growth import planted
 from benchmarks.shared.machine import BY_CPU, Machine
 from stream_icd.bp.find import find_communities
-from stream_icd.registry.shipped import open_model
+from stream_icd.graphs.compiled import n_threads
+from stream_icd.registry.find import open_model
 
 DOCS = Path(__file__).parents[1] / "docs" / "measured"
 USERS = (
-    "stream_icd.graphs.in_threads",
+    "stream_icd.graphs.compiled",
     "stream_icd.bp.modularity",
     "stream_icd.bp.belief_propagation",
 )
@@ -72,9 +73,9 @@ def timed(find: Callable[[], Any]) -> tuple[float, float]:
     """Milliseconds of processor time, and those that threads take off."""
     saved = 0.0
 
-    def one_by_one(work: Callable[[int, int], Any], bounds: Sequence[int], threads: int) -> list:
+    def one_by_one(work: Callable[[int, int], Any], bounds: Sequence[int]) -> list:
         nonlocal saved
-        results, busy = [], [0.0] * max(threads, 1)
+        results, busy = [], [0.0] * n_threads()
         for part in pairwise(bounds):
             started = time.process_time()
             results.append(work(*part))

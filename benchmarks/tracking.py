@@ -27,7 +27,7 @@ from stream_icd.bp.find import find_communities
 from stream_icd.communities import STAGES, Communities
 from stream_icd.events import CommunityEvents
 from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings

@@ -44,7 +44,7 @@ from stream_icd.events import KINDS, CommunityEvents
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.model import Model
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
@@ -100,7 +100,7 @@ def alone(stream: Stream, seed: int) -> Found:
 
 def with_memory(stream: Stream, seed: int) -> Found:
     """Each window detected with the memory of the one before; with ids."""
-    model, memory = Model(preset("AS"), {}, stream.parameters), None
+    model, memory = Model(preset("AS"), stream.parameters), None
     for hour, (graph, drift) in enumerate(stream.graphs(seed)):
         found = detect_remembering(snapshot_of(graph, hour), model, memory)
         memory = found.memory

@@ -32,7 +32,7 @@ from benchmarks.shared.training.published import as_paper, as_scripts
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.presets import PRESETS, preset
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import initial_model
+from stream_icd.model import Model
 from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
 from stream_icd.synthetic.gn import generate_gn
@@ -168,7 +168,7 @@ def report(name: str, training: Training, graphs: Graphs, folder: Path) -> None:
     best = best_epoch(training.history).number
     save_model(training.model, folder / f"model-{len(training.history) - 1}")
     trained = validate(training.model, graphs.test)
-    untrained = validate(initial_model(training.model.recipe), graphs.test)
+    untrained = validate(Model(training.model.recipe), graphs.test)
     print(
         f"{name:18} test NMI {trained:.4f} at epoch {best}, untrained {untrained:.4f}, "
         f"difference {trained - untrained:+.4f}"

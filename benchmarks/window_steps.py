@@ -34,11 +34,11 @@ STEPS = {
         (0, 0), "state of the graph:\nevidence A, beliefs, ids, trial", "memory.Memory", KNOWN
     ),
     "window": Step((1, 0), "window: edges B", "detect.detect_window", KNOWN),
-    "aligned": Step((1, 1), "the nodes of both", "alignment.aligned"),
+    "aligned": Step((1, 1), "the nodes of both", "nodes.aligned"),
     "broken": Step(
         (2, 1),
         "nothing in common, or damaged?",
-        "likelihood.broken\nbounds.lacks_most",
+        "likelihood.broken\nnodes.lacks_most",
         JUDGED,
     ),
     "judged": Step(
@@ -62,7 +62,7 @@ STEPS = {
     "kept": Step(
         (0, 7),
         "rounded, bounded, encoded",
-        "evidence.kept, bounds.room_for\nencoding.encode_memory",
+        "evidence.kept, nodes.bounded\nencoding.encode_memory",
         KNOWN,
     ),
     "result": Step(

@@ -26,10 +26,9 @@ from benchmarks.shared.pages.sections import write_section
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.communities import STAGES, Communities
 from stream_icd.errors import BrokerUnavailable
-from stream_icd.kafka.group.groups import positions
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics, positions
 from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.wire.communities import encode_communities

@@ -31,7 +31,7 @@ class Archive(WorkerOptions):
 
     def run(self) -> None:
         from stream_icd.history.archive import Archive
-        from stream_icd.history.layout import KINDS
+        from stream_icd.history.files import KINDS
         from stream_icd.store.store import open_store
         from stream_icd.workers.archive import TOPICS, Archiver
 

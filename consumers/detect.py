@@ -50,13 +50,10 @@ class Detect(DetectionOptions, WorkerOptions):
     )
 
     def run(self) -> None:
-        from stream_icd.execution.fork_server import start_fork_server
+        from stream_icd.execution.worker_process import start_fork_server
 
         start_fork_server()  # first, since it takes as long as what follows
-        from stream_icd.detection.record import RecordDetection
-        from stream_icd.detection.settings import result_version
-        from stream_icd.execution.engines import ProcessPool
-        from stream_icd.execution.waiting import IN_HAND, IN_HAND_OF_CHAINS
+        from stream_icd.execution.chains import IN_HAND, IN_HAND_OF_CHAINS
         from stream_icd.kafka.topics import SNAPSHOTS
         from stream_icd.programs.model_at_work import check_model, model_at_work
         from stream_icd.workers.detect import Detector
@@ -73,17 +70,8 @@ class Detect(DetectionOptions, WorkerOptions):
             if remembers:
                 memories = open_memories(run.settings, settings.group)
                 run.metrics.memory(lambda: memories.n_bytes, lambda: memories.n_restored)
-            swap = run.until_the_end.enter_context(
-                model_at_work(
-                    run,
-                    self.model,
-                    self.registry,
-                    lambda opened, place: ProcessPool(
-                        RecordDetection(opened, settings), place, self.processes, again=False
-                    ).opened(),
-                    lambda opened: result_version(opened, settings),
-                )
-            )
+            working = model_at_work(run, self.model, self.registry, settings, self.processes)
+            swap = run.until_the_end.enter_context(working)
             room = partial(run.room, settings.memory_topic)
             return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room)}
 

@@ -50,7 +50,7 @@ class Track(WorkerOptions):
 
     def run(self) -> None:
         from stream_icd.kafka.topics import COMMUNITIES
-        from stream_icd.sources.durations import parse_duration
+        from stream_icd.times import parse_duration
         from stream_icd.tracking.settings import TrackSettings
         from stream_icd.workers.track import Tracker
 

@@ -35,7 +35,7 @@ from stream_icd.evaluation.measures import measure
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.structure import Variant
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
@@ -112,7 +112,7 @@ def trained_and_not(arms: Sequence[Arm]) -> Found:
         model = arm.planned.curve.model()
         after, before = (
             _mean([quality(arm.ablation, one, graph) for graph in arm.graphs.test])
-            for one in (model, initial_model(model.recipe))
+            for one in (model, Model(model.recipe))
         )
         steps = max(arm.planned.curve.steps, 0)  # -1: not begun
         found[arm.cell].append({**after, "untrained": before, "steps": steps})
@@ -128,7 +128,7 @@ def at_full_size(options: argparse.Namespace) -> Found:
         graphs = data_sets(Path())[name].test_graphs()
         for seed, one in enumerate(islice(graphs, options.full_size)):
             graph = LabelledGraph(one.adjacency, one.truth)
-            model = initial_model(recipe.changed(seed=seed))
+            model = Model(recipe.changed(seed=seed))
             for parts in ABLATIONS:
                 same = parts if parts in UNTRAINED else FULL
                 measured = partial(quality, ABLATIONS[same], model, graph)

@@ -45,7 +45,7 @@ class AsTopology(ReadingProducer):
 
     def open(self, run: "programs.ProducerRun") -> "programs.Source":
         from stream_icd.datasets.as_topology import read_as_topology
-        from stream_icd.sources.durations import parse_window
+        from stream_icd.times import parse_window
 
         return read_as_topology(
             self.path,

@@ -54,9 +54,9 @@ class Events(RowOptions, ReadingProducer):
         from urllib.parse import quote
 
         from stream_icd.programs.windowed import windowed_source
-        from stream_icd.sources.durations import parse_duration
-        from stream_icd.sources.events import EventSettings
+        from stream_icd.sources.timed_rows import EventSettings
         from stream_icd.sources.windows import Hopping, Rule, Session
+        from stream_icd.times import parse_duration
 
         weights: dict[str, Number] = {}
         if self.weight is not None and self.weight != "count":

@@ -36,8 +36,8 @@ class Files(ReadingProducer):
     graph: GraphName = "files"
 
     def open(self, run: "programs.ProducerRun") -> "programs.Source":
-        from stream_icd.sources.durations import parse_duration, parse_window
         from stream_icd.sources.edge_files import watch_edge_files
+        from stream_icd.times import parse_duration, parse_window
 
         every_s = parse_duration(self.every).total_seconds()
         return watch_edge_files(

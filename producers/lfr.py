@@ -70,14 +70,14 @@ class Lfr(Producer):
     graph: GraphName = "lfr"
 
     def open(self, _run: "programs.ProducerRun") -> "programs.Source":
-        from stream_icd.sources.generated import LawChange, drifting_lfr, independent_lfr
+        from stream_icd.sources.generated import drifting_lfr, independent_lfr
 
         settings = self._settings("--sizes", self.sizes, self.mixing)
         change = None
         if self.change_at is not None:
             sizes = self.sizes_after or self.sizes
             later = self._settings("--sizes-after", sizes, self.mixing_after)
-            change = LawChange(self.change_at, later)
+            change = self.change_at, later
         if self.drift != "communities":
             if change is not None:
                 raise BadSettings("--change-at needs --drift communities")

@@ -53,7 +53,7 @@ class Taxi(RowOptions, ReadingProducer):
     def open(self, run: "programs.ProducerRun") -> "programs.Source":
         from stream_icd.datasets.taxi import TaxiSettings, degrees
         from stream_icd.programs.windowed import windowed_source
-        from stream_icd.sources.durations import parse_duration
+        from stream_icd.times import parse_duration
 
         rows: RowOptions = self
         if self.t_drive:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stream_icd.lazy_import import lazy_imports
+from stream_icd.imports import lazy_imports
 
 if TYPE_CHECKING:
     from stream_icd.communities import Communities, Labels
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from stream_icd.kafka.in_process.broker import memory_broker
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-    from stream_icd.subscribers.following import SubscribeOptions
-    from stream_icd.subscribers.subscribe import subscribe, subscribe_events, subscribe_node
-    from stream_icd.tracking.node_changes import NodeChange
+    from stream_icd.subscribers.subscribe import (
+        NodeChange,
+        subscribe,
+        subscribe_events,
+        subscribe_node,
+    )
+    from stream_icd.subscribers.subscription import SubscribeOptions
     from stream_icd.version import __version__ as __version__
 
 __all__ = [
@@ -50,9 +54,9 @@ _MODULES = {
     "CommunityEvents": "stream_icd.events",
     "KafkaSettings": "stream_icd.kafka.settings",
     "Labels": "stream_icd.communities",
-    "NodeChange": "stream_icd.tracking.node_changes",
+    "NodeChange": "stream_icd.subscribers.subscribe",
     "Snapshot": "stream_icd.snapshot",
-    "SubscribeOptions": "stream_icd.subscribers.following",
+    "SubscribeOptions": "stream_icd.subscribers.subscription",
     "Window": "stream_icd.snapshot",
     "memory_broker": "stream_icd.kafka.in_process.broker",
     "snapshot_from_pairs": "stream_icd.snapshot",

@@ -1,4 +1,4 @@
-"""The kinds of arrays that signatures name; labels without gaps; symmetric matrices."""
+"""The kinds of arrays that signatures name, and what numpy and scipy lack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
-"""Real numbers."""
 
 Ids = NDArray[np.int64]
 """Ids, or positions: of nodes, communities or windows."""
@@ -41,8 +40,7 @@ def n_distinct(values: NDArray[np.integer]) -> int:
 def compact(communities: AnyLabels) -> Ids:
     """Return the same communities with labels 0..K-1, none empty.
 
-    Raises:
-        BadSettings: they are not one-dimensional, or not of an integer type.
+    Raises `BadSettings` if they are not one-dimensional, or not of an integer type.
     """
     if communities.ndim != 1 or communities.dtype.kind not in "iu":
         raise BadSettings(

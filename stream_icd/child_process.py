@@ -40,9 +40,8 @@ def start_child(
 
 
 def stop_child(process: subprocess.Popen[bytes], timeout_s: float) -> int:
-    """Terminate the process, kill it after `timeout_s` seconds, and return its exit status."""
-    (status,) = stop_children([process], timeout_s)
-    return status
+    """Stop one process as `stop_children` does, and return its exit status."""
+    return stop_children([process], timeout_s)[0]
 
 
 def stop_children(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> list[int]:
@@ -64,7 +63,7 @@ def tail(log: Path) -> str:
 
 
 def _dies_with(parent: int) -> Callable[[], None] | None:
-    """Return what the child runs before `command`, so that it dies with its parent."""
+    """What the child runs before its command, so that it dies with its parent."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.arrays import n_distinct
+from stream_icd.arrays import Floats, Ids, n_distinct
 from stream_icd.errors import BadCommunities, BadSettings
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
@@ -19,7 +19,7 @@ from stream_icd.snapshot import Window
 STAGES = ("decode", "features", "encode", "cluster")
 """The stages that a detector times, in the order it runs them."""
 ENCODER_STAGES = ("features", "encode")
-"""Those that take no time at all without an encoder: method bp has none."""
+"""Those of method icd only: bp has no encoder."""
 
 MOST_BITS = 1e100
 """Bits of nodes that moved are below: those of an event are a sum of them, which must be finite."""
@@ -46,7 +46,7 @@ class Labels:
     Attributes:
         nodes: the source's own ids, `(n_nodes,)` (`node_ids.widened`).
         labels: community of each node, `(n_nodes,)` int32, in 0..K-1.
-        source: source of the labels, a URI reference.
+        source: a URI reference.
     """
 
     graph: str
@@ -66,7 +66,8 @@ class Communities:
     """The communities that a detector found in one snapshot.
 
     `(graph, snapshot_id, model, revision)` identifies a result: drop it if it is repeated. Of two
-    revisions, the later one replaces the other.
+    revisions, the later one replaces the other. What an earlier version of this library did not
+    write is empty or None.
 
     Attributes:
         nodes: the source's own ids, `(n_nodes,)`, ascending (`node_ids.widened`).
@@ -77,19 +78,16 @@ class Communities:
         milliseconds: time in each of `STAGES`.
         detected_at: when the result was ready, UTC.
         revision: changes with the content of the snapshot and the settings of the detector
-            (`revision_of`); empty if the message has none.
-        content: hash of the content of the snapshot; empty if the message has none.
+            (`revision_of`).
+        content: hash of the content of the snapshot.
         k_given: number of communities that the detector was given; None if it determined it.
-        seed: random seed of the detection; None if the message has none.
         snapshot_place: `PARTITION@OFFSET` of the snapshot's message; empty if it did not come
             from a topic.
-        evidence: how strong the evidence is that the snapshot has communities at all; None if the
-            message has none.
+        evidence: how strong the evidence is that the snapshot has communities at all.
         bits_saved: bits per edge that these communities, or the best merger of them, save in
-            describing the snapshot, 0 or more; None if the message has none.
+            describing the snapshot, 0 or more.
         community_ids: stable id of each community, `(K,)` int64, from 0: the same in all windows
-            of the graph, never used again for another community. None if the snapshot was
-            detected without memory.
+            of the graph, never used again for another community. None without memory.
         replaced: `(m, 2)` int64, ascending: ids of earlier windows that ended with this one, each
             with the id of the community that it is now part of, or -1 if there is none. None
             without `community_ids`.
@@ -99,8 +97,7 @@ class Communities:
             were still where they were, or a new community one with that it is linked to most. None
             without `moved`.
         memory: what memory contributed; None without memory.
-        horizon: how many windows the memory is worth that they were found with, 1 or more; None
-            without memory.
+        horizon: how many windows the memory is worth, 1 or more; None without memory.
         predicted_bits: bits per edge that the communities known before saved on the edges of this
             window that are new; None without memory, in a first window, or without such edges.
     """
@@ -123,13 +120,13 @@ class Communities:
     snapshot_place: str = ""
     evidence: EvidenceStrength | None = None
     bits_saved: float | None = None
-    community_ids: NDArray[np.int64] | None = None
-    replaced: NDArray[np.int64] | None = None
+    community_ids: Ids | None = None
+    replaced: Ids | None = None
     memory: MemoryUse | None = None
     horizon: float | None = None
     predicted_bits: float | None = None
-    moved: NDArray[np.int64] | None = None
-    moved_bits: NDArray[np.float64] | None = None
+    moved: Ids | None = None
+    moved_bits: Floats | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", widened(self.nodes))
@@ -139,7 +136,6 @@ class Communities:
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes."""
         return len(self.nodes)
 
     @property
@@ -148,12 +144,12 @@ class Communities:
         return int(self.labels.max(initial=-1)) + 1
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ids:
         """Number of nodes of each community, `(K,)`."""
         return np.bincount(self.labels, minlength=self.n_communities)
 
     @property
-    def ids_of_nodes(self) -> NDArray[np.int64] | None:
+    def ids_of_nodes(self) -> Ids | None:
         """Stable id of each node's community, `(n_nodes,)`; None without `community_ids`."""
         return None if self.community_ids is None else self.community_ids[self.labels]
 
@@ -169,13 +165,7 @@ def revision_of(
     memory: MemoryKind = "none",
     horizon: float | str = "auto",
 ) -> str:
-    """Return the revision of a result: 12 hexadecimal digits that depend on the arguments.
-
-    Args:
-        content: hash of the snapshot's content.
-        k_given: number of communities that the snapshot, or else the settings, ask for.
-        horizon: how far back the detector looks with memory.
-    """
+    """Return the revision of a result: 12 hexadecimal digits that depend on the arguments."""
     given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
     if memory != "none":
         given += f"{memory}\n" if horizon == "auto" else f"{memory}\nhorizon {horizon}\n"
@@ -192,8 +182,7 @@ def kind_of_memory(use: MemoryUse | None) -> MemoryKind:
 def check_n_communities(n_communities: int | None, n_nodes: int) -> None:
     """Check that a graph of `n_nodes` can form K communities; None is allowed: K is determined.
 
-    Raises:
-        BadSettings: K is not from 1 to n.
+    Raises `BadSettings` if K is not from 1 to n.
 
     >>> check_n_communities(4, n_nodes=3)
     Traceback (most recent call last):
@@ -206,17 +195,17 @@ def check_n_communities(n_communities: int | None, n_nodes: int) -> None:
         )
 
 
-def _refused(found: Labels | Communities, why: str) -> BadCommunities:
-    return BadCommunities(f"{found.snapshot_id!r}: {why}")
+def _refused(result: Labels | Communities, why: str) -> BadCommunities:
+    return BadCommunities(f"{result.snapshot_id!r}: {why}")
 
 
-def _check_assignment(found: Labels | Communities) -> None:
-    labels, n_nodes = found.labels, len(found.nodes)
+def _check_assignment(result: Labels | Communities) -> None:
+    labels, n_nodes = result.labels, len(result.nodes)
     if labels.shape != (n_nodes,):
-        raise _refused(found, f"labels have shape {labels.shape}; {n_nodes} nodes need one each")
+        raise _refused(result, f"labels have shape {labels.shape}; {n_nodes} nodes need one each")
     if labels.size and not 0 <= labels.min() <= labels.max() < n_nodes:
         raise _refused(
-            found,
+            result,
             f"community labels run from {labels.min()} to {labels.max()}; "
             f"they must lie in 0..{n_nodes - 1}",
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stream_icd.arrays import Floats
 from stream_icd.errors import BadSnapshot
 
 DEGREES = "OGC:CRS84"
@@ -24,8 +25,8 @@ class Coordinates:
         crs: coordinate reference system: `DEGREES`; anything else is a plane, with any unit.
     """
 
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
+    x: Floats
+    y: Floats
     crs: str = ""
 
     @property
@@ -44,7 +45,7 @@ class Coordinates:
 
 
 def coordinates_of_rows(
-    node: NDArray[np.integer], n_nodes: int, x: ArrayLike, y: ArrayLike, crs: str
+    node: NDArray[np.integer], n_nodes: int, x: ArrayLike | None, y: ArrayLike | None, crs: str
 ) -> Coordinates | None:
     """Return the places of nodes from rows that name some; None if no row names one.
 
@@ -52,36 +53,38 @@ def coordinates_of_rows(
         node: the node of each row, `(n_rows,)`, from 0 to n_nodes - 1.
         x, y: its place, `(n_rows,)`; both null or NaN in rows that name none.
 
-    Raises:
-        BadSnapshot: a row has only one coordinate, a coordinate is out of range, or two rows name
-            different places of one node.
+    Raises `BadSnapshot` if x or y is missing, a row has only one of them, a coordinate is out of
+    range, or two rows name different places of one node.
     """
+    if x is None and y is None:
+        return None
+    if x is None or y is None:
+        raise BadSnapshot("a place has two coordinates: give both x and y, or none")
     # Adding 0 makes -0.0 and 0.0 the same bytes.
-    given = [numbers(name, one, len(node)) + 0.0 for name, one in (("x", x), ("y", y))]
-    named = ~np.isnan(given[0])
-    if not np.array_equal(named, ~np.isnan(given[1])):
+    columns = [numbers(name, values, len(node)) + 0.0 for name, values in (("x", x), ("y", y))]
+    named = ~np.isnan(columns[0])
+    if not np.array_equal(named, ~np.isnan(columns[1])):
         raise BadSnapshot("x and y are the place of a node: give both in a row, or none")
     if not named.any():
         return None
-    ranges = (180.0, 90.0) if crs == DEGREES else (FARTHEST, FARTHEST)
-    for name, one, most in zip("xy", given, ranges, strict=True):
-        far = np.flatnonzero(np.abs(one[named]) > most)
-        if len(far):
-            raise BadSnapshot(f"{name} is {one[named][far[0]]:g}; it must be {-most:g} to {most:g}")
     at = node[named]
-    found = np.full((2, n_nodes), np.nan)
-    for place, one in zip(found, given, strict=True):
-        place[at] = one[named]
-        if not np.array_equal(place[at], one[named]):
+    places = np.full((2, n_nodes), np.nan)
+    ranges = (180.0, 90.0) if crs == DEGREES else (FARTHEST, FARTHEST)
+    for name, column, most, place in zip("xy", columns, ranges, places, strict=True):
+        given = column[named]
+        far = given[np.abs(given) > most]
+        if len(far):
+            raise BadSnapshot(f"{name} is {far[0]:g}; it must be {-most:g} to {most:g}")
+        place[at] = given
+        if not np.array_equal(place[at], given):
             raise BadSnapshot("a node has two different places in x and y; give each node one")
-    return Coordinates(found[0], found[1], crs)
+    return Coordinates(places[0], places[1], crs)
 
 
-def numbers(name: str, values: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+def numbers(name: str, values: ArrayLike, n_rows: int) -> Floats:
     """Return a column of the pairs, `(n_rows,)`, as numbers.
 
-    Raises:
-        BadSnapshot: it is none, or has another length.
+    Raises `BadSnapshot` if it is none, or has another length.
     """
     try:
         column = np.asarray(values, dtype=np.float64)

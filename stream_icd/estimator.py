@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,21 +15,21 @@ from stream_icd.bp.evidence import evidence_for
 from stream_icd.communities import check_n_communities
 from stream_icd.detection.detect import Method, check_method, detect, embed, finding
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.extras import needs_extra
 from stream_icd.graphs.adjacency import as_adjacency, as_named
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
+from stream_icd.imports import needs_extra
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.next_window import next_window
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.training.bp.fit import fit_parameters
-from stream_icd.training.train_model import pseudo_labelled
+from stream_icd.training.icd.epochs import History
 
 
 class ICD(BaseEstimator):  # type: ignore[misc]
@@ -110,12 +111,23 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
         recipe = recipe.changed(seed=self.seed)
         known = _with_labels(graphs, labels)
-        self.history_, self.learned_ = (), None
+        self.history_: History = ()
+        self.learned_ = None
         if self.method == "icd":
-            self.model_, self.history_ = self._train(known, recipe)
+            with needs_extra("train", "torch"):
+                from stream_icd.training.icd.train_encoder import train
+            at = len(known) - max(1, round(len(known) / 10))
+            training = train(
+                known[:at],
+                recipe,
+                validation=known[at:],
+                device=self.device,
+                threads=self.threads,
+            )
+            self.model_, self.history_ = training.model, training.history
         else:
             self.learned_ = fit_parameters(known, self.seed, self.threads)
-            self.model_ = initial_model(recipe, self.learned_.parameters)
+            self.model_ = Model(recipe, self.learned_.parameters)
         return self
 
     def predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
@@ -181,10 +193,10 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         dtype('int64')
         """
         model = self._fitted()
-        window = next_window(graph, memory, nodes)
-        check_n_communities(n_communities, window.snapshot.n_nodes)
+        snapshot, adjacency, order = next_window(graph, memory, nodes)
+        check_n_communities(n_communities, snapshot.n_nodes)
         found = detect_remembering(
-            window.snapshot,
+            snapshot,
             model,
             memory,
             n_communities,
@@ -192,9 +204,11 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             find=finding(self.method, model, seed=self.seed, threads=self.threads),
             seed=self.seed,
             threads=self.threads,
-            adjacency=window.adjacency,
+            adjacency=adjacency,
         )
-        return window.in_given_order(found)
+        communities = np.empty_like(found.communities)
+        communities[order] = found.communities
+        return replace(found, communities=communities)
 
     def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
         """Learn from one graph, without labels, and return its communities, `(n,)` int32.
@@ -233,18 +247,6 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             raise BadSettings("this ICD is not fitted: call fit, or use ICD.load")
         model: Model = self.model_
         return model
-
-    def _train(self, graphs: list[LabelledGraph], recipe: Recipe) -> tuple[Model, tuple[Any, ...]]:
-        with needs_extra("train", "torch"):
-            from stream_icd.training.icd.train_encoder import train
-
-        first = len(graphs) - max(1, round(len(graphs) / 10))  # of the validation
-        known = [pseudo_labelled(graph, self.seed) for graph in graphs[:first]]
-        validation = graphs[first:]
-        training = train(
-            known, recipe, validation=validation, device=self.device, threads=self.threads
-        )
-        return training.model, training.history
 
 
 def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> list[LabelledGraph]:

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from stream_icd.arrays import Ids
 from stream_icd.errors import BadEvents
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
@@ -24,23 +24,20 @@ class CommunityEvent:
     Attributes:
         kind: A community of the window was born, merged, split, or else has grown, shrunk or
             continued; one that merged and split in one window has both events.
-        community: the affected community. For a merger, the resulting community; for a split,
-            the community that was split.
+        community: the affected one: the result of a merger, or what was split.
         label: its label in the communities message of the window; None if it is absent.
         size: members now; 0 if it no longer exists.
         size_before: members when it was last seen; 0 if it is new.
         overlap: Jaccard index with itself as last seen, on the nodes present both times; None
             if it is new or gone.
-        parents: for a merger, the merged communities; for a birth, the communities it came from,
-            if any.
-        children: for a split, the resulting communities.
-        away: number of windows it was absent before; 0 if it was in the last window.
+        parents: the merged communities; or those that a new one came from, if any.
+        children: what a split one became.
+        away: number of windows it was absent before.
         bits: strength: how many bits more the edges of the window need if the event is undone. For
             a birth without parents: if the community were one with that it is linked to most; for
             growth, shrinkage and deaths: if the nodes that came, or left, were where they were.
             None if that is not known, or fewer than three nodes changed together.
-        name: what its members have in common, such as `mostly RU, UA`; None if the tracker names
-            no communities, or this one has no name.
+        name: what its members have in common, such as `mostly RU, UA`, if the tracker names it.
     """
 
     kind: Kind
@@ -68,16 +65,15 @@ class CommunityEvents:
     revisions, the later one replaces the other, unless it is `late`.
 
     Attributes:
-        graph, snapshot_id, window, model, revision, snapshot_place: as in the detector's result
-            that the events were made from.
+        graph, snapshot_id, window, model, revision, snapshot_place: as in the detector's result.
         nodes: the source's own ids, `(n_nodes,)` (`node_ids.widened`); empty when `late`.
         communities: stable id of each node's community, `(n_nodes,)` int64.
         events: at least one for each community of the window, then those of communities that
             ended; empty when `late`.
         next_community: the first stable id not yet used in this graph.
         missed: number of windows missing between the last tracked window and this one.
-        late: the window is not after the last tracked window, so it was not tracked.
-        model_before: the model of the last window, if it was a different one.
+        late: the window is not after the last tracked one, so it was not tracked.
+        model_before: the model of the last window, if it was another.
     """
 
     graph: str
@@ -85,7 +81,7 @@ class CommunityEvents:
     window: Window
     model: str
     nodes: pa.Array
-    communities: NDArray[np.int64]
+    communities: Ids
     events: tuple[CommunityEvent, ...]
     next_community: int
     missed: int = 0

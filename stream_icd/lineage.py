@@ -14,7 +14,7 @@ class DataRange:
     """The windows that a model learned from.
 
     Attributes:
-        start, end: from the start of the first window to the end of the last one.
+        start, end: of the first window, and of the last one.
         labelled: how many of them had ground truth; the others taught without labels.
         ends: end of the last window of each graph; empty in files of earlier versions.
     """
@@ -27,7 +27,7 @@ class DataRange:
     ends: dict[str, datetime] = field(default_factory=dict)
 
     def until(self) -> dict[str, datetime]:
-        """End of the last window of each graph."""
+        """Return the end of the last window of each graph, also for earlier files."""
         return self.ends or dict.fromkeys(self.graphs, self.end)
 
 
@@ -41,8 +41,7 @@ class Figure:
         low, high: confidence interval of the mean of their paired difference, challenger minus
             champion; None if it was not computed.
 
-    Raises:
-        BadSettings: a number is not finite.
+    Raises `BadSettings` if a number is not finite.
     """
 
     measure: str
@@ -65,7 +64,7 @@ class Gate:
         champion, challenger: versions of the two models.
         start, end: the period of the windows, which neither model learned from.
         passed: whether the challenger won.
-        reason: why, in one sentence.
+        reason: in one sentence.
     """
 
     champion: str
@@ -84,11 +83,11 @@ class Lineage:
 
     Attributes:
         made_by: the command or program that made or imported it, such as "models import".
-        code_version: version of stream_icd that made it (`stream_icd.version.__version__`).
+        code_version: version of stream_icd that made it.
         source: name or place that it was imported from; empty if it was trained here.
-        parent: the version that it was derived from; None if it has none.
+        parent: the version that it was derived from, if any.
         data: what it learned from; None if unknown, as for an imported model.
-        gate: its comparison with the champion at that time; None if there was none.
+        gate: its comparison with the champion at that time, if there was one.
     """
 
     made_by: str

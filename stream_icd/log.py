@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Annotated, ClassVar, Literal, TextIO
+from typing import Annotated, ClassVar, Literal
 
 import structlog
 from pydantic import BeforeValidator
@@ -25,17 +25,14 @@ class LogSettings(Settings):
     ] = "info"
 
 
-def configure_logging(stream: TextIO | None = None, *, json: bool | None = None) -> None:
-    """Send the log events of this program, and of its libraries, to `stream` or standard error.
+def configure_logging(*, json: bool | None = None) -> None:
+    """Send the log events of this program, and of its libraries, to standard error.
 
-    They are JSON lines, or text on a terminal, unless `json` says which.
-
-    Raises:
-        BadSettings: the level is unknown.
+    They are JSON lines, or text on a terminal, unless `json` says which. Raises `BadSettings` if
+    the level is unknown.
     """
     level = LogSettings().log_level.upper()
-    target = stream or sys.stderr
-    as_json = not target.isatty() if json is None else json
+    as_json = not sys.stderr.isatty() if json is None else json
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -60,7 +57,7 @@ def configure_logging(stream: TextIO | None = None, *, json: bool | None = None)
             *([structlog.processors.JSONRenderer()] if as_json else [_printable_values, plain]),
         ],
     )
-    handler = logging.StreamHandler(target)
+    handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=level, force=True)
     # The Kafka client logs every connection at INFO, and every byte at DEBUG.

@@ -32,7 +32,7 @@ def is_text(kind: pa.DataType) -> bool:
 def widened(ids: pa.Array) -> pa.Array:
     """Return the ids in the one type of ids of their kind.
 
-    >>> [widened(pa.array([one], pa.uint64())).type for one in (701, 1 << 63)]
+    >>> [widened(pa.array([id], pa.uint64())).type for id in (701, 1 << 63)]
     [DataType(int64), DataType(uint64)]
     """
     kind = wide_type(ids)
@@ -56,7 +56,6 @@ def wide_type(*columns: pa.Array | pa.ChunkedArray) -> pa.DataType:
 
 
 def _text_bytes(texts: pa.Array | pa.ChunkedArray) -> int:
-    """Return how many bytes a column of texts has at most, as `string` or `large_string`."""
     if not pa.types.is_string_view(texts.type):
         return int(texts.nbytes)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
@@ -89,7 +88,7 @@ def common_type(ids: pa.Array, others: pa.Array) -> pa.DataType | None:
         return pa.large_string()
     if not (pa.types.is_integer(ids.type) and pa.types.is_integer(others.type)):
         return None
-    least = min(int(one.to_numpy().min(initial=0)) for one in (ids, others))
+    least = min(int(numbers.to_numpy().min(initial=0)) for numbers in (ids, others))
     return pa.uint64() if least >= 0 else None
 
 
@@ -125,9 +124,9 @@ def places(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
     if not (pa.types.is_integer(ids.type) and pa.types.is_integer(among.type)):
         return np.full(len(ids), -1)
     # One side is uint64. As int64, an id above its range has the bits of a negative one.
-    signed = [one.cast(pa.int64(), safe=False) for one in (ids, among)]
-    at = _found(*signed)
-    at[signed[0].to_numpy() < 0] = -1
+    signed = ids.cast(pa.int64(), safe=False)
+    at = _found(signed, among.cast(pa.int64(), safe=False))
+    at[signed.to_numpy() < 0] = -1
     return at
 
 
@@ -138,13 +137,11 @@ def _found(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
             return _found_ascending(wanted, known)
     import pyarrow.compute as pc  # a tenth of a subscriber's start
 
-    found = pc.index_in(ids, value_set=among)
-    at: NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
-    return at
+    at = pc.fill_null(pc.index_in(ids, value_set=among), -1)
+    return np.asarray(at).astype(np.int64)
 
 
 def _found_ascending(wanted: NDArray[np.integer], known: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return the position of each wanted id among the known ones, ascending; -1 if absent."""
     first, last = int(known[0]), int(known[-1])
     if last - first < FEW_FOR_EACH * (len(known) + len(wanted)) and last < 1 << 63:
         table = np.full(last - first + 2, -1, np.int64)  # a third of the time of a search

@@ -1,18 +1,31 @@
-"""Make names and texts from outside safe to show on a terminal and in a line of a log; find names.
+"""Make names and texts from outside safe to show: on a terminal, in a log, in a spreadsheet.
 
 A name on the wire can be any text (docs/wire.md). All code that shows a name escapes it here, so
-that no name can move the cursor, end a line, or fill the screen. Commands write their lines with
-`say`.
+that no name can move the cursor, end a line, fill the screen, or run as a formula. Commands write
+their lines with `say`.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SHORT = 120
 SHOWN = 10
 """How many names a message lists."""
+
+FORMULA = r"^([=+\-@＝＋－＠])"
+"""First characters of a cell that spreadsheets treat as a formula (OWASP, *CSV Injection*); some of
+them take the full-width ones for the others."""
+
+CONTROL = "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
+"""Characters that end a line, command a terminal, or change the direction of what follows. OWASP's
+list has three of them, too: a tab, CR or LF before a formula."""
 
 
 def printable(text: str) -> str:
@@ -23,7 +36,7 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def say(*lines: str, err: bool = False) -> None:
@@ -38,15 +51,12 @@ def say(*lines: str, err: bool = False) -> None:
 
 
 def shortened(text: str | bytes, most: int = SHORT) -> str:
-    """Return at most `most` characters of a text, with `…` if some are missing.
-
-    Args:
-        text: text, or bytes in UTF-8, of which only as many as needed are decoded.
+    """Return at most `most` characters of a text, or of bytes in UTF-8; `…` if some are missing.
 
     >>> shortened("as733"), shortened(b"x" * 1_000_000, 5)
     ('as733', 'xxxx…')
     """
-    if isinstance(text, bytes):
+    if isinstance(text, bytes):  # only as many as needed are decoded
         text = text[: 4 * (most + 1)].decode(errors="replace")
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -70,8 +80,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("as773", ["as733", "taxi"])
     '; did you mean as733?'
     """
-    found = nearest(name, known)
-    return f"; did you mean {printable(found)}?" if found else ""
+    similar = nearest(name, known)
+    return f"; did you mean {printable(similar)}?" if similar else ""
 
 
 def listed(names: Sequence[str]) -> str:
@@ -84,3 +94,42 @@ def listed(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(map(printable, names[:SHOWN])) + more
+
+
+def safe_cells(table: pa.Table) -> pa.Table:
+    """Return a table for CSV, with an apostrophe before each text that begins like a formula.
+
+    Control characters become escapes, as in a Python string; lists become texts, their values
+    separated by spaces. So a node called `=HYPERLINK(…)` is no link in a reader's spreadsheet, and
+    one with an escape sequence does not clear a terminal.
+
+    >>> import pyarrow as pa
+    >>> safe_cells(pa.table({"node": ["=1+1", "AS701"], "size": [-1, 2]})).to_pylist()
+    [{'node': "'=1+1", 'size': -1}, {'node': 'AS701', 'size': 2}]
+    >>> safe_cells(pa.table({"parents": [[3, 14], [], None]})).to_pylist()
+    [{'parents': '3 14'}, {'parents': ''}, {'parents': None}]
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for at, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            texts = pc.binary_join(table.column(at).cast(pa.list_(pa.string())), " ")
+            table, field = table.set_column(at, field.name, texts), field.with_type(pa.string())
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            safe = pc.replace_substring_regex(_escaped(table.column(at)), FORMULA, r"'\1")
+            table = table.set_column(at, field, safe)
+    return table
+
+
+def _escaped(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.match_substring_regex(texts, CONTROL)).as_py():
+        return texts
+    escaped = [
+        text and re.sub(CONTROL, lambda match: ascii(match[0])[1:-1], text)
+        for text in texts.to_pylist()
+    ]
+    return pa.chunked_array([pa.array(escaped, texts.type)])

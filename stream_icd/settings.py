@@ -25,9 +25,7 @@ class Settings(BaseSettings):
     """Typed, frozen settings: arguments before the environment before a table of a TOML file.
 
     `table` names the table in the file, which `config_file` or `STREAM_ICD_CONFIG_FILE` names.
-
-    Raises:
-        BadSettings: a value, a combination of values or the TOML file is wrong.
+    Raises `BadSettings` if a value, a combination of values or the file is wrong.
     """
 
     model_config = SettingsConfigDict(
@@ -53,7 +51,6 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments before environment before the TOML file."""
         path = init_settings().get("config_file") or os.environ.get(f"{ENV_PREFIX}CONFIG_FILE")
         table = _table(Path(path), cls.table) if path else {}
         fields = [(name, cls.model_fields[name]) for name in table if name in cls.model_fields]
@@ -76,11 +73,9 @@ def _table(path: Path, name: str) -> dict[str, Any]:
 
 
 def _refuse_readable_by_others(path: Path, secrets: Sequence[str]) -> None:
-    """Refuse secrets in a file that other users can read, as ssh does for keys.
-
-    The group may read a file that another user owns, such as root: so it gives this program access.
-    """
+    """Refuse secrets in a file that other users can read, as ssh does for keys."""
     status = path.stat()
+    # The group may read a file of another user, such as root: so that one gives access.
     forbidden = 0o077 if status.st_uid == os.getuid() else 0o007
     if status.st_mode & forbidden:
         raise BadSettings(

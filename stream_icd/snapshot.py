@@ -6,20 +6,24 @@ import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from stream_icd.arrays import symmetric
+from stream_icd.arrays import Floats, Ids, symmetric
 from stream_icd.coordinates import Coordinates, coordinates_of_rows, numbers
-from stream_icd.errors import BadSnapshot
-from stream_icd.graph_name import check_graph_name
+from stream_icd.errors import BadSnapshot, LimitExceeded
 from stream_icd.node_ids import is_id_type, widened
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+
+MOST_GRAPH_BYTES = 200
+"""Maximum size of a graph's name, written as in a URL: the archive names a folder `graph=NAME`, and
+file systems allow names of 255 bytes."""
 
 SHORT = 1 << 16
 """Length of a range of ids for which a table takes no longer than hashing, however few ids."""
@@ -55,6 +59,28 @@ class Window:
             raise BadSnapshot(f"window ends ({self.end}) before it starts ({self.start})")
 
 
+def check_graph_name(graph: str) -> None:
+    """Check that a graph may have this name.
+
+    Raises:
+        BadSnapshot: it is empty, or cannot be written as UTF-8.
+        LimitExceeded: it has more than `MOST_GRAPH_BYTES`.
+
+    >>> check_graph_name("as733")
+    """
+    if not graph:
+        raise BadSnapshot("the name of the graph is empty: give one, such as as733")
+    try:
+        size = len(quote(graph, safe=""))
+    except UnicodeEncodeError as error:
+        raise BadSnapshot(f"the name of graph {graph!r:.80} is not UTF-8 text") from error
+    if size > MOST_GRAPH_BYTES:
+        raise LimitExceeded(
+            f"the name of graph {graph:.40}… has {size} bytes when written as in a URL; the limit "
+            f"is {MOST_GRAPH_BYTES}"
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """The graph of one window, in canonical form: made by `snapshot_from_pairs`.
@@ -63,18 +89,16 @@ class Snapshot:
     and the direction of the pairs.
 
     Attributes:
-        graph: name of the graph this is a snapshot of; the key of its Kafka message.
+        graph: name of the graph; the key of the Kafka message.
         id: name of the snapshot, unique in its graph, such as `as733/1999-04-02`.
-        window: the span of event time it covers.
         nodes: the source's own ids, `(n_nodes,)`, unique, ascending; integers or strings, of the
             one type of their kind (`node_ids.widened`).
         edges: positions in `nodes`, `(2, n_edges)`, row 0 < row 1, each pair once, ascending.
         weights: `(n_edges,)` at least `LEAST_WEIGHT` each and at most `MOST_WEIGHT` in all, or
             None for an unweighted graph.
         n_communities: K, if the source knows it.
-        source: source of the snapshot, a URI reference (`ce_source`).
+        source: a URI reference (`ce_source`).
         n_self_loops: number of self loops that were dropped.
-        coordinates: where the nodes are, if the source knows it.
         content: SHA-256 of everything except the names (graph, id, source) and the coordinates, 64
             lower-case hexadecimal digits. A different hash under the same id is a correction.
     """
@@ -83,8 +107,8 @@ class Snapshot:
     id: str
     window: Window
     nodes: pa.Array
-    edges: NDArray[np.int64]
-    weights: NDArray[np.float64] | None = None
+    edges: Ids
+    weights: Floats | None = None
     n_communities: int | None = None
     source: str = "stream_icd"
     n_self_loops: int = 0
@@ -215,11 +239,7 @@ def snapshot_from_pairs(
     if src_ids.null_count:
         raise BadSnapshot(f"src is null in {src_ids.null_count} rows; only dst may be null")
     nodes, row, column = _positions(src_ids, dst_ids)
-    coordinates = None
-    if x is not None or y is not None:
-        if x is None or y is None:
-            raise BadSnapshot("a place has two coordinates: give both x and y, or none")
-        coordinates = coordinates_of_rows(row, len(nodes), x, y, crs)
+    coordinates = coordinates_of_rows(row, len(nodes), x, y, crs)
     paired = np.asarray(dst_ids.is_valid()) if dst_ids.null_count else slice(None)
     row = row[paired]
     kept = None if weights is None else numbers("weight", weights, len(src_ids))[paired]
@@ -288,10 +308,10 @@ def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:
 
     if not pa.types.is_integer(ends[0].type):
         return None
-    found = [pc.min_max(end).as_py() for end in ends if len(end)]
-    if not found:
+    extremes = [pc.min_max(end).as_py() for end in ends if len(end)]
+    if not extremes:
         return None
-    first, last = min(one["min"] for one in found), max(one["max"] for one in found)
+    first, last = min(pair["min"] for pair in extremes), max(pair["max"] for pair in extremes)
     is_short = last - first < 4 * sum(map(len, ends)) + SHORT
     return range(first, last + 1) if is_short and last < (1 << 63) - 1 else None
 
@@ -327,17 +347,15 @@ def _index_type(n: int) -> type[np.integer]:
     return np.int32 if n < 1 << 31 else np.int64
 
 
-def _numbered(row: NDArray[np.integer], column: NDArray[np.integer], n: int) -> NDArray[np.int64]:
+def _numbered(row: NDArray[np.integer], column: NDArray[np.integer], n: int) -> Ids:
     """Encode each pair as one number, lower end first: numbers sort as the pairs do."""
-    pairs: NDArray[np.int64] = np.minimum(row, column).astype(np.int64)
+    pairs: Ids = np.minimum(row, column).astype(np.int64)
     pairs *= n
     pairs += np.maximum(row, column)
     return pairs
 
 
-def _merge(
-    pairs: NDArray[np.int64], weights: NDArray[np.float64] | None, n: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+def _merge(pairs: Ids, weights: Floats | None, n: int) -> tuple[Ids, Floats | None]:
     """Return each pair once, ascending, with weights of repeats added. Sorts `pairs` in place."""
     if weights is None:
         if not (pairs[1:] > pairs[:-1]).all():  # our encoder writes them ascending
@@ -366,12 +384,12 @@ def _merge(
     return _split(pairs, first, n), added
 
 
-def _first(ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _first(ascending: Ids) -> NDArray[np.bool_]:
     """Return True where a value differs from the one before."""
     return np.append([True], ascending[1:] != ascending[:-1])
 
 
-def _split(pairs: NDArray[np.int64], kept: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
+def _split(pairs: Ids, kept: NDArray[np.bool_], n: int) -> Ids:
     """Return both ends, `(2, n_kept)`, of the numbered pairs in `kept`."""
     if not kept.all():
         pairs = pairs[kept]

@@ -1,18 +1,29 @@
-"""Times: now, and as people write them."""
+"""Times, durations and windows: parse them, name them, and find the windows of dated files."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from statistics import median_low
+
+from stream_icd.errors import BadSettings
+from stream_icd.snapshot import Window
+
+SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_utc(text: str) -> datetime:
     """Parse an ISO 8601 day (its start) or time; without a zone it is UTC.
 
+    Raises `ValueError` for other texts.
+
     >>> parse_utc("2026-01-31").isoformat()
     '2026-01-31T00:00:00+00:00'
-
-    Raises:
-        ValueError: the text is neither.
     """
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
@@ -21,3 +32,114 @@ def parse_utc(text: str) -> datetime:
 def utc_now() -> datetime:
     """Return the current time, UTC."""
     return datetime.now(UTC)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Parse a duration such as `90s`, `1h30m` or `3d`; units are ms, s, m, h, d and w.
+
+    Raises `BadSettings` for other texts.
+
+    >>> parse_duration("1h30m")
+    datetime.timedelta(seconds=5400)
+    """
+    parts = PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise BadSettings(f"{text!r} is not a duration: write 90s, 1h30m or 3d (ms, s, m, h, d, w)")
+    try:
+        return timedelta(seconds=sum(float(number) * SECONDS[unit] for number, unit in parts))
+    except OverflowError as error:
+        raise BadSettings(f"the duration {text!r} is too long") from error
+
+
+def microseconds(span: timedelta) -> int:
+    """Return the duration in whole microseconds, the unit of event time."""
+    return span // MICROSECOND
+
+
+def time_at(event_time: int) -> datetime:
+    """Return the time that many microseconds after 1970, UTC."""
+    return EPOCH + event_time * MICROSECOND
+
+
+def iso_duration(span: timedelta) -> str:
+    """Return the duration in ISO 8601, in its largest whole unit.
+
+    >>> iso_duration(timedelta(days=3)), iso_duration(timedelta(minutes=90))
+    ('P3D', 'PT90M')
+    """
+    if span.microseconds:
+        return f"PT{span.total_seconds():f}S"
+    seconds = span // timedelta(seconds=1)
+    for unit, size in (("D", 86_400), ("H", 3600), ("M", 60)):
+        if seconds and seconds % size == 0:
+            return f"P{'' if unit == 'D' else 'T'}{seconds // size}{unit}"
+    return f"PT{seconds}S"
+
+
+def snapshot_id(graph: str, window: Window) -> str:
+    """Return the id of a window's snapshot, the same each time: the graph and an ISO 8601 interval.
+
+    >>> start = datetime(2008, 2, 2, 8, tzinfo=UTC)
+    >>> snapshot_id("taxi", Window(start, start + timedelta(hours=1)))
+    'taxi/2008-02-02T08:00:00Z/PT1H'
+    """
+    start = window.start.isoformat().replace("+00:00", "Z")
+    return f"{graph}/{start}/{iso_duration(window.end - window.start)}"
+
+
+WindowOf = Callable[[datetime], Window]
+"""Returns the window that contains a time."""
+
+NEIGHBOURS = 6
+"""How many spacings on each side determine the usual one at a point of a series."""
+
+
+def windows_at(
+    times: Iterable[datetime], window: WindowOf | None, alone: timedelta
+) -> dict[datetime, Window]:
+    """Return the window of each time, in time order: `window` of it, or by the times themselves.
+
+    Then a window begins at each time and ends where the next one begins, but at the latest after
+    the usual spacing, the median of the nearby ones. So a missing day in a daily series leaves a
+    gap, and a series may change from monthly to weekly. A single time has a window of length
+    `alone`.
+
+    >>> days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3, 5)]
+    >>> [window.end.day for window in windows_at(days, None, timedelta(days=1)).values()]
+    [2, 3, 4, 6]
+    """
+    starts = sorted(set(times))
+    if window is not None:
+        return {start: window(start) for start in starts}
+    spacings = [later - earlier for earlier, later in pairwise(starts)] or [alone]
+    usual = [
+        median_low(spacings[max(0, i - NEIGHBOURS) : i + NEIGHBOURS + 1])
+        for i in range(len(spacings))
+    ]
+    lengths = [*map(min, spacings, usual), usual[-1]]
+    return {
+        start: Window(start, start + length) for start, length in zip(starts, lengths, strict=False)
+    }
+
+
+def parse_window(text: str) -> WindowOf:
+    """Return a function to windows of a length, such as `2h` or `month`; else raise `BadSettings`.
+
+    They begin at multiples of the length since 1970, UTC.
+
+    >>> parse_window("month")(datetime(2026, 2, 14, tzinfo=UTC)).end.isoformat()
+    '2026-03-01T00:00:00+00:00'
+    """
+    length = timedelta(days=31) if text == "month" else parse_duration(text)
+    if length <= timedelta(0):
+        raise BadSettings(f"--window {text}: a window must be longer than 0")
+
+    def month_of(time: datetime) -> Window:
+        first = datetime(time.year, time.month, 1, tzinfo=UTC)
+        return Window(first, (first + length).replace(day=1))
+
+    def window_of(time: datetime) -> Window:
+        start = EPOCH + (time - EPOCH) // length * length
+        return Window(start, start + length)
+
+    return month_of if text == "month" else window_of

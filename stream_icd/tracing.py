@@ -11,27 +11,28 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from stream_icd.extras import needs_extra
+from stream_icd.imports import needs_extra
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.settings import Settings
 from stream_icd.version import __version__
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span, SpanContext, TracerProvider
+    from opentelemetry.trace import Link, Span, SpanContext, TracerProvider
 
 
 MS = 10**6
 """Nanoseconds in a millisecond."""
 
 FIELDS = ("traceparent", "tracestate")
+SYSTEM = {"messaging.system": "kafka"}
 
 MOST_STATE_BYTES = 512
-"""A longer `tracestate` is left out. Of such, W3C Trace Context wants as many bytes kept."""
+"""A longer `tracestate` is left out: W3C Trace Context wants at least so many bytes kept."""
 
 MOST_BYTES = 1024
 """What the trace context of a message takes, at most."""
@@ -57,13 +58,10 @@ class Took:
 
 
 class Tracing:
-    """Makes the spans of one program.
+    """Makes the spans of one program; raises MissingExtra without OpenTelemetry.
 
     Args:
         provider: where they go; None: where the program sends all its spans.
-
-    Raises:
-        MissingExtra: OpenTelemetry is not installed.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
@@ -90,7 +88,7 @@ class Tracing:
         operation: str,
         record: Record,
         took: Took,
-        links: Sequence[SpanContext] = (),
+        links: Collection[SpanContext] = (),
         stages: Mapping[str, float] | None = None,
         attributes: Mapping[str, Any] | None = None,
         error: Exception | None = None,
@@ -109,7 +107,7 @@ class Tracing:
             self._propagator.extract(context_of(record.headers)),
             kind=self._api.SpanKind.CONSUMER,
             attributes={**_of_message(operation, record), **(attributes or {})},
-            links=[self._api.Link(link) for link in links],
+            links=self._links(links),
             start_time=started,
         )
         context = self._api.set_span_in_context(span)
@@ -124,19 +122,17 @@ class Tracing:
         span.end(took.ended)
         return span
 
-    def published(self, took: Took, links: Sequence[SpanContext]) -> None:
-        """Make the span of a batch that was published and committed, with links to its records."""
+    def published(self, seconds: float, links: Collection[SpanContext]) -> None:
+        """Make the span of a batch that was just published, with links to its records."""
+        ended = time.time_ns()
         span = self._tracer.start_span(
             "publish",
             kind=self._api.SpanKind.CLIENT,
-            links=[self._api.Link(link) for link in links],
-            attributes={
-                "messaging.system": "kafka",
-                "messaging.batch.message_count": len(links),
-            },
-            start_time=took.started,
+            links=self._links(links),
+            attributes={**SYSTEM, "messaging.batch.message_count": len(links)},
+            start_time=ended - round(1e9 * seconds),
         )
-        span.end(took.ended)
+        span.end(ended)
 
     @contextmanager
     def doing(self, name: str) -> Iterator[None]:
@@ -169,8 +165,8 @@ class Tracing:
     def maker_of(self, headers: Headers) -> SpanContext | None:
         """Return the span that made a message; None if its headers do not say it."""
         context = self._propagator.extract(context_of(headers))
-        found = self._api.get_current_span(context).get_span_context()
-        return found if found.is_valid else None
+        maker = self._api.get_current_span(context).get_span_context()
+        return maker if maker.is_valid else None
 
     def sent_by(self, span: Span, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record with the context of the span that made it."""
@@ -183,6 +179,9 @@ class Tracing:
         span = self._api.get_current_span()
         return self.sent_by(span, record) if span.get_span_context().is_valid else record
 
+    def _links(self, linked: Collection[SpanContext]) -> list[Link]:
+        return [self._api.Link(context) for context in linked]
+
 
 def tracing_if_on() -> Tracing | None:
     """Return what makes spans, if `STREAM_ICD_TRACES` is on; raises as `traces_of`."""
@@ -193,8 +192,8 @@ def _of_message(operation: str, record: Record | OutgoingRecord) -> dict[str, An
     headers = dict(record.headers)
     snapshot = headers.get("icd_snapshot_id") or headers.get("ce_id")
     said = {"stream_icd.graph": record.key, "stream_icd.snapshot": snapshot}
-    attributes = {
-        "messaging.system": "kafka",
+    attributes: dict[str, Any] = {
+        **SYSTEM,
         "messaging.operation.name": operation,
         "messaging.operation.type": (
             operation if operation in ("create", "receive") else "process"
@@ -202,13 +201,10 @@ def _of_message(operation: str, record: Record | OutgoingRecord) -> dict[str, An
         "messaging.destination.name": record.topic,
         **{name: value.decode(errors="replace") for name, value in said.items() if value},
     }
-    if isinstance(record, OutgoingRecord):
-        return attributes
-    return {
-        **attributes,
-        "messaging.destination.partition.id": str(record.partition),
-        "messaging.kafka.offset": record.offset,
-    }
+    if isinstance(record, Record):
+        attributes["messaging.destination.partition.id"] = str(record.partition)
+        attributes["messaging.kafka.offset"] = record.offset
+    return attributes
 
 
 @contextmanager
@@ -257,11 +253,10 @@ def context_of(headers: Headers) -> dict[str, str]:
     """
     said = dict(headers)
     prefix = "ce_" if "ce_traceparent" in said else ""
-    found = {name: said.get(f"{prefix}{name}") for name in FIELDS}
     return {
-        name: value.decode("ascii", errors="replace")
-        for name, value in found.items()
-        if value is not None
+        name: said[f"{prefix}{name}"].decode("ascii", errors="replace")
+        for name in FIELDS
+        if f"{prefix}{name}" in said
     }
 
 
@@ -271,8 +266,6 @@ def with_context(headers: Headers, context: Mapping[str, str]) -> Headers:
     >>> with_context((("ce_id", b"1"),), {"traceparent": "00-1-2-01"})
     (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
     """
-    others = tuple(
-        header for header in headers if header[0] not in ("ce_traceparent", "ce_tracestate")
-    )
-    ours = tuple((f"ce_{name}", context[name].encode()) for name in FIELDS if name in context)
-    return (*others, *(one for one in ours if len(one[1]) <= MOST_STATE_BYTES))
+    others = [header for header in headers if header[0] not in ("ce_traceparent", "ce_tracestate")]
+    ours = [(f"ce_{name}", context[name].encode()) for name in FIELDS if name in context]
+    return (*others, *(header for header in ours if len(header[1]) <= MOST_STATE_BYTES))

@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.in_process.broker import memory_broker
@@ -19,8 +19,8 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
-from stream_icd.model import Model, initial_model
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.model import Model
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -42,8 +42,7 @@ Contents = dict[tuple[str, str], list[str]]
 
 def remembering_model(parameters: BpParameters = BELIEFS, name: str = "test@0") -> VersionedModel:
     """A model that learned that nodes stay in their communities."""
-    initial = initial_model(RECIPE)
-    return VersionedModel(name, Model(initial.recipe, initial.weights, parameters))
+    return VersionedModel(name, Model(RECIPE, parameters))
 
 
 def stream(graph: str, count: int, seed: int = 0) -> list[Snapshot]:

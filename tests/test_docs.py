@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.errors import StreamIcdError, kinds_of
-from stream_icd.registry.shipped import shipped_models
+from stream_icd.registry.find import shipped_models
 from tests.command_lines import all_commands, arguments_of, complaint
 from tests.documents import DOCUMENTS, FENCE, ROOT, fences, name, shell_lines
 

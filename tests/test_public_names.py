@@ -37,4 +37,4 @@ import sys, stream_icd
 print(sorted(name for name in sys.modules if name.startswith("stream_icd.")))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "['stream_icd.lazy_import']"
+    assert done.stdout.strip() == "['stream_icd.imports']"

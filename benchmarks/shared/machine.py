@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
 import resource
+import threading
 import time
 
 import psutil
@@ -25,21 +27,37 @@ class Machine:
 
     Args:
         most_others: cores that other programs may use while these figures are taken.
+        watch_s: look at all processes below this one so often. Only a parent that waits for its
+            child passes its processor time on; Ray's, which ignores SIGCHLD, doesn't.
     """
 
-    def __init__(self, most_others: float) -> None:
+    def __init__(self, most_others: float, watch_s: float | None = None) -> None:
         self._most_others = most_others
         # What is left of a program that ended, such as multiprocessing's fork server, becomes a
         # child of this process, so that its time is known, and not that of others.
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._seen: dict[psutil.Process, float] = {}
         self._since = time.monotonic()
         self._all, self._own = _all_seconds(), _own_seconds()
+        if watch_s:
+            threading.Thread(target=self._watch, args=(watch_s,), daemon=True).start()
 
     @property
     def others(self) -> float:
         """How many cores other programs have used, in the mean."""
-        elsewhere = _all_seconds() - self._all - (_own_seconds() - self._own)
-        return max(0.0, elsewhere / (time.monotonic() - self._since))
+        # Both are too low: by what was not passed on, and by what was not seen.
+        own = max(_own_seconds() - self._own, sum(list(self._seen.values())))
+        return max(0.0, (_all_seconds() - self._all - own) / (time.monotonic() - self._since))
+
+    def _watch(self, every_s: float) -> None:
+        this = psutil.Process()
+        before = {this: sum(this.cpu_times()[:2])}
+        while True:
+            for process in [this, *this.children(recursive=True)]:
+                with contextlib.suppress(psutil.Error):  # it has ended just now
+                    spent = sum(process.cpu_times()[:2]) - before.get(process, 0.0)
+                    self._seen[process] = spent
+            time.sleep(every_s)
 
     def stamp(self) -> str:
         """Return the line that a page needs: commit, machine and load.

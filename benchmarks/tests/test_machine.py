@@ -65,6 +65,21 @@ def test_what_outlives_its_parent_is_not_others(tmp_path: Path) -> None:
     assert _own_seconds() - before > 0.5
 
 
+def test_what_its_parent_does_not_wait_for_is_not_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = 0.5
+    monkeypatch.setattr("benchmarks.shared.machine._all_seconds", lambda: spent)
+    machine = Machine(BY_CPU, watch_s=0.02)
+    spins = f"import time\nwhile time.process_time() < {spent}: pass"
+    ignores = (
+        "import signal, subprocess, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        f"subprocess.Popen([sys.executable, '-c', {spins!r}]).wait()"
+    )
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", ignores], check=True)
+    spent *= 2  # as if this machine had run that process and nothing else
+    assert machine.others * (time.monotonic() - began) < 0.2
+
+
 @pytest.mark.parametrize(("statuses", "expected"), [((0, 0), 0), ((1, 0), 1)])
 def test_all_runs_every_program_and_fails_if_one_did(
     statuses: tuple[int, int],

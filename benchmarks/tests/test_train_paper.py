@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.train_paper import ARMS, GENERATORS, main
 from stream_icd.icd.presets import PRESETS
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 
 TOY = ["GN-0.3", "--toy", "--samples", "3", "--graphs", "10", "--rows", "50"]
 

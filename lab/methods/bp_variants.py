@@ -8,7 +8,7 @@ from dataclasses import replace
 from stream_icd.arrays import Labels
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.evaluation.method import Method, Task
-from stream_icd.evaluation.methods import bp
+from stream_icd.evaluation.methods.bp_and_icd import by_bp, learn
 from stream_icd.graphs.labelled_graph import LabelledGraph
 
 GRAPHS = 3
@@ -17,17 +17,17 @@ GRAPHS = 3
 
 def learn_unlabelled(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:
     """Learn from a few graphs alone."""
-    return bp.learn([replace(graph, labels=None) for graph in history[:GRAPHS]], seed)
+    return learn([replace(graph, labels=None) for graph in history[:GRAPHS]], seed)
 
 
 def find_k(task: Task) -> Labels:
     """Find communities, and how many there are."""
-    return bp.find(replace(task, n_communities=None))
+    return by_bp(replace(task, n_communities=None))
 
 
 METHODS = {
     "bp-unlabelled": Method(
-        bp.find,
+        by_bp,
         "ours, past graphs without communities",
         k="optional",
         weighted=True,

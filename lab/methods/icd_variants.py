@@ -7,17 +7,17 @@ from functools import cache
 
 from stream_icd.arrays import Labels
 from stream_icd.evaluation.method import Method, Task, module, nothing
-from stream_icd.evaluation.methods.icd import by_icd
+from stream_icd.evaluation.methods.bp_and_icd import by_icd
 from stream_icd.icd.structure import Variant
-from stream_icd.model import Model, initial_model
-from stream_icd.registry.shipped import open_model
+from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 
 
 @cache
 def model_of(variant: Variant, kind: str) -> Model:
     """The shipped model `default` with another variant and encoder; weights of the same seed."""
     recipe = open_model("default").model.recipe
-    return initial_model(recipe.changed(variant=variant, encoder={"kind": kind}))
+    return Model(recipe.changed(variant=variant, encoder={"kind": kind}))
 
 
 def _find(variant: Variant, kind: str) -> Callable[[Task], Labels]:

@@ -21,7 +21,7 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.training.icd.training_graph import TrainingGraph, prepare
 
@@ -48,7 +48,7 @@ def embedded(model: Model, graph: TrainingGraph, neighbourhood: str) -> np.ndarr
 
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_training_and_detection_read_the_same(graph: LabelledGraph, name: str) -> None:
-    left, model = ABLATIONS[name], initial_model(RECIPE)
+    left, model = ABLATIONS[name], Model(RECIPE)
     prepared = left.prepared(graph, prepare(graph, RECIPE), RECIPE)
     trained = embedded(model, prepared, "neighbourhood")
     np.testing.assert_allclose(trained, left.embed(model, graph.adjacency), atol=1e-5)
@@ -56,13 +56,13 @@ def test_training_and_detection_read_the_same(graph: LabelledGraph, name: str) -
 
 def test_without_features_nodes_of_the_same_neighbourhood_are_the_same() -> None:
     ring = np.roll(np.eye(12), 1, axis=1)
-    rows = ABLATIONS["without Feat"].embed(initial_model(RECIPE), csr_array(ring + ring.T))
+    rows = ABLATIONS["without Feat"].embed(Model(RECIPE), csr_array(ring + ring.T))
     np.testing.assert_allclose(rows, np.broadcast_to(rows[0], rows.shape), atol=1e-5)
     assert np.abs(rows).max() > 0.1
 
 
 def test_without_gnn_a_node_is_mapped_from_its_own_features(graph: LabelledGraph) -> None:
-    left, model = ABLATIONS["without GNN"], initial_model(RECIPE)
+    left, model = ABLATIONS["without GNN"], Model(RECIPE)
     rows = model_features(graph.adjacency, RECIPE).toarray()
     for layer in range(2):
         rows = np.tanh(rows @ model.weights[f"layer.{layer}"])

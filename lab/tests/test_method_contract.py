@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from functools import cache
 
@@ -44,7 +45,7 @@ def found(name: str, task: Task) -> Labels:
 def test_a_method_keeps_the_contract(named: tuple[str, Method]) -> None:
     name, method = named
     past = (LabelledGraph(PAST.adjacency(), PAST.communities),)
-    learned = run()((name, Learning(past, 0)))
+    learned = pickle.loads(pickle.dumps(run()((name, Learning(past, 0)))))  # as from a process
     assert learned.status == "ok", learned.detail
     assert (learned.learned is None) == (method.learn is None)
 

@@ -6,11 +6,10 @@ plus what it saves in encoding which nodes are in which community and how large 
 
 from __future__ import annotations
 
-from math import lgamma, log
+from math import lgamma, log, log1p
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_icd.arrays import Floats, Ids, Labels, n_distinct
 from stream_icd.bp.level_graph import (
@@ -24,33 +23,25 @@ from stream_icd.bp.level_graph import (
     summed,
     within_groups,
 )
-from stream_icd.bp.likelihood import MIXING_RANGE, log_likelihood_ratio
+from stream_icd.bp.likelihood import MIXING_RANGE
 from stream_icd.graphs.compiled import compiled
 
 SHARE_AT_ONCE = 4
 """Each round unites one in this many of the pairs: gains change as communities grow."""
 
-NO_CODE: Floats = np.empty(0)
-
 
 class Objective(NamedTuple):
-    """What unions raise: the log likelihood, less the nats of the code; or modularity.
+    """What unions raise: the log likelihood, less the nats of the code; or modularity."""
 
-    mixing: μ of the likelihood; 0: that of the partition before each round.
-    resolution: γ of the modularity, else 0.
-    log_factorials: log n! of all sizes n that there can be; empty if the code does not count.
-    """
-
-    mixing: float
-    resolution: float
-    log_factorials: Floats
+    mixing: float  # μ of the likelihood; 0: that of the partition before each round
+    resolution: float  # γ of the modularity, else 0
+    coded: bool  # whether the code counts
 
 
 class Groups(NamedTuple):
-    """Totals of each community, all (K,): edge weight inside, number of nodes, parent."""
+    """Edge weight inside each community, and its parent, (K,)."""
 
     within: Floats
-    sizes: Floats
     parents: Labels
 
 
@@ -59,7 +50,6 @@ def agglomerate(
     labels: Labels,
     parents: Labels | None = None,
     mixing: float = 0.0,
-    n_linked: Floats | None = None,
     coded: bool = True,
 ) -> Labels:
     """Unite communities while that shortens the description: labels (n,), 0..K-1.
@@ -67,14 +57,11 @@ def agglomerate(
     labels: (n,), 0..K-1, none empty.
     parents: (n,) unite only communities of the same parent, also such as are not linked.
     mixing: μ of the model; 0: that of the partition before each round.
-    n_linked: (n,) nodes with edges that each node stands for; None: itself.
     coded: whether the cost of encoding the partition counts, or the likelihood alone.
     """
     if not graph.total or (parents is None and not len(graph.indices)):
         return compact(labels)[0]
-    linked = np.diff(graph.indptr) > 0 if n_linked is None else n_linked
-    code = _log_factorials(int(linked.sum())) if coded else NO_CODE
-    return _united(graph, labels, parents, linked, Objective(float(mixing), 0.0, code), 1)
+    return _united(graph, labels, parents, Objective(float(mixing), 0.0, coded), 1)
 
 
 def agglomerate_to(
@@ -89,15 +76,14 @@ def agglomerate_to(
     Without beliefs, which follow, modularity at the resolution γ of the partition judges better
     than the likelihood where few communities are left.
     """
-    linked, objective = np.ones(graph.n_nodes), Objective(0.5, float(resolution), NO_CODE)
-    return _united(graph, labels, parents, linked, objective, n_communities)
+    objective = Objective(0.5, float(resolution), False)
+    return _united(graph, labels, parents, objective, n_communities)
 
 
 def _united(
     graph: LevelGraph,
     labels: Labels,
     parents: Labels | None,
-    linked: Floats | NDArray[np.bool_],
     objective: Objective,
     n_communities: int,
 ) -> Labels:
@@ -109,7 +95,7 @@ def _united(
         of_communities[labels], n_parents = parents, n_distinct(parents)
         graph = within_groups(graph, parents)
     inside = graph if k == graph.n_nodes else coarsen(graph, labels, k)
-    groups = Groups(within, summed(linked, labels, k), of_communities)
+    groups = Groups(within, of_communities)
     unlinked = parents is not None or objective.resolution > 0
     into: Labels = _rounds(inside, groups, unlinked, n_parents, objective, n_communities)[0]
     return into[labels]
@@ -133,20 +119,19 @@ def _rounds(
     unlinked: whether those next to each other by volume are united too, as if they had no links.
     n_parents: number of parents; a union saves the code of a piece more than there are parents.
     """
-    k, (mixing, resolution, code) = len(groups.parents), objective
+    k, (mixing, resolution, coded) = len(groups.parents), objective
     into, n_rounds = np.arange(k).astype(np.int32), 0
     while k > n_communities:
         own, fewer = mixing, 0.0
         if not mixing:
             between = 1 - 2 * groups.within.sum() / inside.total
             own = min(max(between, ROUNDING), MIXING_RANGE[1])
-        if len(code):
+        if coded:
             # One less saves bits in the code of the sizes, too.
-            many = n_parents + 1 if n_parents else (groups.sizes > 0).sum()
-            fewer = log(max(groups.sizes.sum() - many + 1, 1) / max(many - 1, 1))
-        sources, targets, gains = _proposed(
-            inside, groups, unlinked, Objective(own, resolution, code)
-        )
+            many = n_parents + 1 if n_parents else (inside.n_linked > 0).sum()
+            fewer = log(max(inside.n_linked.sum() - many + 1, 1) / max(many - 1, 1))
+        goal = Objective(own, resolution, coded)
+        sources, targets, gains = _proposed(inside, groups, unlinked, goal)
         if resolution == 0:
             gaining = gains + fewer > ROUNDING
             sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
@@ -170,23 +155,17 @@ def _proposed(
     Each community is united with its best linked one. Of two that are each other's best, the
     smaller joins the larger: a hub gathers many a round.
     """
-    indptr, indices, weights, volumes, total = inside
-    (within, sizes, parents), resolution, k = groups, objective.resolution, len(groups.parents)
+    indptr, indices, weights, volumes, sizes, total, _ = inside
+    k, parents = len(volumes), groups.parents
     own, partners, best = np.zeros(k), np.full(k, -1), np.full(k, -np.inf)
-    if resolution == 0:
-        for one in range(k):
-            own[one] = community_nats(within[one], volumes[one], sizes[one], total, objective)
+    for one in range(k):
+        own[one] = _worth(groups.within[one], volumes[one], sizes[one], total, objective)
     for one in range(k):
         for entry in range(indptr[one], indptr[one + 1]):
-            other, weight = indices[entry], weights[entry]
+            other = indices[entry]
             if other > one:
                 continue
-            if resolution > 0:
-                gain = weight - resolution * volumes[one] * volumes[other] / total
-            else:
-                volume, size = volumes[one] + volumes[other], sizes[one] + sizes[other]
-                joint = within[one] + within[other] + weight
-                gain = community_nats(joint, volume, size, total, objective) - own[one] - own[other]
+            gain = _gain(inside, groups, own, one, other, weights[entry], objective)
             if gain > best[one]:
                 partners[one], best[one] = other, gain
             if gain > best[other]:
@@ -203,35 +182,39 @@ def _proposed(
         for place in range(k - 1):
             one, other = by_volume[place], by_volume[place + 1]
             if parents[one] == parents[other]:
-                volume, size = volumes[one] + volumes[other], sizes[one] + sizes[other]
-                gain = -resolution * volumes[one] * volumes[other] / max(total, 1e-300)
-                if resolution == 0:
-                    gain = community_nats(
-                        within[one] + within[other], volume, size, total, objective
-                    )
-                sources[n], targets[n], gains[n] = one, other, gain - own[one] - own[other]
+                sources[n], targets[n] = one, other
+                gains[n] = _gain(inside, groups, own, one, other, 0.0, objective)
                 n += 1
     return sources[:n], targets[:n], gains[:n]
 
 
-@compiled(error_model="numpy")
-def community_nats(
-    within: float, volume: float, size: float, total: float, objective: Objective
+@compiled(inline="always")
+def _gain(
+    inside: LevelGraph,
+    groups: Groups,
+    own: Floats,
+    one: int,
+    other: int,
+    between: float,
+    objective: Objective,
 ) -> float:
+    """What the union of two communities gains, with this edge weight between them."""
+    volumes, total = inside.strengths, inside.total
+    if objective.resolution > 0:
+        by_chance: float = objective.resolution * volumes[one] * volumes[other] / max(total, 1e-300)
+        return between - by_chance
+    within = groups.within[one] + groups.within[other] + between
+    size = inside.n_linked[one] + inside.n_linked[other]
+    gain: float = _worth(within, volumes[one] + volumes[other], size, total, objective)
+    return gain - float(own[one]) - float(own[other])
+
+
+@compiled(error_model="numpy")
+def _worth(within: float, volume: float, size: float, total: float, objective: Objective) -> float:
     """What a community adds to the log likelihood, less what it adds to the code."""
-    nats: float = within * log_likelihood_ratio(volume, total, objective.mixing)
-    if len(objective.log_factorials):
-        nats += objective.log_factorials[int(size)]
-    return nats
-
-
-@compiled()
-def _log_factorials(most: int) -> Floats:
-    """log n! for n = 0..most."""
-    logs = np.empty(most + 1)
-    for n in range(most + 1):
-        logs[n] = lgamma(n + 1.0)
-    return logs
+    lift = (1 - objective.mixing) / objective.mixing * total
+    nats = within * log1p(lift / volume) if volume > 0 else 0.0
+    return nats + lgamma(size + 1.0) if objective.coded else nats
 
 
 @compiled()
@@ -253,16 +236,14 @@ def _first_of(sources: Ids, targets: Ids, at_most: int, k: int) -> Labels:
 @compiled()
 def _summed(inside: LevelGraph, groups: Groups, labels: Labels, n_groups: int) -> Groups:
     """The totals of united communities."""
-    within, sizes = np.zeros(n_groups), np.zeros(n_groups)
-    parents = np.empty(n_groups, np.int32)
+    within, parents = np.zeros(n_groups), np.empty(n_groups, np.int32)
     for one, group in enumerate(labels):
         within[group] += groups.within[one]
-        sizes[group] += groups.sizes[one]
         parents[group] = groups.parents[one]
         for entry in range(inside.indptr[one], inside.indptr[one + 1]):
             if labels[inside.indices[entry]] == group:
                 within[group] += inside.weights[entry] / 2
-    return Groups(within, sizes, parents)
+    return Groups(within, parents)
 
 
 def merged_communities(
@@ -295,7 +276,17 @@ def merged_communities(
     alike |= is_left_over[rows] | is_left_over[coarse.indices]
     pairs = np.flatnonzero(alike & (rows < coarse.indices))
     rows, columns, between = rows[pairs], coarse.indices[pairs], coarse.weights[pairs]
-    gains = _gains(within, coarse.strengths, rows, columns, between, coarse.total, mixing)
+    volumes, lift = coarse.strengths, (1 - mixing) / mixing * coarse.total
+
+    def likelihood(within: Floats, volumes: Floats) -> Floats:
+        nats: Floats = within * np.log1p(lift / volumes)
+        return nats
+
+    gains = (
+        likelihood(within[rows] + within[columns] + between, volumes[rows] + volumes[columns])
+        - likelihood(within[rows], volumes[rows])
+        - likelihood(within[columns], volumes[columns])
+    )
     into = np.arange(n_communities, dtype=np.int32)
     free = np.ones(n_communities, np.bool_)
     gaining = np.flatnonzero(gains > 0)
@@ -305,25 +296,3 @@ def merged_communities(
             small, large = sorted(pair, key=lambda c: (c < n_remembered, sizes[c], -c))
             into[small], free[pair] = large, False
     return into
-
-
-@compiled()
-def _gains(
-    within: Floats,
-    volumes: Floats,
-    rows: Ids,
-    columns: Labels,
-    between: Floats,
-    total: float,
-    mixing: float,
-) -> Floats:
-    """The gain in likelihood of merging each pair, in nats."""
-    own, gains = np.empty(len(within)), np.empty(len(rows))
-    for one, weight in enumerate(within):
-        own[one] = weight * log_likelihood_ratio(volumes[one], total, mixing)
-    for pair in range(len(rows)):
-        one, other = rows[pair], columns[pair]
-        joint, volume = within[one] + within[other] + between[pair], volumes[one] + volumes[other]
-        ratio = log_likelihood_ratio(volume, total, mixing)
-        gains[pair] = joint * ratio - own[one] - own[other]
-    return gains

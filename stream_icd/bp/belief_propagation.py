@@ -1,7 +1,7 @@
 """Belief propagation: each node's most probable community, not the single best partition.
 
-The model, and equations (5), (6) and (8), are in docs/method.md: μ is the mixing, vol_c the volume
-of community c, 1 + a_c the factor by which an edge inside it is more probable. Two things are not:
+docs/method.md has the model and equations (5), (6) and (8): μ is the mixing, vol_c the volume of
+community c, 1 + a_c the factor by which an edge inside it is more probable. It lacks two things:
 
 - The expected volume is v̂_c = vol_c^s · (2E/K)^(1 − s) in place of vol_c. With s = 1 communities
   have any size (Prokhorenkova and Tikhonov, WWW 2019), with s = 0 the same: the planted partition
@@ -22,47 +22,50 @@ from numpy.typing import NDArray
 from stream_icd.arrays import Labels
 from stream_icd.bp.level_graph import LevelGraph
 from stream_icd.bp.likelihood import bounded_mixing
-from stream_icd.bp.sweep import MOST_TRUST, N_KEPT, Beliefs, Field, Prior, Visits, sweep
-from stream_icd.graphs.compiled import compiled
-from stream_icd.graphs.in_threads import LARGE, in_threads
+from stream_icd.bp.sweep import (
+    LEAST_SHARE,
+    MOST_TRUST,
+    N_KEPT,
+    Beliefs,
+    Field,
+    Prior,
+    Visits,
+    sweep,
+)
+from stream_icd.graphs.compiled import LARGE, compiled, in_threads
 
 TOLERANCE = 5e-3
 """Less is no change: of a belief, so that it changes no other one, and of the nodes that change
 their most probable community, so that sweeps end."""
 
 N_BLOCKS = 4
-"""Blocks of a large graph: the maximum number of threads of a sweep."""
+"""Blocks of a large graph, with about as many entries each: the most threads of a sweep."""
 
 OVERCONFIDENCE = 3.0
 """Exponent of η in `trusted`; chosen on streams in which 2 to 40 % of the nodes move."""
 
 
 class Model(NamedTuple):
-    """The planted model: mixing μ in (0, 1), size spread s in [0, 1], number of communities K.
+    """The planted model."""
 
-    The mixing is the initial value; the sweeps learn the final one from the graph.
-    """
-
-    mixing: float
-    size_spread: float
-    n_communities: int
+    mixing: float  # μ in (0, 1) at first; the sweeps learn the final one from the graph
+    size_spread: float  # s in [0, 1]
+    n_communities: int  # K
 
 
 class Marginals(NamedTuple):
     """The result of belief propagation: `communities` and `shares` as in `Beliefs`.
 
-    mixing, stay: the learned μ and η.
     saved: log Z in nats: how much more probable the edges are, summed over all partitions, than
         without communities. It means little while many nodes still move.
-    unsettled: the fraction of the nodes that the last sweep moved.
     """
 
     communities: NDArray[np.int32]
     shares: NDArray[np.float32]
-    mixing: float
-    stay: float
+    mixing: float  # the learned μ
+    stay: float  # the learned η
     saved: float
-    unsettled: float
+    unsettled: float  # the fraction of the nodes that the last sweep moved
 
     @property
     def likeliest(self) -> Labels:
@@ -85,7 +88,6 @@ def believe(
     stay: float = 0.0,
     learn_stay: bool = True,
     tolerance: float = 0.0,
-    threads: int = 1,
 ) -> Marginals:
     """The beliefs about each node, over the communities of `start` and `recalled`.
 
@@ -97,7 +99,6 @@ def believe(
         the shares are used as they are, times η.
     tolerance: from the second sweep on, only nodes are visited of which a neighbour's belief has
         changed by more; with 0, all nodes are, and `saved` is exact.
-    threads: how many work on it; the result is the same.
     """
     recalled = uninformed_prior(len(start)) if recalled is None else recalled
     for labels, least in ((start, 0), (recalled.communities, -1)):
@@ -105,9 +106,10 @@ def believe(
             raise ValueError(
                 f"labels {labels.min()}..{labels.max()} are not all in {least}..{n_communities}-1"
             )
-    n_nodes, saved, unsettled, mixing = len(start), 0.0, 0.0, model.mixing
-    bounds = _blocks(graph)
-    copies = 1 if len(bounds) == 2 else 2
+    n_nodes, mixing, saved, unsettled = len(start), model.mixing, 0.0, 0.0
+    n_blocks = N_BLOCKS if n_nodes >= LARGE else 1
+    inner = np.searchsorted(graph.indptr, graph.indptr[-1] * np.arange(1, n_blocks) / n_blocks)
+    bounds, copies = [0, *inner.tolist(), n_nodes], min(n_blocks, 2)
     certain = uninformed_prior(n_nodes)  # each node of its start community
     certain.communities[:, 0], certain.shares[:, 0] = start, 1.0
     beliefs = Beliefs(
@@ -132,9 +134,9 @@ def believe(
         trust = float(trusted(stay)) if learn_stay else stay
         if not tolerance:
             is_due[:n_nodes] = is_linked
-        n_changed = sum(in_threads(visit, bounds, threads))
+        n_changed = sum(in_threads(visit, bounds))
         if copies > 1:
-            in_threads(partial(_deliver, graph, beliefs, is_due), bounds, threads)
+            in_threads(partial(_deliver, graph, beliefs, is_due), bounds)
         saved = float(visits.evidence.sum()) + weight / 2 * log(mixing)
         unsettled = n_changed / n_nodes
         if weight > 0:
@@ -144,13 +146,6 @@ def believe(
         if number and n_changed <= TOLERANCE * n_nodes:
             break
     return Marginals(beliefs.communities[:n_nodes], beliefs.shares, mixing, stay, saved, unsettled)
-
-
-def _blocks(graph: LevelGraph) -> list[int]:
-    """Where blocks of nodes begin and end: one block, or `N_BLOCKS` with about as many entries."""
-    n_blocks = N_BLOCKS if graph.n_nodes >= LARGE else 1
-    inner = np.searchsorted(graph.indptr, graph.indptr[-1] * np.arange(1, n_blocks) / n_blocks)
-    return [0, *inner.tolist(), graph.n_nodes]
 
 
 @compiled()
@@ -203,11 +198,11 @@ def _expected(
                 break
             volumes[c] += strength * share
             sizes[c] += share
-    volumes = np.maximum(volumes, 1e-3 * graph.total / n_communities)
+    volumes = np.maximum(volumes, LEAST_SHARE * graph.total / n_communities)
     mean = (graph.total / model.n_communities) ** (1 - model.size_spread)
     expected = volumes**model.size_spread * mean
     excess = (1 - mixing) / mixing * graph.total / expected
-    prior = np.maximum(sizes, 1e-3) ** model.size_spread
+    prior = np.maximum(sizes, LEAST_SHARE) ** model.size_spread
     pull = (1 - mixing) * (1 - volumes / expected)
     return Field(prior / prior.sum(), excess, np.log1p(excess), pull)
 

@@ -2,12 +2,10 @@
 
 In a graph without communities, a partition saves b bits in describing it
 (`quality.description_length`) at most once in 2^b times, since no code is short for many graphs
-(Kraft's inequality). The communities found may be too fine to save bits, so the score is the best
-saving after merging some of them.
+(Kraft's inequality). Communities may be too fine to save bits, so their best merger counts.
 
-Below about 40 nodes, even clear communities hardly save the cost of their own description. So in a
-small graph, where it is cheap, modularity far above that of random graphs with the same degrees is
-weak evidence.
+Below about 40 nodes, even clear communities hardly save the cost of their own description. There,
+modularity far above that of random graphs with the same degrees is weak evidence.
 """
 
 from __future__ import annotations
@@ -20,35 +18,26 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import AnyLabels, Labels, compact
 from stream_icd.bp.agglomeration import agglomerate
-from stream_icd.bp.level_graph import LevelGraph, finest_level
+from stream_icd.bp.level_graph import LevelGraph, coarsen, finest_level
+from stream_icd.bp.level_graph import compact as renumbered
 from stream_icd.bp.likelihood import STRONG_BITS, modularity_of
 from stream_icd.bp.modularity import maximise_modularity
-from stream_icd.bp.partition import coarse_of, measured
+from stream_icd.bp.partition import measured
 from stream_icd.communities import EvidenceStrength
 from stream_icd.graphs.adjacency import among, linked_nodes
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.weights import comparable
 
-FEW_EDGES = 200
-"""Maximum number of edges of a small graph; the comparison takes 5 to 10 ms."""
-
-REWIRINGS = 19
-"""Number of random graphs to compare a small graph with."""
-
-DEVIATIONS = 4.0
-"""Standard deviations above chance for weak evidence in a small graph."""
-
-SWAPS = 10
-"""Swaps tried per edge; enough to make the result independent of the given graph."""
+FEW_EDGES = 200  # of a small graph, at most; the comparison takes 5 to 10 ms
+REWIRINGS = 19  # random graphs to compare a small graph with
+DEVIATIONS = 4.0  # standard deviations above chance for weak evidence in a small graph
+SWAPS = 10  # tried per edge; enough to make the result independent of the given graph
 
 
 class Evidence(NamedTuple):
-    """The evidence that the graph has communities.
+    """The evidence that the graph has communities."""
 
-    bits_saved: bits per edge that the communities, or the best merger of them, save; 0 or above.
-    """
-
-    bits_saved: float
+    bits_saved: float  # per edge, by the communities or the best merger of them; 0 or above
     strength: EvidenceStrength
 
 
@@ -72,9 +61,9 @@ def evidence_for(adjacency: csr_array, communities: AnyLabels, seed: int = 0) ->
     linked = linked_nodes(adjacency)
     graph = finest_level(comparable(among(adjacency, linked)))
     labels = compact(communities[linked]).astype(np.int32)
-    level = coarse_of(graph, labels)  # so the edges are counted once
-    pieces = np.arange(level.graph.n_nodes, dtype=np.int32)
-    merged = agglomerate(level.graph, pieces, n_linked=level.n_linked)
+    level = coarsen(graph, *renumbered(labels))  # so the edges are counted once
+    pieces = np.arange(level.n_nodes, dtype=np.int32)
+    merged = agglomerate(level, pieces)
     saved = max(0.0, -measured(level, merged).bits)
     if merged.max() < pieces.max():
         saved = max(saved, -measured(level, pieces).bits)
@@ -121,7 +110,8 @@ def rewired(graph: LevelGraph, rng: np.random.Generator) -> LevelGraph:
     rows, columns, weights = both[0][order], both[1][order], weights[order]
     indptr = np.searchsorted(rows, np.arange(n_nodes + 1)).astype(np.int32)
     strengths = np.bincount(rows, weights, n_nodes).astype(np.float64, copy=False)
-    return LevelGraph(indptr, columns, weights, strengths, graph.total)
+    rest = graph.n_linked, graph.total, graph.n_edges
+    return LevelGraph(indptr, columns, weights, strengths, *rest)
 
 
 @compiled()

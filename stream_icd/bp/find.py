@@ -28,25 +28,20 @@ from stream_icd.bp.likelihood import bounded_mixing
 from stream_icd.bp.modularity import connected_pieces, maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.partition import (
-    Coarse,
+    COARSER,
     Partition,
-    coarse_of,
     exactly,
-    finest,
     measured,
     split_communities,
 )
 from stream_icd.communities import check_n_communities
 from stream_icd.errors import BadSettings
-from stream_icd.graphs.in_threads import keep_threads, threads_for
+from stream_icd.graphs.compiled import keep_threads, threads_for
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import partition_code
 
 STEP = 3.0
 """Factor between two resolutions, upwards."""
-
-COARSER = 2.0
-"""Factor between two resolutions, downwards, where less changes."""
 
 
 def find_communities(
@@ -59,12 +54,12 @@ def find_communities(
 ) -> Labels:
     """The communities of a graph: labels (n,) int32, 0..K-1, none empty.
 
-    adjacency:     (n, n) symmetric, positive weights, zero diagonal, sorted rows. Their unit does
-                   not matter; see `comparable`.
+    adjacency: (n, n) symmetric, positive weights in any unit (`comparable`), zero diagonal, sorted
+        rows.
     n_communities: K, 1..n: return exactly K communities. None: as many as are found.
-    start:         (n,) the initial partition, such as one of an embedding; None: single nodes.
-    seed:          equal seeds give equal results, on any number of threads.
-    threads:       how many work on a graph of at least 50,000 nodes.
+    start: (n,) the initial partition, such as one of an embedding; None: single nodes.
+    seed: equal seeds give equal results, on any number of threads.
+    threads: how many work on a graph of at least 50,000 nodes.
 
     Raises `BadSettings` for a K outside 1..n or a start of another length, and `BadInput` for a
     weight that is not positive and finite.
@@ -84,7 +79,8 @@ def find_communities(
         return np.empty(0, np.int32)
     graph = finest_level(comparable(adjacency, parameters.weight_exponent))
     rng = np.random.default_rng(seed)
-    return found_exactly(graph, parameters, n_communities, start, rng, threads).labels
+    with keep_threads(threads_for(n_nodes, threads)):
+        return found_exactly(graph, parameters, n_communities, start, rng).labels
 
 
 def found_exactly(
@@ -93,36 +89,35 @@ def found_exactly(
     n_communities: int | None,
     start: Labels | None,
     rng: np.random.Generator,
-    threads: int = 1,
 ) -> Partition:
     """`find_communities` for a graph of at least one node, without rescaling its weights."""
-    threads = threads_for(graph.n_nodes, threads)
     if start is not None:
         start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
-    with keep_threads(threads):
-        if parameters.search:
-            return least_description(graph, start, parameters.sweeps, rng, n_communities, threads)
-        resolution = parameters.resolution
-        labels = maximise_modularity(graph, resolution, rng, start, parameters.iterations, threads)
-        believed = parameters.mixing is not None
-        if parameters.mixing is not None:
-            k = int(labels.max()) + 1
-            model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
-            found = believe(graph, labels, k, model, parameters.sweeps, threads=threads)
-            labels = found.likeliest
-        if n_communities is not None:
-            labels = exactly(graph, labels, n_communities, resolution, rng, believed)
-        return measured(finest(graph), labels, resolution)._replace(believed=believed)
+    if parameters.search:
+        return least_description(graph, start, parameters.sweeps, rng, n_communities)
+    resolution, believed = parameters.resolution, parameters.mixing is not None
+    labels = maximise_modularity(graph, resolution, rng, start, parameters.iterations)
+    if parameters.mixing is not None:
+        k = int(labels.max()) + 1
+        model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
+        labels = believe(graph, labels, k, model, parameters.sweeps).likeliest
+    if n_communities is not None:
+        labels = exactly(graph, labels, n_communities, resolution, rng, believed)
+    return measured(graph, labels, resolution)._replace(believed=believed)
 
 
 class _Search(NamedTuple):
-    """A graph, its pieces, and how it is searched; see `least_description`."""
+    """A graph and how it is searched; see `least_description`."""
 
     graph: LevelGraph
-    level: Coarse
+    pieces: Labels  # (n,): the piece of a community that each node is in
+    level: LevelGraph  # the graph of these
     sweeps: int
     rng: np.random.Generator
-    threads: int
+
+    def expanded(self, of_pieces: Partition) -> Partition:
+        """The partition of nodes that one of pieces is."""
+        return of_pieces._replace(labels=of_pieces.labels[self.pieces])
 
 
 def least_description(
@@ -131,28 +126,26 @@ def least_description(
     sweeps: int,
     rng: np.random.Generator,
     n_communities: int | None = None,
-    threads: int = 1,
 ) -> Partition:
     """The candidate of least description length, and one community only if no other saves bits.
 
     start: (n,) where local moves start at the first resolution; None: single nodes.
     sweeps: maximum sweeps of belief propagation.
-    threads: how many work on it; the result is the same.
     n_communities: K, if known. All candidates are brought to K communities before they are
         compared: merging cannot correct its first merges, so a coarser one can become the best.
     """
-    labels = maximise_modularity(graph, 1.0, rng, start, threads=threads)
+    labels = maximise_modularity(graph, 1.0, rng, start)
     # Nodes of one community next to each other: all passes over a large graph are faster.
     order, _ = members_of(labels, int(labels.max()) + 1)
-    graph, first = reordered(graph, order, threads), labels[order]
-    level = coarse_of(graph, connected_pieces(graph, first, STEP, rng, threads), threads)
-    how = _Search(graph, level, sweeps, rng, threads)
-    of_pieces = np.empty(level.graph.n_nodes, np.int32)
-    of_pieces[level.pieces] = first
+    graph, first = reordered(graph, order), labels[order]
+    pieces, n_pieces = compact(connected_pieces(graph, first, STEP, rng))
+    of_pieces = np.empty(n_pieces, np.int32)
+    of_pieces[pieces] = first
+    how = _Search(graph, pieces, coarsen(graph, pieces, n_pieces), sweeps, rng)
     tried = _by_modularity(how, of_pieces)
-    of_nodes = [level.expanded(one) for one in tried]
+    of_nodes = [how.expanded(partition) for partition in tried]
     best = of_nodes[0]
-    if level.n_edges:
+    if graph.n_edges:
         best = min(_by_beliefs(how, tried) + of_nodes, key=lambda one: one.bits)
         if best.bits > 0:  # beliefs in what is not there
             best = min(of_nodes, key=lambda one: one.bits)
@@ -170,9 +163,9 @@ def _best_with_k(how: _Search, partitions: list[Partition], n_communities: int) 
         labels = exactly(
             how.graph, partition.labels, n_communities, gamma, how.rng, partition.believed
         )
-        return _candidate(finest(how.graph), labels, gamma)._replace(believed=partition.believed)
+        return _candidate(how.graph, labels, gamma)._replace(believed=partition.believed)
 
-    if not how.level.n_edges:
+    if not how.graph.n_edges:
         return with_k(partitions[0])
     believed = [_believed(how, one, keep_all=True) for one in map(with_k, partitions)]
     return with_k(min(believed, key=lambda one: one.bits))
@@ -184,7 +177,7 @@ def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
     if first.bits == inf:  # a single community counts if modularity finds no other
         first = first._replace(bits=0.0)
     tried = [first]
-    if not how.level.n_edges:
+    if not how.graph.n_edges:
         return tried
     while len(tried) < 2 or tried[-1].bits < tried[-2].bits:
         tried.append(_finer(how, tried[-1]))
@@ -211,39 +204,38 @@ def _by_beliefs(how: _Search, tried: list[Partition]) -> list[Partition]:
         bounded_mixing(best.mixing),
         how.rng,
         coded=False,
-        threads=how.threads,
     )
     start = _candidate(how.level, cut, best.resolution)
-    believed = [_believed(how, how.level.expanded(start))]
+    believed = [_believed(how, how.expanded(start))]
     if best.bits < 0:
         return believed
     while len(believed) < 2 or believed[-1].bits < believed[-2].bits:
         number += 1
         if number == len(tried):
             tried = [*tried, _finer(how, tried[-1])]
-        believed.append(_believed(how, how.level.expanded(tried[number])))
+        believed.append(_believed(how, how.expanded(tried[number])))
     return believed
 
 
 def _finer(how: _Search, coarse: Partition) -> Partition:
     """Pieces of the communities at a higher resolution, moved on all levels above."""
-    graph, resolution = how.level.graph, STEP * coarse.resolution
-    pieces = connected_pieces(graph, coarse.labels, resolution, how.rng, how.threads)
+    resolution = STEP * coarse.resolution
+    pieces = connected_pieces(how.level, coarse.labels, resolution, how.rng)
     return _moved(how, pieces, resolution)
 
 
 def _moved(how: _Search, groups: Labels, resolution: float) -> Partition:
     """Local moves of these groups of pieces."""
     groups, n_groups = compact(groups)
-    coarse = coarsen(how.level.graph, groups, n_groups, how.threads)
-    labels = maximise_modularity(coarse, resolution, how.rng, threads=how.threads)
+    coarse = coarsen(how.level, groups, n_groups)
+    labels = maximise_modularity(coarse, resolution, how.rng)
     return _candidate(how.level, labels[groups], resolution)
 
 
-def _candidate(level: Coarse, labels: Labels, resolution: float) -> Partition:
+def _candidate(graph: LevelGraph, labels: Labels, resolution: float) -> Partition:
     """The partition; a single community has infinite bits, so that others are preferred."""
-    one = measured(level, labels, resolution)
-    return one._replace(bits=one.bits or inf)
+    partition = measured(graph, labels, resolution)
+    return partition._replace(bits=partition.bits or inf)
 
 
 def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Partition:
@@ -256,12 +248,12 @@ def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Part
     """
     graph, k = how.graph, int(start.labels.max()) + 1
     model = Model(bounded_mixing(start.mixing), 1.0, k)
-    found = believe(graph, start.labels, k, model, how.sweeps, threads=how.threads)
+    found = believe(graph, start.labels, k, model, how.sweeps)
     likeliest = found.likeliest
     if keep_all:
         lost = np.bincount(likeliest, minlength=k) == 0
         likeliest = np.where(lost[start.labels], start.labels, likeliest)
-    after = _candidate(finest(graph), likeliest, start.resolution)
+    after = _candidate(graph, likeliest, start.resolution)
     bits = after.bits
     if 2 * found.unsettled < 1 and bits < inf:
         bits = bits_of(graph, found, k)
@@ -275,8 +267,7 @@ def bits_of(graph: LevelGraph, marginals: Marginals, n_communities: int) -> floa
     prior of a node in Z is n_c / N. In `description_length`, the sizes are known beforehand, so
     that the last nodes cost nothing: log N! − Σ log n_c! instead of −Σ n_c log n_c / N.
     """
-    n_edges = len(graph.indices) / 2
-    linked_shares = marginals.shares * (np.diff(graph.indptr) > 0)[:, None]
+    linked_shares = marginals.shares * graph.n_linked[:, None]
     sizes, n_linked = (  # of each community: expected numbers of nodes, and of those with edges
         np.bincount(marginals.communities.ravel() + 1, shares.ravel(), n_communities + 1)[1:]
         for shares in (marginals.shares, linked_shares)
@@ -284,4 +275,4 @@ def bits_of(graph: LevelGraph, marginals: Marginals, n_communities: int) -> floa
     kept = n_linked > 0.5
     known = (n_linked[kept] * np.log(sizes[kept] / sizes.sum())).sum()
     nats = partition_code(n_linked[kept]) + known - marginals.saved
-    return float(nats / n_edges / np.log(2))
+    return float(nats / graph.n_edges / np.log(2))

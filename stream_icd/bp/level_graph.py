@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Ids, Labels
 from stream_icd.errors import BadInput, LimitExceeded
-from stream_icd.graphs.compiled import FAR, compiled, prefetch
-from stream_icd.graphs.in_threads import in_parts
+from stream_icd.graphs.compiled import FAR, compiled, in_parts, n_threads, prefetch
 
 MOST_ENTRIES = int(np.iinfo(np.int32).max)
 """Maximum number of adjacency entries, two per edge, with 32-bit row pointers."""
@@ -26,16 +26,17 @@ SHORT_ROW = 64
 class LevelGraph(NamedTuple):
     """An undirected weighted graph in CSR form; edges inside its nodes count in `strengths` only.
 
-    indptr (n + 1,), indices (2E,) and weights (2E,): the neighbours of each node, without itself.
-    strengths (n,): sum of the weighted degrees of the original nodes that each node stands for.
-    total: sum of the strengths, 2E in an unweighted graph; the same on every level.
+    The neighbours of each node, without itself, are in indptr, indices and weights. The last two
+    fields are the same on every level.
     """
 
-    indptr: Labels
-    indices: Labels
-    weights: Floats
-    strengths: Floats
-    total: float
+    indptr: Labels  # (n + 1,)
+    indices: Labels  # (2E,)
+    weights: Floats  # (2E,)
+    strengths: Floats  # (n,): sum of the weighted degrees of the single nodes that each stands for
+    n_linked: Floats  # (n,): how many of these have edges
+    total: float  # sum of the strengths, 2E in an unweighted graph
+    n_edges: float  # of the graph of single nodes
 
     @property
     def n_nodes(self) -> int:
@@ -60,15 +61,25 @@ def finest_level(adjacency: csr_array) -> LevelGraph:
     indptr = np.asarray(adjacency.indptr, np.int32)
     weights = np.asarray(adjacency.data, np.float64)
     indices = np.asarray(adjacency.indices, np.int32)
-    graph = LevelGraph(indptr, indices, weights, np.empty(n_nodes), 0.0)
-    strengths = links(graph, np.zeros(n_nodes, np.int32), True)
-    return graph._replace(strengths=strengths, total=float(strengths.sum()))
+    of_nodes = _of_rows(indptr, weights)
+    return LevelGraph(indptr, indices, weights, *of_nodes, float(of_nodes[0].sum()), n_entries / 2)
+
+
+@compiled()
+def _of_rows(indptr: Labels, weights: Floats) -> tuple[Floats, Floats]:
+    """The sum of each row, and whether it has entries, (n,)."""
+    sums, linked = np.zeros(len(indptr) - 1), np.zeros(len(indptr) - 1)
+    for row in range(len(sums)):
+        linked[row] = indptr[row] < indptr[row + 1]
+        for entry in range(indptr[row], indptr[row + 1]):
+            sums[row] += weights[entry]
+    return sums, linked
 
 
 @compiled()
 def links(graph: LevelGraph, labels: Labels, inside: bool) -> Floats:
     """The weight of each node's edges to nodes of its own label, or of other labels, (n,)."""
-    indptr, indices, weights, _, _ = graph
+    indptr, indices, weights = graph.indptr, graph.indices, graph.weights
     found = np.empty(len(labels))
     for node, label in enumerate(labels):
         weight = 0.0
@@ -125,7 +136,8 @@ def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
 def induced(graph: LevelGraph, rows: Ids) -> LevelGraph:
     """The nodes `rows`, ascending, with their own edges among each other, and their strengths."""
     entries = entries_at(graph.indptr, graph.indices, graph.weights, rows)
-    return LevelGraph(*entries, graph.strengths[rows], graph.total)
+    of_nodes = graph.strengths[rows], graph.n_linked[rows]
+    return LevelGraph(*entries, *of_nodes, graph.total, graph.n_edges)
 
 
 @compiled()
@@ -149,36 +161,27 @@ def entries_at(
     return starts, columns[:end].copy(), kept[:end].copy()
 
 
-def reordered(graph: LevelGraph, order: Labels, threads: int = 1) -> LevelGraph:
-    """The same graph with its nodes in this order, rows sorted.
-
-    The same on any number of threads: each makes some of the rows.
-    """
-    degrees = np.diff(graph.indptr)[order]
-    indptr = np.append(0, np.cumsum(degrees)).astype(np.int32)
-    place = np.empty_like(order)
+def reordered(graph: LevelGraph, order: Labels) -> LevelGraph:
+    """The same graph with its nodes in this order, rows sorted; each thread makes some rows."""
+    degrees, place = np.diff(graph.indptr)[order], np.empty_like(order)
     place[order] = np.arange(len(order))
-    indices, weights = np.empty_like(graph.indices), np.empty_like(graph.weights)
-
-    def fill(first: int, end: int) -> None:
-        _fill_rows(graph, order, place, indptr, indices, weights, first, end)
-
-    in_parts(fill, degrees, threads)
-    return LevelGraph(indptr, indices, weights, graph.strengths[order], graph.total)
+    into = graph._replace(
+        indptr=np.append(0, np.cumsum(degrees)).astype(np.int32),
+        indices=np.empty_like(graph.indices),
+        weights=np.empty_like(graph.weights),
+        strengths=graph.strengths[order],
+        n_linked=graph.n_linked[order],
+    )
+    in_parts(partial(_fill_rows, graph, order, place, into), degrees)
+    return into
 
 
 @compiled()
 def _fill_rows(
-    graph: LevelGraph,
-    order: Labels,
-    place: Labels,
-    indptr: Labels,
-    indices: Labels,
-    weights: Floats,
-    first: int,
-    end: int,
+    graph: LevelGraph, order: Labels, place: Labels, into: LevelGraph, first: int, end: int
 ) -> None:
     """Write the rows first..end-1 of the graph in this order, each sorted."""
+    indptr, indices, weights = into.indptr, into.indices, into.weights
     for new in range(first, end):
         if len(place) >= FAR:
             ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
@@ -196,23 +199,22 @@ def _fill_rows(
             indices[row], weights[row] = indices[row][sorting], weights[row][sorting]
 
 
-def coarsen(graph: LevelGraph, labels: Labels, n_groups: int, threads: int = 1) -> LevelGraph:
+def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
     """Merge each group 0..n_groups-1 to one node, and sum the edge weights between two groups.
 
-    The same on any number of threads: each makes the rows of some of the groups.
+    Each thread makes the rows of some of the groups.
     """
-    if threads == 1:
+    if n_threads() == 1:
         coarse: LevelGraph = coarsened(graph, labels, n_groups)
         return coarse
     members, starts = members_of(labels, n_groups)
     entries = np.bincount(labels, np.diff(graph.indptr), n_groups)
-    parts = in_parts(
-        lambda first, end: _group_rows(graph, labels, members, starts, first, end), entries, threads
-    )
+    parts = in_parts(partial(_group_rows, graph, labels, members, starts), entries)
     counts, indices, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
     indptr = np.append(0, np.cumsum(counts)).astype(np.int32)
-    strengths = summed(graph.strengths, labels, n_groups)
-    return LevelGraph(indptr, indices, weights, strengths, graph.total)
+    of_nodes = graph.strengths, graph.n_linked
+    strengths, n_linked = (summed(sums, labels, n_groups) for sums in of_nodes)
+    return LevelGraph(indptr, indices, weights, strengths, n_linked, graph.total, graph.n_edges)
 
 
 @compiled()
@@ -220,11 +222,13 @@ def coarsened(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
     """`coarsen` on one thread, for compiled loops."""
     members, starts = members_of(labels, n_groups)
     counts, indices, weights = _group_rows(graph, labels, members, starts, 0, n_groups)
-    indptr, strengths = np.zeros(n_groups + 1, np.int32), np.zeros(n_groups)
+    indptr = np.zeros(n_groups + 1, np.int32)
     indptr[1:] = np.cumsum(counts)
+    strengths, n_linked = np.zeros(n_groups), np.zeros(n_groups)
     for node, group in enumerate(labels):
         strengths[group] += graph.strengths[node]
-    return LevelGraph(indptr, indices, weights, strengths, graph.total)
+        n_linked[group] += graph.n_linked[node]
+    return LevelGraph(indptr, indices, weights, strengths, n_linked, graph.total, graph.n_edges)
 
 
 @compiled()
@@ -232,7 +236,7 @@ def _group_rows(
     graph: LevelGraph, labels: Labels, members: Labels, starts: Labels, first: int, end: int
 ) -> tuple[Labels, Labels, Floats]:
     """The rows of the groups first..end-1: number of entries of each, columns and weights."""
-    indptr, columns, of_entries, _, _ = graph
+    indptr, columns, of_entries = graph.indptr, graph.indices, graph.weights
     most = 0
     for node in members[starts[first] : starts[end]]:
         most += indptr[node + 1] - indptr[node]

@@ -6,7 +6,7 @@ each (independent LFR model, Prokhorenkova and Tikhonov, WWW 2019).
 
 from __future__ import annotations
 
-from math import log, log1p
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,6 @@ STRONG_BITS = 10.0
 A_TENTH, HALF = 0.1, 0.5
 """Minimum fraction of its edges beyond chance that a graph keeps, and that a community keeps if
 nothing but the last window is known. Regions of a brain that work together keep a fifth."""
-
-
-@compiled(error_model="numpy")
-def log_likelihood_ratio(volume: float, total: float, mixing: float) -> float:
-    """Log of the factor by which an edge inside a community of this volume is more likely."""
-    if volume <= 0:
-        return 0.0
-    return log1p((1 - mixing) / mixing * total / volume)
 
 
 def bounded_mixing(mixing: float) -> float:

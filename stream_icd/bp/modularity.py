@@ -8,6 +8,8 @@ its strengths, vol the sum of all strengths.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -23,8 +25,15 @@ from stream_icd.bp.level_graph import (
     members_of,
     summed,
 )
-from stream_icd.graphs.compiled import FAR, compiled, prefetch
-from stream_icd.graphs.in_threads import LARGE, in_parts, in_threads, keep_threads
+from stream_icd.graphs.compiled import (
+    FAR,
+    LARGE,
+    compiled,
+    in_parts,
+    in_threads,
+    n_threads,
+    prefetch,
+)
 from stream_icd.graphs.weights import comparable
 
 PARTS = 32
@@ -38,22 +47,30 @@ LINKS, VOLUME = 0, 1
 """Columns of the totals of a group, side by side in memory: both are read at once."""
 
 
+class AtOnce(NamedTuple):
+    """What threads that move nodes at once share, all (n,)."""
+
+    labels: Labels
+    volumes: Floats
+    states: NDArray[np.int8]
+    targets: Labels  # the community that each of the visited nodes moves to
+
+
 def maximise_modularity(
     graph: LevelGraph,
     resolution: float,
     rng: np.random.Generator,
     start: Labels | None = None,
     iterations: int = 1,
-    threads: int = 1,
 ) -> Labels:
     """A partition of high modularity at this resolution: labels (n,) int32, 0..K-1.
 
     Starts from single nodes, or from `start`. Each iteration starts from the last one's result; the
-    search ends early when an iteration moves nothing. The same on any number of threads.
+    search ends early when an iteration moves nothing.
     """
     labels = np.arange(graph.n_nodes, dtype=np.int32) if start is None else start
     for _ in range(iterations):
-        labels, moved = _one_iteration(graph, resolution, rng, labels, threads)
+        labels, moved = _one_iteration(graph, resolution, rng, labels)
         if not moved:
             break
     return labels
@@ -75,22 +92,22 @@ def estimate_n_communities(adjacency: csr_array, seed: int = 0) -> int:
 
 
 def _one_iteration(
-    graph: LevelGraph, resolution: float, rng: np.random.Generator, labels: Labels, threads: int
+    graph: LevelGraph, resolution: float, rng: np.random.Generator, labels: Labels
 ) -> tuple[Labels, bool]:
     """One pass up all levels: returns labels of the finest level, and whether any node moved."""
     piece_of_node, moved = None, False
     while True:
         labels, _ = compact(labels)
-        moved |= move_nodes(graph, labels, resolution, rng, threads=threads) > 0
+        moved |= move_nodes(graph, labels, resolution, rng) > 0
         labels, n_communities = compact(labels)
         if n_communities == graph.n_nodes:
             break
-        pieces, n_pieces = compact(connected_pieces(graph, labels, resolution, rng, threads))
+        pieces, n_pieces = compact(connected_pieces(graph, labels, resolution, rng))
         if n_pieces == graph.n_nodes:  # nothing left to join inside communities
             pieces, n_pieces = labels, n_communities
         community_of_piece = np.empty(n_pieces, np.int32)
         community_of_piece[pieces] = labels
-        graph, labels = coarsen(graph, pieces, n_pieces, threads), community_of_piece
+        graph, labels = coarsen(graph, pieces, n_pieces), community_of_piece
         piece_of_node = pieces if piece_of_node is None else pieces[piece_of_node]
     return (labels if piece_of_node is None else labels[piece_of_node]), moved
 
@@ -101,29 +118,24 @@ def move_nodes(
     resolution: float,
     rng: np.random.Generator,
     may_empty: bool = True,
-    threads: int = 1,
 ) -> int:
     """Move nodes to the neighbouring community of largest gain, in place, until none gains.
 
     First all nodes in random order, then only neighbours of moved nodes ("fast local moving":
     Traag, Waltman and van Eck 2019). In a graph of at least `LARGE` nodes, many are moved at once,
-    all from the same state, as long as many wait. The result is the same on any number of threads.
+    all from the same state, as long as many wait.
 
     Labels are below n; returns the number of moves. Unless communities may be emptied, the last
     node of each stays, and nodes move one after the other.
     """
     n_moves, queue = 0, rng.permutation(graph.n_nodes).astype(np.int32)
     if graph.n_nodes >= LARGE and may_empty:
-        n_moves, queue = _move_at_once(graph, labels, queue, resolution, threads)
+        n_moves, queue = _move_at_once(graph, labels, queue, resolution)
     return n_moves + int(_move_in_turn(graph, labels, queue, resolution, None, may_empty))
 
 
 def connected_pieces(
-    graph: LevelGraph,
-    labels: Labels,
-    resolution: float,
-    rng: np.random.Generator,
-    threads: int = 1,
+    graph: LevelGraph, labels: Labels, resolution: float, rng: np.random.Generator
 ) -> Labels:
     """Split each community into well-linked, connected pieces: labels (n,), below n.
 
@@ -131,7 +143,7 @@ def connected_pieces(
     node starts alone and, if still alone at its turn, joins the piece of its own community with
     the largest gain. The label of a piece is its first node.
 
-    The same on any number of threads: communities do not touch each other's pieces. Those of one
+    Each thread does some communities, which do not touch each other's pieces. The nodes of one
     community are visited one after the other, since what they read is close together in memory.
     """
     order = rng.permutation(graph.n_nodes).astype(np.int32)
@@ -142,12 +154,12 @@ def connected_pieces(
         own = visits[starts[first] : starts[end]]
         _move_in_turn(graph, pieces, own, resolution, labels, True)
 
-    in_parts(join, np.bincount(labels, np.diff(graph.indptr)), threads)
+    in_parts(join, np.bincount(labels, np.diff(graph.indptr)))
     return pieces
 
 
 def _move_at_once(
-    graph: LevelGraph, labels: Labels, order: Labels, resolution: float, threads: int
+    graph: LevelGraph, labels: Labels, order: Labels, resolution: float
 ) -> tuple[int, Labels]:
     """Move nodes in parts of the queue, those of one part all from the same state, in place.
 
@@ -156,42 +168,37 @@ def _move_at_once(
     more wait after the second round than after the first.) Returns the number of moves, and the
     nodes that still wait.
     """
-    n_nodes, n_moves, queue = graph.n_nodes, 0, order
+    n_nodes, threads, n_moves, queue = graph.n_nodes, n_threads(), 0, order
     n_before = n_last = n_nodes + 1
-    at_once = -(-n_nodes // PARTS)
+    at_once, states = -(-n_nodes // PARTS), np.full(n_nodes, WAITS, np.int8)
     volumes = summed(graph.strengths, labels, n_nodes)
-    targets, states = np.empty(n_nodes, np.int32), np.full(n_nodes, WAITS, np.int8)
+    now = AtOnce(labels, volumes, states, np.empty(n_nodes, np.int32))
     # What each of the threads at work writes to: links to communities, and their list.
     unused = [(np.zeros(n_nodes), np.empty(n_nodes + 1, np.int32)) for _ in range(threads)]
 
     def decide(first: int, end: int) -> None:
         own = unused.pop()
-        _decide(graph, labels, volumes, *own, states, visited, targets, resolution, first, end)
+        _decide(graph, now, *own, visited, resolution, first, end)
         unused.append(own)
 
-    with keep_threads(threads):
-        while at_once <= len(queue) < n_before:
-            n_before, n_last = n_last, len(queue)
-            for start in range(0, len(queue), at_once):
-                visited = queue[start : start + at_once]
-                states[visited] = VISITED
-                bounds = [len(visited) * part // threads for part in range(threads + 1)]
-                in_threads(decide, bounds, threads)
-                n_moves += _apply(graph.strengths, labels, volumes, states, visited, targets)
-            queue = order[states[order] == WAITS]
+    while at_once <= len(queue) < n_before:
+        n_before, n_last = n_last, len(queue)
+        for start in range(0, len(queue), at_once):
+            visited = queue[start : start + at_once]
+            states[visited] = VISITED
+            in_threads(decide, [len(visited) * part // threads for part in range(threads + 1)])
+            n_moves += _apply(graph.strengths, now, visited)
+        queue = order[states[order] == WAITS]
     return n_moves, queue
 
 
 @compiled()
 def _decide(
     graph: LevelGraph,
-    labels: Labels,
-    volumes: Floats,
+    now: AtOnce,
     links: Floats,
     touched: Labels,
-    states: NDArray[np.int8],
     visited: Labels,
-    targets: Labels,
     resolution: float,
     first: int,
     end: int,
@@ -200,7 +207,8 @@ def _decide(
 
     Neighbours of nodes that will move wait from now on. Several threads may write that at once.
     """
-    indptr, indices, weights, strengths, total = graph
+    labels, volumes, states, targets = now
+    indptr, indices, weights, strengths, _, total, _ = graph
     penalty = resolution / max(total, 1e-300)
     visits = visited[:end]
     for turn in range(first, end):
@@ -234,16 +242,9 @@ def _decide(
 
 
 @compiled()
-def _apply(
-    strengths: Floats,
-    labels: Labels,
-    volumes: Floats,
-    states: NDArray[np.int8],
-    visited: Labels,
-    targets: Labels,
-) -> int:
+def _apply(strengths: Floats, now: AtOnce, visited: Labels) -> int:
     """Move the visited nodes to their targets, in place; returns how many move."""
-    n_moves = 0
+    n_moves, (labels, volumes, states, targets) = 0, now
     for turn, node in enumerate(visited):
         own, best = labels[node], targets[turn]
         if states[node] == VISITED:
@@ -270,7 +271,7 @@ def _move_in_turn(
     within: None: neighbours of moved nodes follow. Or the community of each node, to which its
         moves are limited: then each of these nodes moves once, if it is alone.
     """
-    n_nodes, (indptr, indices, weights, strengths, total) = len(groups), graph
+    n_nodes, (indptr, indices, weights, strengths, _, total, _) = len(groups), graph
     penalty = resolution / max(total, 1e-300)
     totals, sizes = np.zeros((n_nodes, 2)), np.zeros(n_nodes, np.int32)
     for node, group in enumerate(groups):

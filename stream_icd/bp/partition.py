@@ -6,88 +6,51 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_icd.arrays import Floats, Labels, n_distinct
+from stream_icd.arrays import Labels, n_distinct
 from stream_icd.bp.agglomeration import agglomerate, agglomerate_to
 from stream_icd.bp.level_graph import LevelGraph, coarsen, compact, links, summed, within_groups
 from stream_icd.bp.likelihood import modularity_of
 from stream_icd.bp.modularity import connected_pieces, maximise_modularity, move_nodes
 from stream_icd.quality.description_length import bits_per_edge
 
+COARSER = 2.0
+"""Factor between two resolutions, downwards, and the least one where pieces are too few."""
+
 
 class Partition(NamedTuple):
-    """A partition and its description length.
+    """A partition and its description length."""
 
-    labels: (n,) int32, 0..K-1, none empty.
-    bits: `quality.description_length`, bits per edge.
-    mixing: μ, the fraction of the edge weight between communities.
-    resolution: γ at which local moves found it.
-    believed: True if these are the most probable communities of beliefs.
-    """
-
-    labels: Labels
-    bits: float
-    mixing: float
-    resolution: float = 1.0
-    believed: bool = False
+    labels: Labels  # (n,), 0..K-1, none empty
+    bits: float  # `quality.description_length`, bits per edge
+    mixing: float  # μ, the fraction of the edge weight between communities
+    resolution: float = 1.0  # γ at which local moves found it
+    believed: bool = False  # True if these are the most probable communities of beliefs
 
 
-class Coarse(NamedTuple):
-    """A graph of pieces of communities, and what its partitions need to be measured.
-
-    pieces: (n,) the piece of each single node; n_linked: (n_pieces,) those with edges in each.
-    n_edges: of the graph of single nodes.
-    """
-
-    graph: LevelGraph
-    pieces: Labels
-    n_linked: Floats
-    n_edges: float
-
-    def expanded(self, partition: Partition) -> Partition:
-        """The partition of single nodes that one of pieces is."""
-        return partition._replace(labels=partition.labels[self.pieces])
-
-
-def finest(graph: LevelGraph) -> Coarse:
-    """Each node is a piece."""
-    n_linked = (np.diff(graph.indptr) > 0).astype(np.float64)
-    nodes = np.arange(graph.n_nodes, dtype=np.int32)
-    return Coarse(graph, nodes, n_linked, len(graph.indices) / 2)
-
-
-def coarse_of(graph: LevelGraph, pieces: Labels, threads: int = 1) -> Coarse:
-    """The graph of these pieces of a graph of single nodes; labels (n,), not negative."""
-    pieces, n_pieces = compact(pieces)
-    n_linked = summed(np.diff(graph.indptr) > 0, pieces, n_pieces)
-    coarse = coarsen(graph, pieces, n_pieces, threads)
-    return Coarse(coarse, pieces, n_linked, len(graph.indices) / 2)
-
-
-def measured(level: Coarse, labels: Labels, resolution: float = 1.0) -> Partition:
-    """The partition of single nodes that these labels of pieces make, (n_pieces,), not negative.
+def measured(graph: LevelGraph, labels: Labels, resolution: float = 1.0) -> Partition:
+    """The partition that these labels make of the nodes on any level, (n,), not negative.
 
     Some of 0..max may be unused. O(E), several times as fast as from the adjacency.
     """
     labels, k = compact(labels)
-    if not level.n_edges:
+    if not graph.n_edges:
         return Partition(labels, 0.0, 0.0, resolution)
-    between = summed(links(level.graph, labels, False), labels, k)
-    volumes = summed(level.graph.strengths, labels, k)
-    sizes = summed(level.n_linked, labels, k)
-    bits = bits_per_edge(volumes, volumes - between, sizes, level.n_edges)
-    mixing = max(float(between.sum()) / level.graph.total, 0.0)
+    between = summed(links(graph, labels, False), labels, k)
+    volumes = summed(graph.strengths, labels, k)
+    sizes = summed(graph.n_linked, labels, k)
+    bits = bits_per_edge(volumes, volumes - between, sizes, graph.n_edges)
+    mixing = max(float(between.sum()) / graph.total, 0.0)
     return Partition(labels, bits, mixing, resolution)
 
 
 def split_communities(
-    level: Coarse,
+    graph: LevelGraph,
     labels: Labels,
     n_communities: int,
     resolution: float,
     mixing: float,
     rng: np.random.Generator,
     coded: bool = True,
-    threads: int = 1,
 ) -> Labels:
     """Split the communities 0..n_communities-1 if the edges support it: labels (n,).
 
@@ -97,17 +60,16 @@ def split_communities(
 
     The largest piece of each keeps its label; the others are numbered from n_communities on.
     """
-    pieces = connected_pieces(level.graph, labels, resolution, rng, threads)
+    pieces = connected_pieces(graph, labels, resolution, rng)
     first, n_first = compact(pieces)
     parents = np.empty(n_first, np.int32)
     parents[first] = labels
-    coarse = coarsen(level.graph, first, n_first, threads)
+    coarse = coarsen(graph, first, n_first)
     if coded:
-        united = connected_pieces(coarse, parents, resolution, rng, threads)
+        united = connected_pieces(coarse, parents, resolution, rng)
     else:
         united = maximise_modularity(within_groups(coarse, parents), resolution, rng)
-    n_linked = summed(level.n_linked, first, n_first)
-    pieces = agglomerate(coarse, united, parents, mixing, n_linked, coded)[first]
+    pieces = agglomerate(coarse, united, parents, mixing, coded)[first]
     sizes = np.bincount(pieces)
     names = np.empty(len(sizes), np.int32)
     names[pieces] = labels
@@ -130,15 +92,15 @@ def exactly(
     Cutting finds communities inside each community, and unites them until K are left.
 
     Unless beliefs decided, local moves that keep K follow. Uniting cannot correct its first steps,
-    so if there are too many communities, those at half the resolution are changed too, and the
+    so if there are too many communities, those at a lower resolution are changed too, and the
     partition of higher modularity is the result.
     """
     if believed:
         return _with_k(graph, labels, n_communities, resolution, rng)
     starts = [(labels, resolution)]
     if n_distinct(labels) > n_communities:
-        fewer = maximise_modularity(graph, resolution / 2, rng, compact(labels)[0])
-        starts.append((fewer, resolution / 2))
+        lower = resolution / COARSER
+        starts.append((maximise_modularity(graph, lower, rng, compact(labels)[0]), lower))
     exact = [_with_k(graph, start, n_communities, gamma, rng) for start, gamma in starts]
     for one in exact:
         move_nodes(graph, one, resolution, rng, may_empty=False)
@@ -172,5 +134,5 @@ def _cut(inside: LevelGraph, at_least: int, resolution: float, rng: np.random.Ge
         n_pieces = int(pieces.max()) + 1
         if n_pieces >= at_least:
             return pieces
-        resolution *= max(at_least / n_pieces / 2, 2.0)
+        resolution *= max(at_least / n_pieces / COARSER, COARSER)
     return np.arange(inside.n_nodes, dtype=np.int32)

@@ -20,10 +20,9 @@ from stream_icd.bp.level_graph import LevelGraph, compact, finest_level, induced
 from stream_icd.bp.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.partition import exactly, finest, split_communities
+from stream_icd.bp.partition import exactly, split_communities
 from stream_icd.bp.sweep import MOST_TRUST, Prior
 from stream_icd.graphs.compiled import compiled
-from stream_icd.graphs.in_threads import threads_for
 
 Shares = NDArray[np.float32]
 
@@ -38,18 +37,14 @@ class Posterior(NamedTuple):
         are the most probable community of a node, in order of first appearance. A node that is new
         has none.
     shares: (n, N_KEPT), their probabilities; a row adds up to 1 at most.
-    mixing: μ, the fraction of the edge weight between communities, beyond chance.
-    stay: η, the fraction of the remembered beliefs that held; 0 if there were none.
-    believed: True if belief propagation decided, False if modularity did.
-    resolution: γ at which local moves found the communities.
     """
 
     communities: Labels
     shares: Shares
-    mixing: float
-    stay: float
-    believed: bool
-    resolution: float
+    mixing: float  # μ, the fraction of the edge weight between communities, beyond chance
+    stay: float  # η, the fraction of the remembered beliefs that held; 0 if there were none
+    believed: bool  # True if belief propagation decided, False if modularity did
+    resolution: float  # γ at which local moves found the communities
 
     @property
     def likeliest(self) -> Labels:
@@ -68,12 +63,6 @@ class Posterior(NamedTuple):
         shares = np.append(self.shares, np.zeros((1, n_kept), np.float32), axis=0)
         return _tidied(self._replace(communities=communities[at], shares=shares[at]))
 
-    def without(self, nodes: NDArray[np.bool_]) -> Posterior:
-        """The same, but nothing is known of some of the nodes."""
-        communities = self.communities.copy()
-        communities[nodes] = NOBODY
-        return _tidied(self._replace(communities=communities))
-
 
 def uninformed(n_nodes: int) -> Posterior:
     """All nodes are new."""
@@ -81,52 +70,47 @@ def uninformed(n_nodes: int) -> Posterior:
 
 
 def certain_posterior(labels: Labels, mixing: float, resolution: float = 1.0) -> Posterior:
-    """Each node is in one community, 0..K-1, with certainty."""
+    """Each node is in one community with certainty, or new if its label is `NOBODY`."""
     communities, shares = uninformed_prior(len(labels))
-    communities[:, 0], shares[:, 0] = compact(labels)[0], 1.0
-    return Posterior(communities, shares, mixing, 0.0, False, resolution)
+    communities[:, 0], shares[:, 0] = labels, labels >= 0
+    return _tidied(Posterior(communities, shares, mixing, 0.0, False, resolution))
 
 
 def initial_posterior(
-    graph: LevelGraph,
-    parameters: BpParameters,
-    n_communities: int | None,
-    seed: int,
-    threads: int = 1,
+    graph: LevelGraph, parameters: BpParameters, n_communities: int | None, seed: int
 ) -> Posterior:
     """The communities of a graph without memory: those of `find_communities`."""
     rng = np.random.default_rng(seed)
-    partition = found_exactly(graph, parameters, n_communities, None, rng, threads)
+    partition = found_exactly(graph, parameters, n_communities, None, rng)
     labels, k = partition.labels, int(partition.labels.max()) + 1
     mixing = mixing_beyond_chance(graph, labels, k)
     if not partition.believed:
         return certain_posterior(labels, mixing, partition.resolution)
     model = Model(bounded_mixing(mixing), parameters.size_spread, n_communities or k)
-    believed = believe(graph, labels, k, model, parameters.sweeps, threads=threads)
+    believed = believe(graph, labels, k, model, parameters.sweeps)
     believed.communities[:, 0] = labels
     beliefs = believed.communities, believed.shares, believed.mixing
     return _tidied(Posterior(*beliefs, 0.0, True, partition.resolution))
 
 
 def next_posterior(
-    graph: LevelGraph, parameters: BpParameters, known: Posterior, seed: int, threads: int = 1
+    graph: LevelGraph, parameters: BpParameters, known: Posterior, seed: int
 ) -> Posterior:
     """The communities of a later graph of the same nodes.
 
     A node without edges stays in its community, with a smaller probability.
     """
-    rng, threads = np.random.default_rng(seed), threads_for(graph.n_nodes, threads)
-    kept = known.stay or parameters.stay
+    rng, kept = np.random.default_rng(seed), known.stay or parameters.stay
     if known.believed:
-        again = _by_beliefs(graph, parameters, known, kept, rng, threads)
+        again = _by_beliefs(graph, parameters, known, kept, rng)
     else:
         start = _proposed(graph, known, known.communities[:, 0] < 0, rng)
-        labels = maximise_modularity(graph, known.resolution, rng, start, 1, threads)
+        labels = maximise_modularity(graph, known.resolution, rng, start)
         mixing = mixing_beyond_chance(graph, labels, int(labels.max()) + 1)
         again = certain_posterior(labels, mixing, known.resolution)
     mixing, k = bounded_mixing(again.mixing), again.n_communities
     again.communities[:, 0] = split_communities(
-        finest(graph), again.likeliest, k, known.resolution, mixing, rng, threads=threads
+        graph, again.likeliest, k, known.resolution, mixing, rng
     )
     # Nodes without edges keep what was known of them, with a smaller probability.
     idle = (np.diff(graph.indptr) == 0) & (known.communities[:, 0] >= 0)
@@ -142,7 +126,6 @@ def _by_beliefs(
     known: Posterior,
     stay: float,
     rng: np.random.Generator,
-    threads: int,
 ) -> Posterior:
     """Belief propagation; nodes start in their known community, or in one that strangers form."""
     likeliest, k = known.likeliest, known.n_communities
@@ -151,7 +134,7 @@ def _by_beliefs(
     n_start = int(start.max()) + 1
     model = Model(mixing, parameters.size_spread, n_distinct(start))
     beliefs = start, n_start, model, parameters.sweeps, Prior(known.communities, known.shares), stay
-    marginals = believe(graph, *beliefs, tolerance=TOLERANCE, threads=threads)
+    marginals = believe(graph, *beliefs, tolerance=TOLERANCE)
     n_found = max(n_start, k)
     into = merged_communities(graph, marginals.likeliest, n_found, likeliest, k, marginals.mixing)
     communities = np.append(into, np.int32(NOBODY))[marginals.communities]  # the last for -1
@@ -205,6 +188,7 @@ def exact_labels(
     return names[exact]
 
 
+@compiled()
 def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> Labels:
     """A name for each label, (n_labels,): the one that most of its nodes had, or `NOBODY`.
 
@@ -214,10 +198,17 @@ def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> 
     labels, names: (n,) of each node, 0..n_labels-1 and 0..n_names-1, or negative for none.
     """
     label, name, counts = common_nodes(labels, names)
-    of_label, of_name = np.bincount(label, counts)[label], np.bincount(name, counts)[name]
-    enough = 2 * counts >= np.minimum(of_label, of_name)
-    order = np.argsort(-counts[enough], kind="stable")
-    return _first_come(label[enough][order], name[enough][order], n_labels, n_names)
+    of_label, of_name = np.zeros(n_labels, np.int64), np.zeros(n_names, np.int64)
+    for pair, count in enumerate(counts):
+        of_label[label[pair]] += count
+        of_name[name[pair]] += count
+    name_of, free = np.full(n_labels, NOBODY, np.int32), np.ones(n_names, np.bool_)
+    for pair in np.argsort(-counts, kind="mergesort"):
+        own, other = label[pair], name[pair]
+        enough = 2 * counts[pair] >= min(of_label[own], of_name[other])
+        if enough and name_of[own] < 0 and free[other]:
+            name_of[own], free[other] = other, False
+    return name_of
 
 
 @compiled()
@@ -244,25 +235,21 @@ def common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
     return of_label[:n_pairs], of_name[:n_pairs], counts[:n_pairs]
 
 
+@compiled()
 def majority(before: Labels, labels: Labels, n_before: int) -> Labels:
     """The label of more than half of the nodes of each earlier community, or `NOBODY`.
 
     before, labels: (n,) of each node, negative for none.
     """
     old, new, counts = common_nodes(before, labels)
-    most = 2 * counts > np.bincount(before[before >= 0], minlength=n_before)[old]
-    into = np.full(n_before, NOBODY, np.int32)
-    into[old[most]] = new[most]
+    into, sizes = np.full(n_before, NOBODY, np.int32), np.zeros(n_before, np.int64)
+    for label in before:
+        if label >= 0:
+            sizes[label] += 1
+    for pair, count in enumerate(counts):
+        if 2 * count > sizes[old[pair]]:
+            into[old[pair]] = new[pair]
     return into
-
-
-@compiled()
-def _first_come(label: Ids, name: Ids, n_labels: int, n_names: int) -> Labels:
-    name_of, free = np.full(n_labels, NOBODY, np.int32), np.ones(n_names, np.bool_)
-    for pair in range(len(label)):
-        if name_of[label[pair]] < 0 and free[name[pair]]:
-            name_of[label[pair]], free[name[pair]] = name[pair], False
-    return name_of
 
 
 def kept_a_window(stay: float) -> float:

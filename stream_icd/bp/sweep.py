@@ -25,9 +25,10 @@ from stream_icd.graphs.compiled import FAR, compiled, prefetch
 N_KEPT = 4
 """Communities kept per node. Eight took twice as long and gave no better result."""
 
-LEAST_MESSAGE = 1e-3
+LEAST_SHARE = 1e-3
 """A community is not kept if no message of the node could give it this probability, and a node is
-certain if none could give it to all other communities: they would take time and change nothing."""
+certain if none could give it to all other communities: they would take time and change nothing. No
+community counts as smaller than this share of a node, or of the mean volume."""
 
 MOST_TRUST = 0.9
 """Upper limit of the weight of remembered beliefs, with news and without: with a higher one, moves
@@ -78,17 +79,13 @@ class Field(NamedTuple):
 class Visits(NamedTuple):
     """What the last visit of each node found, all (n,); their sums teach μ and η.
 
-    within: weight of its edges that exist because both ends share a community.
-    evidence: its part of minus the Bethe free energy but for the factor μ of each edge, in nats.
-    stayed: remembered belief that still holds.
-    is_due: whether a neighbour's belief has changed since; twice as long if there are several
-        blocks, the second half for nodes of other blocks.
+    is_due is twice as long if there are several blocks, the second half for nodes of other blocks.
     """
 
-    within: Floats
-    evidence: Floats
-    stayed: Floats
-    is_due: NDArray[np.bool_]
+    within: Floats  # weight of its edges that exist because both ends share a community
+    evidence: Floats  # its part of minus the Bethe free energy but for μ of each edge, in nats
+    stayed: Floats  # remembered belief that still holds
+    is_due: NDArray[np.bool_]  # whether a neighbour's belief has changed since
 
 
 @compiled(error_model="numpy")
@@ -116,7 +113,7 @@ def sweep(
     Long on purpose: with helpers for its steps, which count references to each of their arrays at
     each node, a sweep takes two to four times as long.
     """
-    indptr, indices, weights, strengths, _ = graph
+    indptr, indices, weights, strengths, _, _, _ = graph
     communities, shares, messages, certain = beliefs
     priors, excess, log_odds, pulls = field
     within_of, evidence_of, stayed_of, is_due = visits
@@ -196,7 +193,7 @@ def sweep(
             if product > largest:
                 best, largest = touched[rank], product
         evidence, within, log_shared, shared_edges = others + largest, 0.0, 0.0, 1.0
-        least = LEAST_MESSAGE * evidence / strongest
+        least = LEAST_SHARE * evidence / strongest
         if largest <= least:  # beliefs spread over thousands of communities: the best ones count
             least = 0.0
         if not least < largest <= evidence < np.inf:  # or NaN: the node stays as it is
@@ -205,7 +202,7 @@ def sweep(
             continue
         top[:] = -1
         top_products[:] = 0.0
-        certain[node] = others * strongest < LEAST_MESSAGE * evidence
+        certain[node] = others * strongest < LEAST_SHARE * evidence
         if certain[node]:
             top[0], top_products[0] = best, evidence
             for entry in range(first, end):

@@ -42,7 +42,7 @@ class Fetch:
 
         from stream_icd.datasets.public_data import fetch as download
         from stream_icd.datasets.public_data import public_data
-        from stream_icd.programs.terminal import progress_bar
+        from stream_icd.programs.process import progress_bar
 
         data = public_data(self.name)
         with progress_bar(DownloadColumn(), TransferSpeedColumn()) as progress:

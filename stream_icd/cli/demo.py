@@ -12,8 +12,7 @@ from stream_icd.programs.declared import command, option
 from stream_icd.programs.options import TOPIC, MethodOptions, NamesFile
 
 if TYPE_CHECKING:
-    from stream_icd.demo.run import Programs
-    from stream_icd.demo.story import Story
+    from stream_icd.demo.run import Programs, Story
     from stream_icd.model import Model
     from stream_icd.names.attributes import Attributes
 
@@ -65,15 +64,13 @@ class Demo(MethodOptions):
     def run(self) -> None:
         from rich.console import Console
 
-        from stream_icd.demo.results import results_of, snapshots
+        from stream_icd.demo.results import results_of, snapshots, tell, tell_line
         from stream_icd.demo.run import demo_broker, keep, run_demo
-        from stream_icd.demo.summary import tell, tell_line
-        from stream_icd.extras import needs_extra
-        from stream_icd.programs.terminal import progress_bar
+        from stream_icd.imports import needs_extra
+        from stream_icd.programs.process import progress_bar
 
         with needs_extra("demo", "matplotlib"):
-            from stream_icd.demo.named import draw_story, strongest_events
-            from stream_icd.demo.picture import DPI, demo_figure
+            from stream_icd.demo.picture import DPI, demo_figure, draw_story, strongest_events
 
         self.chosen_horizon()  # a wrong one is refused before anything starts
         attributes = self.attributes()
@@ -91,19 +88,20 @@ class Demo(MethodOptions):
                 console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
                 raise typer.Exit(1)
             results = results_of(settings, run, partial(_model, story), self.method)
-            found, alone = results.found, results.alone
-            last_id = found.windows[-1].snapshot_id
+            windows = results.found.windows
+            last_id = windows[-1].snapshot_id
             last = next(snapshot for snapshot in snapshots(settings) if snapshot.id == last_id)
             keep(settings, kept := folder / "demo-history")
         change_at = None if story is None else story.change_at
-        demo_figure(run, last, found, alone, change_at).savefig(folder / "demo.png", dpi=DPI)
+        figure = demo_figure(run, last, results.found, results.alone, change_at)
+        figure.savefig(folder / "demo.png", dpi=DPI)
         tell(console, run, results, story)
         console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
         if attributes is not None:
-            events = strongest_events(found.windows, attributes)
-            draw_story(found.windows, attributes, events, folder / "story.png")
-            for event in events:
-                tell_line(console, str(event))
+            events = strongest_events(windows, attributes)
+            draw_story(windows, attributes, events, folder / "story.png")
+            for _, told in events:
+                tell_line(console, told)
             console.print(f"picture of communities by name: {folder / 'story.png'}", soft_wrap=True)
         look = shlex.join(("stream-icd", "view", "--history", str(kept), *self.by_names))
         tell_line(console, f"look at it on a page: {look}")
@@ -126,8 +124,7 @@ class Demo(MethodOptions):
 
     def programs(self, folder: Path) -> "Programs":
         """Return the producer and the detector, the page if wanted, and the story if any."""
-        from stream_icd.demo.run import Programs
-        from stream_icd.demo.story import LEAST_SNAPSHOTS, Story
+        from stream_icd.demo.run import LEAST_SNAPSHOTS, Programs, Story
 
         others = {"view": ("view", "--port", str(self.port), *self.by_names)} if self.view else {}
         detect = (*DETECT, "--method", self.method, "--horizon", self.horizon)
@@ -147,7 +144,7 @@ class Demo(MethodOptions):
 
 def _model(story: "Story | None", version: str) -> "Model":
     """The model of a version: in a story, one of its registry; else a shipped one."""
-    from stream_icd.registry.shipped import open_model
+    from stream_icd.registry.find import open_model
     from stream_icd.registry.versions import open_version
     from stream_icd.store.store import open_store
 

@@ -45,7 +45,7 @@ def check_environment(environment: Mapping[str, str]) -> list[str]:
     known = {name.removeprefix(ENV_PREFIX) for name in variables()}
     warnings = _check(given, known, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
     if path := environment.get(CONFIG_FILE):
-        tables = {one.table for one in SETTINGS}
+        tables = {settings.table for settings in SETTINGS}
         warnings += _check(_tables(Path(path)), tables, f"settings file {path}: table ", "")
     LogSettings()
     return warnings
@@ -54,18 +54,18 @@ def check_environment(environment: Mapping[str, str]) -> list[str]:
 def variables() -> Iterator[str]:
     """The names of all environment variables that are settings."""
     yield CONFIG_FILE
-    for one in SETTINGS:
-        prefix = one.model_config["env_prefix"]
-        fields = (field for field in one.model_fields if field != "config_file")
+    for settings in SETTINGS:
+        prefix = settings.model_config["env_prefix"]
+        fields = (field for field in settings.model_fields if field != "config_file")
         yield from (f"{prefix}{field}".upper() for field in fields)
 
 
-def _check(given: Set[str], known: Set[str], what: str, prefix: str) -> list[str]:
+def _check(given: Set[str], known: Set[str], place: str, prefix: str) -> list[str]:
     unknown = sorted(given - known)
     for name in unknown:
         if meant := nearest(name, known):
-            raise BadSettings(f"{what}{name} is not a setting; did you mean {prefix}{meant}?")
-    return [f"{what}{name} is not a setting and has no effect" for name in unknown]
+            raise BadSettings(f"{place}{name} is not a setting; did you mean {prefix}{meant}?")
+    return [f"{place}{name} is not a setting and has no effect" for name in unknown]
 
 
 def _tables(path: Path) -> Set[str]:

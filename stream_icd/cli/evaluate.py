@@ -15,7 +15,7 @@ from stream_icd.programs.declared import command, option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stream_icd.evaluation.windows import Windows
+    from stream_icd.evaluation.evaluate import Windows
 
 app = typer.Typer()
 
@@ -51,11 +51,11 @@ class Evaluate(OneGraph):
     seed: int = option(0, "Seed of every random choice.", min=0)
 
     def run(self) -> None:
-        from stream_icd.evaluation import evaluate, windows
+        from stream_icd.evaluation import evaluate
         from stream_icd.evaluation.method import OWN, chosen, methods_in
         from stream_icd.execution.budget import Allowance
-        from stream_icd.extras import needs_extra
-        from stream_icd.programs.terminal import progress_bar, wide_console
+        from stream_icd.imports import needs_extra
+        from stream_icd.programs.process import progress_bar, wide_console
         from stream_icd.store.store import open_store
         from stream_icd.training.yardstick import verdict
 
@@ -67,20 +67,20 @@ class Evaluate(OneGraph):
         names = [name.strip() for name in self.methods.split(",") if name.strip()]
         names = list(chosen(names, methods_in(OWN)))
         limits = Allowance(self.seconds, int(self.memory_gb * 1e9))
-        found = windows.open_windows(
+        found = evaluate.open_windows(
             open_store(self.history), self.graph, self.windows, self.learn, datetime.now(UTC)
         )
         console, results = wide_console(), list[evaluate.Result]()
-        notes = [_learning(found, windows.learners(names), self.learn)]
+        notes = [_learning(found, evaluate.learners(names), self.learn)]
         say(*notes)
         with progress_bar() as progress:
             task = progress.add_task("learn", total=None)
-            models = windows.learn(found, names, limits, self.seed)
+            models = evaluate.learn(found, names, limits, self.seed)
             progress.update(task, description="compare what was learned with default")
-            if models.names:
-                compared = verdict(windows.worth(found, models, limits, self.seed))
+            if learners := evaluate.that_learned(models):
+                compared = verdict(evaluate.worth(found, models, limits, self.seed))
                 said = compared or "not compared: over the limits"
-                notes.append(f"What {' and '.join(models.names)} learned: {said}.")
+                notes.append(f"What {' and '.join(learners)} learned: {said}.")
             progress.update(task, description="windows x methods", total=len(found) * len(names))
             for result in evaluate.evaluate(found, models, limits, self.seed):
                 results.append(result)

@@ -69,7 +69,7 @@ HOMES = {
     "data": "stream_icd.cli.data:app",
     "produce": "stream_icd.cli.plugins:produce",
     "consume": "stream_icd.cli.plugins:consume",
-    "subscribe": "stream_icd.cli.subscribe.command:app",
+    "subscribe": "stream_icd.cli.subscribe:app",
     "view": "stream_icd.cli.view:app",
     "report": "stream_icd.cli.report:report",
     "explain": "stream_icd.cli.report:explain",
@@ -80,10 +80,10 @@ HOMES = {
     "attributes": "stream_icd.cli.send_table:attributes",
     "retrain": "stream_icd.retraining.command:app",
     "evaluate": "stream_icd.cli.evaluate:app",
-    "models": "stream_icd.cli.models.command:app",
-    "history": "stream_icd.cli.history.command:app",
-    "replay": "stream_icd.cli.replay.command:app",
-    "dlq": "stream_icd.cli.dlq.command:app",
+    "models": "stream_icd.cli.models:app",
+    "history": "stream_icd.cli.history:app",
+    "replay": "stream_icd.cli.replay:app",
+    "dlq": "stream_icd.cli.dlq:app",
 }
 """The commands of this package, and where each is."""
 

@@ -75,7 +75,7 @@ class Label(SendTable):
                 record = outgoing(LABELS, encode_labels(labels))
                 send(record if self.dry_run else fitting(record))
 
-            counts = send_labels(groups, store, send_one, graph=self.graph, source=self.source)
+            counts = send_labels(groups, store, send_one, self.graph, self.source)
         done = "would send" if self.dry_run else "sent"
         say(f"{done} {counts.nodes} labels of {counts.windows} windows ({counts.partly} partly)")
         if counts.unknown_nodes:

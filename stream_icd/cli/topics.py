@@ -99,7 +99,7 @@ class Skip(BrokerOptions):
     )
 
     def run(self) -> None:
-        from stream_icd.kafka.group.groups import skip_to, skip_what_is_gone
+        from stream_icd.kafka.topics import skip_to, skip_what_is_gone
 
         settings = self.kafka()
         if self.to is None:
@@ -108,8 +108,8 @@ class Skip(BrokerOptions):
             skipped = (skip_to(settings, self.topic, self.group, int(place[1]), int(place[2])),)
         else:
             raise BadSettings(f"--to {self.to}: give PARTITION:OFFSET, such as 3:42")
-        for one in skipped:
-            say(f"skipped   {self.topic}[{one.partition}] from {one.start} to {one.end}")
+        for gap in skipped:
+            say(f"skipped   {self.topic}[{gap.partition}] from {gap.start} to {gap.end}")
         if not skipped:
             say(f"{self.topic} has lost no records: group {self.group} keeps its position")
 

@@ -73,7 +73,7 @@ class Train:
     def run(self) -> None:
         from rich.console import Console
 
-        from stream_icd.programs.terminal import progress_bar
+        from stream_icd.programs.process import progress_bar
         from stream_icd.programs.training_data import training_graphs
         from stream_icd.registry.model import RECIPE_FILE
         from stream_icd.store.store import open_store

@@ -49,7 +49,7 @@ class ViewPage(BrokerOptions):
     names: NamesFile = None
 
     def run(self) -> None:
-        from stream_icd.extras import needs_extra
+        from stream_icd.imports import needs_extra
         from stream_icd.log import configure_logging
         from stream_icd.store.store import open_store
         from stream_icd.view.data.all_series import AllSeries, Budget

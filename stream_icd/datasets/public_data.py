@@ -123,9 +123,7 @@ def fetch(
     """Download the missing files of the data into `folder/name`, and unpack `.zip`.
 
     If a connection breaks, the partial file is kept as `.part`, and the next call resumes it.
-
-    Returns:
-        The file, or the folder if the data are several files.
+    Returns the file, or the folder if the data are several files.
 
     Raises:
         SourceNotFound: the server cannot be reached; the message says how to download manually.

@@ -13,23 +13,22 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from stream_icd.arrays import Floats
+from stream_icd.arrays import Floats, Ids
 from stream_icd.coordinates import DEGREES
 from stream_icd.errors import BadSettings, BadSnapshot, LimitExceeded
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import snapshot_id
 from stream_icd.sources.timed_rows import Number
 from stream_icd.sources.windows import Hopping
+from stream_icd.times import snapshot_id
 
 EARTH_RADIUS_M = 6_371_008.8
 """Mean radius of the Earth (IUGG), metres."""
 
 MAX_PAIRS = 50_000_000
 
-Pairs = NDArray[np.int64]
+Pairs = Ids
 
 
 def on_unit_sphere(latitude: Floats, longitude: Floats) -> Floats:
@@ -48,19 +47,18 @@ def nearest_pairs(points: Floats, k: int) -> Pairs:
     k = min(k, n - 1)
     if k < 1:
         return np.empty((2, 0), np.int64)
-    _, found = cKDTree(points).query(points, k + 1)  # (n, k + 1), itself among them
-    itself = found == np.arange(n)[:, None]
+    _, nearest = cKDTree(points).query(points, k + 1)  # (n, k + 1), itself among them
+    itself = nearest == np.arange(n)[:, None]
     # If more than k others have the same position, a point may not be among its own nearest.
     itself[~itself.any(axis=1), -1] = True
-    others = found[~itself].reshape(n, k)
+    others = nearest[~itself].reshape(n, k)
     return _each_once(np.repeat(np.arange(n), k), others.ravel(), n)
 
 
 def pairs_within(points: Floats, radius_m: float) -> Pairs:
     """Return pairs (2, E) at most `radius_m` apart along the surface; each once, low < high.
 
-    Raises:
-        LimitExceeded: there would be more than `MAX_PAIRS`.
+    Raises `LimitExceeded` if there would be more than `MAX_PAIRS`.
     """
     tree = cKDTree(points)
     angle = min(radius_m / EARTH_RADIUS_M, np.pi)
@@ -92,10 +90,8 @@ class TaxiSettings:
         radius_m: join two taxis at most this many metres apart; 0 for none.
         sample: use this many random active taxis, the same ones while they are active.
         lateness: how far behind the newest fix another may arrive.
-        coordinates: put the position of each taxi into the snapshot.
 
-    Raises:
-        BadSettings: a value is negative, nothing joins taxis, or `stale` is below `tick`.
+    Raises `BadSettings` if a value is negative, nothing joins taxis, or `stale` is below `tick`.
     """
 
     tick: timedelta
@@ -133,9 +129,36 @@ class TaxiSettings:
         return Hopping(self.stale, self.tick, align=-self.stale)
 
     def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:
-        """Return the graph at a tick (`taxi_snapshot`), or None if no two taxis are close."""
+        """Return the graph at a tick: each taxi is at the position of its last fix.
+
+        None if no two taxis are close; `LimitExceeded` if too many pairs are.
+
+        Args:
+            rows: fixes, `taxi`, `lat` and `lon`, in time order.
+        """
+        taxis, last = _last_fixes(rows["taxi"])
+        if self.sample is not None and self.sample < len(taxis):
+            chosen = _sample(taxis, self.sample, self.seed)
+            taxis, last = taxis.take(pa.array(chosen)), last[chosen]
+        lat, lon = (rows[name].to_numpy()[last].astype(np.float64) for name in ("lat", "lon"))
+        points = on_unit_sphere(lat, lon)
+        pairs = nearest_pairs(points, self.nearest)
+        if self.radius_m:
+            pairs = np.concatenate([pairs, pairs_within(points, self.radius_m)], axis=1)
+        low, high = (taxis.take(pa.array(ends)) for ends in pairs)
+        nowhere = np.full(len(low), np.nan)
         try:
-            return taxi_snapshot(window, rows, self)
+            return snapshot_from_pairs(
+                pa.concat_arrays([low, taxis]),
+                pa.concat_arrays([high, pa.nulls(len(taxis), taxis.type)]),
+                graph=self.graph,
+                id=snapshot_id(self.graph, window),
+                window=window,
+                source=self.source,
+                x=np.concatenate([nowhere, lon]) if self.coordinates else None,
+                y=np.concatenate([nowhere, lat]) if self.coordinates else None,
+                crs=DEGREES if self.coordinates else "",
+            )
         except BadSnapshot:  # fixes are already checked
             return None
 
@@ -148,43 +171,7 @@ def degrees(lat: str, lon: str) -> dict[str, Number]:
     }
 
 
-def taxi_snapshot(window: Window, fixes: pa.Table, settings: TaxiSettings) -> Snapshot:
-    """Return the graph of nearby taxis; each taxi is at the position of its last fix.
-
-    Args:
-        fixes: `taxi`, `lat`, `lon`, in time order.
-
-    Raises:
-        BadSnapshot: no two taxis are close.
-        LimitExceeded: too many pairs are close.
-    """
-    taxis, last = _last_fixes(fixes["taxi"])
-    if settings.sample is not None and settings.sample < len(taxis):
-        chosen = _sample(taxis, settings.sample, settings.seed)
-        taxis, last = taxis.take(pa.array(chosen)), last[chosen]
-    lat, lon = (fixes[name].to_numpy()[last].astype(np.float64) for name in ("lat", "lon"))
-    points = on_unit_sphere(lat, lon)
-    pairs = np.empty((2, 0), np.int64)
-    if settings.nearest:
-        pairs = nearest_pairs(points, settings.nearest)
-    if settings.radius_m:
-        pairs = np.concatenate([pairs, pairs_within(points, settings.radius_m)], axis=1)
-    low, high = (taxis.take(pa.array(ends)) for ends in pairs)
-    nowhere = np.full(len(low), np.nan)
-    return snapshot_from_pairs(
-        pa.concat_arrays([low, taxis]),
-        pa.concat_arrays([high, pa.nulls(len(taxis), taxis.type)]),
-        graph=settings.graph,
-        id=snapshot_id(settings.graph, window),
-        window=window,
-        source=settings.source,
-        x=np.concatenate([nowhere, lon]) if settings.coordinates else None,
-        y=np.concatenate([nowhere, lat]) if settings.coordinates else None,
-        crs=DEGREES if settings.coordinates else "",
-    )
-
-
-def _last_fixes(taxi: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
+def _last_fixes(taxi: pa.ChunkedArray) -> tuple[pa.Array, Ids]:
     """Return the ids of the taxis, ascending, and the row of the last fix of each."""
     encoded = taxi.combine_chunks().dictionary_encode()
     last = np.empty(len(encoded.dictionary), np.int64)
@@ -194,7 +181,7 @@ def _last_fixes(taxi: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
     return encoded.dictionary.take(by_id), last[by_id.to_numpy()]
 
 
-def _sample(taxis: pa.Array, size: int, seed: int) -> NDArray[np.int64]:
+def _sample(taxis: pa.Array, size: int, seed: int) -> Ids:
     """Return the `size` taxis whose ids, hashed with the seed, come first; ascending."""
     key = seed.to_bytes(8, "little")
     hashed = [

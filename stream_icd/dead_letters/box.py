@@ -13,9 +13,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Literal
 
-from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN, count_of, split_headers
+from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN, PLACE, count_of, split_headers
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.port import dead_letter_topic, is_dead_letter_topic
@@ -32,7 +33,6 @@ RETRIED_TO = "icd_dlq_retried_to"
 CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 """Range of days shown for a record's timestamp, which may be any 64-bit number."""
 
-_WHOLE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)\[\d+\]@\d+")
 _SHORT = re.compile(r"(?P<partition>\d+):(?P<offset>\d+)")
 
 
@@ -42,7 +42,7 @@ class DeadLetter(Record):
 
     Attributes:
         added: the added headers, by name, which say why it was dead-lettered.
-        size: size of the value in bytes; None if the value is null.
+        size: of the value, in bytes; None if the value is null.
     """
 
     added: Mapping[str, str] = field(default_factory=dict)
@@ -51,8 +51,8 @@ class DeadLetter(Record):
     @property
     def came_from(self) -> str | None:
         """Position of the dead-lettered record, as in its worker's log."""
-        parts = (self.added.get(f"icd_dlq_{name}") for name in ("topic", "partition", "offset"))
-        topic, partition, offset = parts
+        names = ("icd_dlq_topic", "icd_dlq_partition", "icd_dlq_offset")
+        topic, partition, offset = map(self.added.get, names)
         return f"{topic}[{partition}]@{offset}" if topic else None
 
     @property
@@ -61,10 +61,15 @@ class DeadLetter(Record):
         return self.added.get(ORIGIN) or self.came_from or self.place
 
     @property
+    def places(self) -> set[str | None]:
+        """The positions that it may be chosen by: its own, the record's, and that at first."""
+        return {self.place, self.came_from, self.origin}
+
+    @property
     def at(self) -> datetime:
         """When it was dead-lettered; a time out of range becomes the first or last valid time."""
-        first, last = (round(one.timestamp() * 1000) for one in CALENDAR)
-        return datetime.fromtimestamp(min(max(self.timestamp_ms, first), last) / 1000, UTC)
+        first, last = (day.timestamp() for day in CALENDAR)
+        return datetime.fromtimestamp(min(max(self.timestamp_ms / 1000, first), last), UTC)
 
     @property
     def graph(self) -> str | None:
@@ -112,15 +117,12 @@ class BadRecord:
         The worker sets the position of a dead-lettered record. A producer can claim any
         origin for its record.
         """
-        return next(
-            (letter for letter in self.letters if letter.came_from == self.origin), self.letters[0]
-        )
+        at_origin = [letter for letter in self.letters if letter.came_from == self.origin]
+        return (at_origin or self.letters)[0]
 
     @property
     def latest(self) -> DeadLetter:
-        return max(
-            self.letters, key=lambda letter: (letter.attempt, letter.timestamp_ms, letter.offset)
-        )
+        return max(self.letters, key=attrgetter("attempt", "timestamp_ms", "offset"))
 
     @property
     def attempt(self) -> int:
@@ -158,7 +160,7 @@ class DeadLetterBox:
         by_origin: dict[str, list[DeadLetter]] = defaultdict(list)
         for letter in self.letters:
             by_origin[letter.origin].append(letter)
-        return [BadRecord(found, self.retried.get(at, ())) for at, found in by_origin.items()]
+        return [BadRecord(same, self.retried.get(at, ())) for at, same in by_origin.items()]
 
 
 def dead_letter_of(record: Record) -> DeadLetter:
@@ -241,8 +243,7 @@ class Choice:
     """A selection of dead letters: those in a range of the topic that match all criteria.
 
     Attributes:
-        places: positions of the dead letter, of the dead-lettered record, or of the record when it
-            was first dead-lettered; by default any.
+        places: any of `DeadLetter.places`; empty: those at any position.
     """
 
     part: TopicRange
@@ -253,7 +254,7 @@ class Choice:
     def holds(self, letter: DeadLetter) -> bool:
         return (
             self.part.holds(letter)
-            and (not self.places or not self.places.isdisjoint(_places(letter)))
+            and (not self.places or not self.places.isdisjoint(letter.places))
             and self.graph in (None, letter.graph)
             and self.exception in (None, letter.exception)
         )
@@ -264,7 +265,7 @@ class Choice:
         return [
             record
             for record in box.records
-            if not chosen.isdisjoint(letter.place for letter in record.letters)
+            if any(letter.place in chosen for letter in record.letters)
         ]
 
     def of(self, box: DeadLetterBox) -> list[DeadLetter]:
@@ -274,7 +275,7 @@ class Choice:
             BadSettings: there is no dead letter at a position, or only those of other graphs.
         """
         chosen = [letter for letter in box.letters if self.holds(letter)]
-        known = {place for letter in box.letters for place in _places(letter)}
+        known = {place for letter in box.letters for place in letter.places}
         if missing := sorted(self.places - known):
             raise BadSettings(
                 f"{self.part.topic} holds no dead letter {', '.join(missing)}: "
@@ -288,10 +289,6 @@ class Choice:
                 f"{did_you_mean(self.graph, graphs)}"
             )
         return chosen
-
-
-def _places(letter: DeadLetter) -> set[str | None]:
-    return {letter.place, letter.came_from, letter.origin}
 
 
 def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str]]:
@@ -308,7 +305,7 @@ def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str
     >>> parse_places(["0:7"], "icd.snapshots.v1")
     ('icd.snapshots.v1.dlq', frozenset({'icd.snapshots.v1.dlq[0]@7'}))
     """
-    named = {dead_letters_of(found["topic"]) for found in map(_WHOLE.fullmatch, texts) if found}
+    named = {dead_letters_of(place["topic"]) for place in map(PLACE.fullmatch, texts) if place}
     if len(named) > 1:
         raise BadSettings(
             f"these positions are in several topics ({', '.join(sorted(named))}): "
@@ -324,10 +321,10 @@ def dead_letters_of(topic: str) -> str:
 
 
 def _whole_place(text: str, dead_letters: str) -> str:
-    if _WHOLE.fullmatch(text):
+    if PLACE.fullmatch(text):
         return text
-    if found := _SHORT.fullmatch(text):
-        return f"{dead_letters}[{found['partition']}]@{found['offset']}"
+    if place := _SHORT.fullmatch(text):
+        return f"{dead_letters}[{place['partition']}]@{place['offset']}"
     raise BadSettings(
         f"{text!r} is not a position: give PARTITION:OFFSET, or {dead_letters}[PARTITION]@OFFSET"
     )

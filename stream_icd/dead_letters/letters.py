@@ -48,7 +48,7 @@ OF_ANY_STEP: dict[str, type[BadInput]] = {
 }
 """The stages around a step, and the one exception of each."""
 
-_PLACE = re.compile(r"[A-Za-z0-9._-]{1,249}\[\d{1,10}\]@\d{1,19}", re.ASCII)
+PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})\[\d{1,10}\]@\d{1,19}", re.ASCII)
 
 
 def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
@@ -76,8 +76,8 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
 def possible(stages: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield stage and exception of each dead letter that a step with these stages can cause."""
     yield from ((stage, error.__name__) for stage, error in OF_ANY_STEP.items())
-    names = [one.__name__ for one in kinds_of(BadInput) if one not in (CrashedWorker, OverBudget)]
-    yield from ((stage, name) for stage in stages for name in names)
+    kinds = [kind for kind in kinds_of(BadInput) if kind not in (CrashedWorker, OverBudget)]
+    yield from ((stage, kind.__name__) for stage in stages for kind in kinds)
 
 
 def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:
@@ -110,7 +110,7 @@ def _attempts_before(headers: Headers) -> int:
 
 
 def _origin(record: Record) -> str:
-    said = [text for text in _texts(record.headers, ORIGIN) if _PLACE.fullmatch(text)]
+    said = [text for text in _texts(record.headers, ORIGIN) if PLACE.fullmatch(text)]
     return said[-1] if said else record.place
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from threading import Event
 
 from stream_icd.dead_letters.box import (
     BadRecord,
@@ -17,13 +18,13 @@ from stream_icd.dead_letters.box import (
 )
 from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN
 from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, NameTaken, TopicMissing
+from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink, resolve
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.publish import Pace
-from stream_icd.sources.source import Stop
 
 Sendable = tuple[DeadLetter, OutgoingRecord]
 """A dead letter, and the record to send for it."""
@@ -90,7 +91,8 @@ def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
     topic, and those retries can commit nothing more. So read the topic afterwards ("settled");
     records without a marker have not been sent.
     """
-    return open_sink(settings, resolve(settings, Delivery.AUTO), "stream-icd-retry", topic)
+    known = recognise(settings)
+    return open_sink(settings, resolve(settings, Delivery.AUTO, known), "stream-icd-retry", topic)
 
 
 @dataclass(slots=True)
@@ -107,7 +109,7 @@ def retry(
     sink: Sink,
     pace: Pace,
     clock: Callable[[], datetime],
-    stop: Stop,
+    stop: Event,
     on_sent: Callable[[int], None] = lambda _: None,
 ) -> Retry:
     """Send the records of a plan, in the order of the topic, each with its marker.
@@ -137,7 +139,7 @@ def retry(
 
 
 def _sendable(
-    settings: KafkaSettings, plan: Plan, sink: Sink, done: Retry, stop: Stop
+    settings: KafkaSettings, plan: Plan, sink: Sink, done: Retry, stop: Event
 ) -> Iterator[Sendable]:
     """Yield the records to send; note and skip those that their topic cannot take."""
     claim_check = ClaimCheck(settings)
@@ -158,9 +160,9 @@ def _sendable(
 
 def _together(sendable: Iterable[Sendable], most: int) -> Iterator[list[Sendable]]:
     batch: list[Sendable] = []
-    for one in sendable:
-        batch.append(one)
-        if len(batch) == most or sum(record.size for _, record in batch) >= TOGETHER_BYTES:
+    for letter, record in sendable:
+        batch.append((letter, record))
+        if len(batch) == most or sum(sent.size for _, sent in batch) >= TOGETHER_BYTES:
             yield batch
             batch = []
     if batch:

@@ -68,7 +68,8 @@ def draw_bands(
     for x, (before, after) in enumerate(pairwise(windows)):
         flow(axes, x, moves(before, after, list(colours)), bottoms[x], bottoms[x + 1], colours)
     top *= 1.02
-    middles = {one: bottoms[-1][one] + size / 2 for one, size in columns[-1].items()}
+    last = columns[-1].items()
+    middles = {community: bottoms[-1][community] + size / 2 for community, size in last}
     label(axes, len(windows) - 0.8, middles, top, names or {})
     axes.set_xlim(-0.5, len(windows) - 0.5)
     axes.set_ylim(0, top)

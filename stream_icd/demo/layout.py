@@ -45,12 +45,11 @@ def place_discs(
     radii = radii_of(sizes)
     first = largest(sizes)
     centres = np.zeros((len(ids), 2))
-    known = np.array([int(one) in before for one in ids[first]], bool)
+    known = np.isin(ids[first], list(before))
     # A direction for each id, so that nothing is random.
     start = np.sqrt((radii[first] ** 2).sum()) * 1.2 * _unit(ids[first] * GOLDEN_ANGLE)
-    for at, one in enumerate(ids[first].tolist()):
-        if one in before:
-            start[at] = before[one]
+    for at in np.flatnonzero(known):
+        start[at] = before[int(ids[first[at]])]
     steps = NEXT_STEPS if known.mean() > 0.5 else FIRST_STEPS
     centres[first] = _settled(start, radii[first], links, steps, APART_STEPS if apart else 0)
     rest = np.setdiff1d(np.arange(len(ids)), first)

@@ -1,11 +1,11 @@
-"""The picture of the demonstration: communities, and what memory adds to them."""
+"""The pictures of the demonstration: what memory adds to communities; the story of named ones."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -17,13 +17,15 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from stream_icd.demo.alluvial import GREY, colours_of, draw_bands
+from stream_icd.demo.alluvial import COLOURS, GREY, colours_of, draw_bands
 from stream_icd.demo.layout import community_layout
-from stream_icd.demo.results import Found
+from stream_icd.demo.results import Found, evidence_in_words, model_changes
 from stream_icd.demo.run import DemoRun
-from stream_icd.demo.summary import evidence_in_words, model_changes
-from stream_icd.events import CommunityEvents
+from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.names.attributes import Attributes
+from stream_icd.names.names import named
 from stream_icd.snapshot import Snapshot
+from stream_icd.tracking.confirmation import CONFIRMED, lasting_events
 from stream_icd.tracking.partition import by_name, shared_nodes
 
 MOST_EDGES_DRAWN = 30_000
@@ -36,6 +38,18 @@ UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
 INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
 TITLE, TEXT = 15, 12
 DPI = 120
+
+LASTING = 5
+"""Number of snapshots in which a community is seen, from which on it lasts."""
+
+KINDS = ("born", "merged", "split", "died")
+
+STORY_COLUMNS = 30
+MOST_EVENTS = 10
+
+Names = Mapping[int, str]
+Told = tuple[int, str]
+"""The position of the window of an event, and the event in words."""
 
 
 def demo_figure(
@@ -130,13 +144,13 @@ def _draw_quality(
     lines = {"with memory": (found, BLUE)}
     if alone is not None:
         lines["each snapshot alone"] = (alone, ORANGE)
-    for name, (one, colour) in lines.items():
+    for name, (line, colour) in lines.items():
         if found.agreement:
-            title, values = "NMI with the planted communities", list(one.agreement)
+            title, values = "NMI with the planted communities", list(line.agreement)
         elif alone is not None:
             title = "Fraction of the nodes that stay in their community"
             spread = np.full(len(run.arrivals), np.nan)
-            spread[list(places)] = staying(one.windows)
+            spread[list(places)] = staying(line.windows)
             values = spread.tolist()
         else:
             title = "Modularity"
@@ -148,7 +162,7 @@ def _draw_quality(
     if alone is not None:
         axes.legend(frameon=False, loc="lower right", fontsize=TEXT)
     axes.set_ylim(0, 1.05)
-    evidence = [one.result["evidence"] for one in run.arrivals]
+    evidence = [arrival.result["evidence"] for arrival in run.arrivals]
     for place, strength in enumerate(evidence):
         if strength != "strong":
             axes.axvspan(place - 0.5, place + 0.5, color=UNSURE[strength], linewidth=0)
@@ -158,11 +172,9 @@ def _draw_quality(
     if incomplete:
         more.append(f"incomplete at the source, and left out: {len(incomplete)} (shaded)")
     _entitle(axes, title, *more)
-    axes.set_xlabel("snapshot", color=QUIET, fontsize=TEXT)
-    axes.spines[["top", "right"]].set_visible(False)
+    _by_snapshot(axes)
     axes.grid(axis="y", alpha=0.25)
     axes.margins(x=0)
-    axes.tick_params(labelsize=TEXT)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
@@ -206,62 +218,130 @@ def _draw_lives(
     together = sum(np.isin(column.communities, list(colours)).mean() for column in columns)
     draw_bands(axes, columns, colours, others=bool(together / len(columns) > 0.5))
     axes.set_xticks(range(len(columns)), [str(places[column.snapshot_id]) for column in columns])
-    axes.set_xlabel("snapshot", color=QUIET, fontsize=TEXT)
     axes.set_ylabel("nodes", color=QUIET, fontsize=TEXT)
-    axes.tick_params(labelsize=TEXT)
-    _entitle(axes, title, *happened(windows).in_words())
+    _by_snapshot(axes)
+    _entitle(axes, title, *happened(windows))
+
+
+def _by_snapshot(axes: Axes) -> None:
+    axes.set_xlabel("snapshot", color=QUIET, fontsize=TEXT)
     axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=TEXT)
 
 
 def _entitle(axes: Axes, title: str, *more: str) -> None:
     axes.set_title(title, loc="left", color=INK, fontsize=TITLE, pad=8 + 16 * len(more))
-    axes.annotate(
-        "\n".join(more),
-        (0, 1),
-        (0, 5),
-        "axes fraction",
-        "offset points",
-        color=QUIET,
-        fontsize=TEXT,
-    )
+    place = (0, 1), (0, 5), "axes fraction", "offset points"
+    axes.annotate("\n".join(more), *place, color=QUIET, fontsize=TEXT)
 
 
-LASTING = 5
-"""Number of snapshots in which a community is seen, from which on it lasts."""
-
-KINDS = ("born", "merged", "split", "died")
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """Events of a stream after its first snapshot.
-
-    Attributes:
-        lasting: number of events by kind whose communities all last.
-        others: number of all other events.
-    """
-
-    lasting: Counter[str]
-    others: int
-
-    def in_words(self) -> tuple[str, str]:
-        """Return two lines: what happened, and how much is left out."""
-        counts = ", ".join(f"{self.lasting[kind]:,} {kind}" for kind in KINDS)
-        return (
-            f"all snapshots: {counts}",
-            f"of communities seen in {LASTING} or more; {self.others:,} other events",
-        )
-
-
-def happened(windows: Sequence[CommunityEvents]) -> Happened:
-    """Count births, mergers, splits and deaths."""
+def happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
+    """Return two lines: how many were born, merged, split and died; and how much is left out."""
     seen: Counter[int] = Counter()
     for window in windows:
         seen.update(np.unique(window.communities).tolist())
     events = [event for window in windows[1:] for event in window.events if event.kind in KINDS]
-    lasting = [
-        event
+    lasting: Counter[str] = Counter(
+        event.kind
         for event in events
         if all(seen[c] >= LASTING for c in (event.community, *event.parents, *event.children))
+    )
+    counts = ", ".join(f"{lasting[kind]:,} {kind}" for kind in KINDS)
+    others = len(events) - lasting.total()
+    return (
+        f"all snapshots: {counts}",
+        f"of communities seen in {LASTING} or more; {others:,} other events",
+    )
+
+
+def strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[Told]:
+    """Return the strongest mergers and splits that lasted, one a window, in time order."""
+    best: dict[int, CommunityEvent] = {}
+    for at in range(1, len(windows) - CONFIRMED):
+        lasting = lasting_events(windows[at - 1 : at + CONFIRMED + 1], CONFIRMED)
+        known = [
+            event for event in lasting.events if event.kind in ("merged", "split") and event.bits
+        ]
+        if known:
+            best[at] = max(known, key=lambda event: event.bits or 0.0)
+    chosen = sorted(sorted(best, key=lambda at: -(best[at].bits or 0.0))[:MOST_EVENTS])
+    return [
+        (at, _told(windows[at], best[at], _names(windows[at - 1 : at + 1], attributes)))
+        for at in chosen
     ]
-    return Happened(Counter(event.kind for event in lasting), len(events) - len(lasting))
+
+
+def _told(window: CommunityEvents, event: CommunityEvent, names: Names) -> str:
+    def called(community: int) -> str:
+        return f"[{names.get(community, f'community {community}')}]"
+
+    relatives = (*event.parents, *event.children)
+    others = [community for community in relatives if community != event.community]
+    with_them = ", ".join(map(called, others[:3])) + (", …" if len(others) > 3 else "")
+    merged = f"{called(event.community)} takes in {with_them}"
+    split = f"{with_them} {'leaves' if len(others) == 1 else 'leave'} {called(event.community)}"
+    text = merged if event.kind == "merged" else split
+    return f"{window.window.start:%Y-%m-%d}  {text} ({event.bits or 0:,.0f} bits)"
+
+
+def draw_story(
+    windows: Sequence[CommunityEvents],
+    attributes: Attributes,
+    events: Sequence[Told],
+    path: Path,
+) -> None:
+    """Write the picture: the largest communities over all windows, and the events below."""
+    figure = Figure(figsize=(14, 9), layout="constrained")
+    FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, 1, height_ratios=(2.6, 1))
+    places = np.unique(np.linspace(0, len(windows) - 1, STORY_COLUMNS).round().astype(int)).tolist()
+    columns = [windows[at] for at in places]
+    names = _names(columns, attributes)
+    shown = _largest(columns, names)
+    draw_bands(above, columns, dict(zip(shown, COLOURS, strict=False)), names=names)
+    ends = [f"{column.window.start:%Y-%m}" for column in columns]
+    every = max(1, len(columns) // 10)
+    above.set_xticks(range(0, len(columns), every), ends[::every])
+    above.set_ylabel("nodes", color=QUIET)
+    above.spines[["top", "right"]].set_visible(False)
+    at_events = [at for at, _ in events]
+    places_of_events: list[float] = np.interp(at_events, places, range(len(places))).tolist()
+    rows = 0
+    for number, at in enumerate(places_of_events, start=1):
+        above.axvline(at, color=INK, linewidth=0.8, linestyle=":")
+        crowded = sum(0 <= at - other < 0.4 for other in places_of_events[: number - 1])
+        rows = max(rows, crowded)
+        above.annotate(
+            str(number), (at, 1), (0, 2 + 12 * crowded), above.get_xaxis_transform(),
+            "offset points", ha="center", color=INK,
+        )  # fmt: skip
+    last = windows[-1].window
+    above.set_title(
+        f"{windows[-1].graph}: communities by {' and '.join(c.name for c in attributes.columns)}, "
+        f"{windows[0].window.start:%Y-%m-%d} to {last.start:%Y-%m-%d}, and "
+        f"{len(events)} events that lasted",
+        loc="left", color=INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
+    )  # fmt: skip
+    below.axis("off")
+    for line, (_, told) in enumerate(events):
+        text = f"{line + 1:>2}  {told}"
+        below.text(0, 1 - line / MOST_EVENTS, text, color=INK, fontsize=11, va="top",
+                   transform=below.transAxes, parse_math=False)  # fmt: skip
+    figure.savefig(path, dpi=DPI)
+
+
+def _names(windows: Sequence[CommunityEvents], attributes: Attributes) -> dict[int, str]:
+    """Return the last name of each community, by its id."""
+    names: dict[int, str] = {}
+    for window in windows:
+        known = named(window.nodes, window.communities, attributes).names()
+        names |= {community: str(name) for community, name in known.items()}
+    return names
+
+
+def _largest(columns: Sequence[CommunityEvents], names: Names) -> list[int]:
+    """Return the communities with a name and the most members, as many as there are colours."""
+    everybody = np.concatenate([column.communities for column in columns])
+    ids, counts = np.unique(everybody, return_counts=True)
+    by_members = ids[np.argsort(-counts, kind="stable")].tolist()
+    return sorted([community for community in by_members if community in names][: len(COLOURS)])

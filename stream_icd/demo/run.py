@@ -20,7 +20,6 @@ from typing import IO, Any
 from rich.progress import Progress
 
 from stream_icd.child_process import start_child, stop_children, tail
-from stream_icd.demo.story import PATIENCE_S, Story, count_events, read_log
 from stream_icd.errors import StreamIcdError
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.embedded import embedded_broker
@@ -36,6 +35,15 @@ and longer on a busy machine."""
 
 STALL_S = 90.0
 """Idle time after which missing results count as lost, once the detector has started."""
+
+PATIENCE_S = 600.0
+"""Time after which the rest of the stream is sent, whether there is a new champion or not."""
+
+LEAST_SNAPSHOTS = 100
+"""Shorter streams have no time for the story."""
+
+LEAST_FALL = 15
+"""Snapshots after the change before learning: the retrainer needs 11, and one or two to notice."""
 
 STOP_S = 10.0
 LOOK_EVERY_S = 0.05
@@ -70,19 +78,12 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class DemoRun:
-    """The outcome of a run of the demonstration.
+    """The outcome of a run of the demonstration."""
 
-    Attributes:
-        sent: snapshots that the broker acknowledged to the producer.
-        arrivals: results that the subscriber printed, in order.
-        dead_letters: snapshots that the detector dead-lettered.
-        seconds: time from the producer's start to the last result.
-    """
-
-    sent: int
-    arrivals: tuple[Arrival, ...]
+    sent: int  # snapshots that the broker acknowledged to the producers
+    arrivals: tuple[Arrival, ...]  # in the order in which the subscriber printed them
     dead_letters: int
-    seconds: float
+    seconds: float  # from the start of the first producer to the last result
 
     @property
     def lost(self) -> int:
@@ -91,18 +92,82 @@ class DemoRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Programs:
-    """The programs.
+class Story:
+    """The law of the stream changes, and retraining adapts to it.
 
-    Attributes:
-        producers: one after the other; the second waits until the detector has learned.
-        others: by name, such as the live page.
-        story: the change of the law, if it is wanted.
+    Until `change_at`, the nodes form many small communities, which the first champion was trained
+    for. Then they form larger ones, with more edges between them, and that champion fails. The
+    retrainer notices it from the edges alone, learns another model, and the detector changes to it.
+
+    The producer pauses after `until_learned` snapshots until the detector has the new model. A
+    window of the stream lasts a minute, and learning takes seconds: on a real stream, no window
+    would pass.
     """
 
-    producers: Sequence[Arguments]
+    folder: Path  # of the results
+    snapshots: int
+    nodes: int = 2000
+    change_at: int = 40  # the number of snapshots before the change
+    first: str = "gn"  # the first champion, a shipped model
+
+    @property
+    def registry(self) -> str:
+        return str(self.folder / "demo-registry")
+
+    @property
+    def history(self) -> str:
+        return str(self.folder / "retraining-history")
+
+    @property
+    def until_learned(self) -> int:
+        """Number of snapshots that are sent before the retrainer has learned."""
+        return self.change_at + LEAST_FALL + 1
+
+    def prepare(self) -> Arguments:
+        """Remove what an earlier run left; return the command that makes the first champion."""
+        for place in (self.registry, self.history):
+            shutil.rmtree(place, ignore_errors=True)
+        return ("models", "import", self.first, "--registry", self.registry, "--first-champion")
+
+    def producers(self) -> list[Arguments]:
+        """The commands that send the snapshots before the pause, and the others after it."""
+        sizes = ("--sizes", "5-50", "--sizes-after", "10-200", "--mixing-after", "0.55")
+        law = ("--nodes", str(self.nodes), "--change-at", str(self.change_at), *sizes)
+        limits = (self.until_learned, self.snapshots)
+        return [("produce", "lfr", "--limit", str(limit), *law) for limit in limits]
+
+    def detect(self) -> Arguments:
+        """The model of the detector, as options."""
+        return ("--model", "champion", "--registry", self.registry)
+
+    def consumers(self) -> dict[str, Arguments]:
+        """The commands of archive and retrainer. The archive has no labels: nothing cheats."""
+        places = (self.history, "--registry", self.registry)
+        return {
+            "archive": ("consume", "archive", self.history, "--kind", "snapshots"),
+            "retrain": ("consume", "retrain", *places, "--check", "1s"),
+        }
+
+    def is_over(self) -> bool:
+        """Whether the detector has changed its model, or will not."""
+        swapped = count_events(self.folder / "detect.log", "the model changed")
+        log = self.folder / "retrain.log"
+        return bool(swapped or count_events(log, "kept") or count_events(log, "failed"))
+
+    def told(self) -> Iterator[str]:
+        """What the retrainer decided, other than to wait."""
+        for entry in read_log(self.folder / "retrain.log"):
+            if entry.get("event") in ("promoted", "kept", "confirmed", "rolled back", "failed"):
+                yield f"{entry['event']}: {entry['reason']}"
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The programs of the demonstration."""
+
+    producers: Sequence[Arguments]  # the second waits until the detector has learned
     detect: Arguments
-    others: Mapping[str, Arguments] = field(default_factory=dict)
+    others: Mapping[str, Arguments] = field(default_factory=dict)  # by name, such as `view`
     story: Story | None = None
 
 
@@ -153,50 +218,36 @@ def run_demo(
         assert printed is not None
         reading = (printed, folder / "communities.jsonl", arrivals)
         threading.Thread(target=_collect, args=reading, daemon=True).start()
-        sending = _Sending(start, folder, programs)
+        sending = _send(start, folder, programs)
         return _watch(children, sending, arrivals, folder, progress)
     finally:
         stop_children(started, STOP_S)
 
 
-@dataclass
-class _Sending:
-    """Starts the producers, each at its time."""
+def _send(
+    start: Callable[[Arguments, str], Child], folder: Path, programs: Programs
+) -> Iterator[tuple[int | None, bool]]:
+    """Run the producers, one after the other.
 
-    start: Callable[[Arguments, str], Child]
-    folder: Path
-    programs: Programs
-    started: list[Child] = field(default_factory=list)
-    waiting_since: float | None = None
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether all that was to be sent before the pause is sent."""
-        return self.waiting_since is not None and len(self.started) < len(self.programs.producers)
-
-    def look(self) -> int | None:
-        """Start the next producer when it is time; return what was sent, if that was all."""
-        at = len(self.started)
-        if self.started:
-            if self.started[-1].poll() is None:
-                return None
-            _check({NAMES[at - 1]: self.started[-1]}, self.folder, may_end=True)
-        if at == len(self.programs.producers):
-            return sum(map(self._sent, NAMES[:at]))
-        if at == 0 or self._is_time():
-            self.started.append(self.start(self.programs.producers[at], NAMES[at]))
-        return None
-
-    def _is_time(self) -> bool:
-        story, now = self.programs.story, time.monotonic()
-        assert story is not None, "only a story has a second producer"
-        self.waiting_since = self.waiting_since or now
-        return story.is_over() or now - self.waiting_since > PATIENCE_S
-
-    def _sent(self, name: str) -> int:
-        log = read_log(self.folder / f"{name}.log")
+    Yield how many snapshots were sent, None before that is all; and whether the next producer waits
+    until the detector has learned.
+    """
+    sent = 0
+    for name, arguments in zip(NAMES, programs.producers, strict=False):
+        if name != NAMES[0]:
+            assert programs.story is not None, "only a story has a second producer"
+            since = time.monotonic()
+            while not programs.story.is_over() and time.monotonic() - since < PATIENCE_S:
+                yield None, True
+        producer = start(arguments, name)
+        while producer.poll() is None:
+            yield None, False
+        _check({name: producer}, folder, may_end=True)
+        log = read_log(folder / f"{name}.log")
         finished = [entry for entry in log if entry.get("event") == "finished"]
-        return int(finished[-1]["snapshots"]) if finished else 0
+        sent += int(finished[-1]["snapshots"]) if finished else 0
+    while True:
+        yield sent, False
 
 
 def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival]) -> None:
@@ -210,14 +261,14 @@ def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival
 
 def _watch(
     children: dict[str, Child],
-    producing: _Sending,
+    sending: Iterator[tuple[int | None, bool]],
     queued: queue.SimpleQueue[Arrival],
     folder: Path,
     progress: Progress,
 ) -> DemoRun:
-    sending = progress.add_task("sent", total=None)
-    receiving = progress.add_task("detected, published, received", total=None)
-    sent = producing.look()
+    sent_bar = progress.add_task("sent", total=None)
+    received_bar = progress.add_task("detected, published, received", total=None)
+    sent, waiting = next(sending)
     started = last = time.monotonic()
     arrivals: list[Arrival] = []
     dead_letters = 0
@@ -228,14 +279,14 @@ def _watch(
             last = time.monotonic()
         except queue.Empty:
             # Read logs and check processes only while nothing arrives.
-            sent = producing.look()
-            progress.update(sending, total=sent, completed=sent or 0)
+            sent, waiting = next(sending)
+            progress.update(sent_bar, total=sent, completed=sent or 0)
             dead_letters = count_events(folder / "detect.log", "dead letter")
             _check(children, folder)
             if not detecting and count_events(folder / "detect.log", "started"):
                 detecting, last = True, time.monotonic()
-        progress.update(receiving, completed=len(arrivals), total=sent)
-        if producing.is_waiting:
+        progress.update(received_bar, completed=len(arrivals), total=sent)
+        if waiting:
             last = time.monotonic()
         if time.monotonic() - last > (STALL_S if detecting else START_S):
             break
@@ -261,3 +312,16 @@ def keep(settings: KafkaSettings, folder: Path) -> None:
         with open_reader(settings, topic, start="beginning", until="end") as records:
             for record in records:
                 archiver.process(record)
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Return the JSON events of a program's log; skip other lines. A missing log is empty."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+
+def count_events(path: Path, event: str) -> int:
+    """Return how often a log has an event."""
+    return sum(entry.get("event") == event for entry in read_log(path))

@@ -16,12 +16,11 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.modularity import estimate_n_communities
 from stream_icd.communities import check_n_communities
 from stream_icd.errors import BadSettings
-from stream_icd.graphs.adjacency import Nodes, among, linked_nodes
+from stream_icd.graphs.adjacency import among, linked_nodes
 from stream_icd.graphs.weights import comparable
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
-from stream_icd.icd.structure import SparsePlusRankOne
 from stream_icd.model import Model
 
 Method = Literal["bp", "icd"]
@@ -148,15 +147,24 @@ def _detect_by_icd(
     graph = among(comparable(adjacency), linked)
     features = model_features(graph, model.recipe)
     described = clock()
-    embedding = _encode(graph, features, model, threads)
+    embedding = encoder(model.recipe.encoder).embed(model.weights, features, graph, threads)
     embedded = clock()
+    communities = np.zeros(n_nodes, np.int32)
     k = _n_linked_communities(among(adjacency, linked), n_communities, n_nodes, seed)
-    found = np.zeros(0, np.int32)
     if k:
         method = model.recipe.clustering
         start = None if known is None else known[linked]
-        found = cluster(embedding, k, method=method, seed=seed, threads=threads, known=start)
-    communities = _with_isolated(found, linked, n_nodes, k, n_communities)
+        communities[linked] = cluster(
+            embedding, k, method=method, seed=seed, threads=threads, known=start
+        )
+    # If K is unknown, each isolated node gets its own label. Otherwise they share the labels left
+    # of K: usually one, more if the other nodes are too few for K - 1 communities, and none if all
+    # nodes are one community.
+    n_alone = n_nodes - len(linked)
+    n_left = n_alone if n_communities is None else n_communities - k
+    if n_alone and n_left:
+        isolated = np.setdiff1d(np.arange(n_nodes), linked, assume_unique=True)
+        communities[isolated] = k + np.arange(n_alone) % n_left
     spent = {"features": 1000 * (described - started), "encode": 1000 * (embedded - described)}
     return Detection(communities, stage_ms(1000 * (clock() - started), spent))
 
@@ -173,30 +181,6 @@ def _n_linked_communities(
     return min(n_communities - 1, n_linked)
 
 
-def _with_isolated(
-    found: NDArray[np.int32],
-    linked: Nodes,
-    n_nodes: int,
-    n_found: int,
-    n_communities: int | None,
-) -> NDArray[np.int32]:
-    """Return the labels of all nodes, `(n,)`; labels from `n_found` on are for isolated nodes.
-
-    If K is unknown, each isolated node gets its own label. Otherwise they share the labels left
-    of K: usually one, and more only if the other nodes are too few for K − 1 communities.
-    """
-    n_alone = n_nodes - len(linked)
-    if not n_alone:
-        return found
-    n_left = n_alone if n_communities is None else n_communities - n_found
-    communities = np.zeros(n_nodes, np.int32)
-    communities[linked] = found
-    isolated = np.setdiff1d(np.arange(n_nodes), linked, assume_unique=True)
-    if n_left:  # no label is left if all nodes are one community
-        communities[isolated] = n_found + np.arange(n_alone) % n_left
-    return communities
-
-
 def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.float32]:
     """Return U, `(n, d)` float32: the embedding of a graph under a frozen model.
 
@@ -204,13 +188,8 @@ def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.fl
     """
     linked = linked_nodes(adjacency)
     graph = among(comparable(adjacency), linked)
-    found = _encode(graph, model_features(graph, model.recipe), model, threads)
-    embedding = np.zeros((adjacency.shape[0], found.shape[1]), np.float32)
-    embedding[linked] = found
+    features = model_features(graph, model.recipe)
+    of_linked = encoder(model.recipe.encoder).embed(model.weights, features, graph, threads)
+    embedding = np.zeros((adjacency.shape[0], of_linked.shape[1]), np.float32)
+    embedding[linked] = of_linked
     return embedding
-
-
-def _encode(
-    adjacency: csr_array, features: SparsePlusRankOne, model: Model, threads: int
-) -> NDArray[np.float32]:
-    return encoder(model.recipe.encoder).embed(model.weights, features, adjacency, threads)

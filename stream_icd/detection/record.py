@@ -1,4 +1,4 @@
-"""The outcome of one record of the snapshots topic."""
+"""The outcome of one record of the snapshots topic, by the settings of a detector."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import combinations
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from stream_icd.communities import Communities
-from stream_icd.detection.settings import DetectSettings, has_memory, result_version
-from stream_icd.errors import BadInput, BadMemory
-from stream_icd.execution.budget import Allowance, sent_bytes
-from stream_icd.execution.relay import LocalRelay, Relay
+from stream_icd.errors import BadInput, BadMemory, BadSettings
+from stream_icd.execution.budget import Allowance, Budget, sent_bytes
+from stream_icd.execution.work import LocalRelay, Relay
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import COMMUNITIES, MEMORY
+from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import (
     Outcome,
     Processed,
@@ -27,14 +28,15 @@ from stream_icd.messages.records import (
     outgoing,
 )
 from stream_icd.printable import printable
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.times import utc_now
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot, is_unordered
 
 if TYPE_CHECKING:
+    from stream_icd.detection.detect import Method
+    from stream_icd.memory.horizon import Horizon
     from stream_icd.memory.memory import Memory
 
 TOO_LARGE = "k_too_large"
@@ -45,6 +47,58 @@ MOST_KEPT = 500_000
 
 A_GRAPH = 120
 """Nodes and edges that take as much as a graph of hardly any: 7 kB."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetectSettings:
+    """Settings of a detector worker.
+
+    Attributes:
+        topic: where communities are published.
+        memory: auto: detect each window with the memory of the graph's last one, with bp only if
+            the model's `stay` is above 0; off: detect each alone.
+        horizon: how far back each graph looks with memory, in windows; auto: found for each graph;
+            off: the last window and beliefs about it.
+        memory_topic: where memory is published, with the communities.
+        group: the consumer group, which the memory belongs to.
+        n_communities: K for snapshots without their own K; None: estimate it.
+        method: bp (the default), or icd, the paper's: encode, then K-means.
+        threads: cores that one snapshot may use; bp uses one below 50,000 nodes.
+        seed: random seed of the clustering; the same seed gives the same communities.
+        reader, budget: by default from the environment.
+    """
+
+    topic: str = COMMUNITIES
+    memory: Literal["auto", "off"] = "off"
+    horizon: Horizon = "auto"
+    memory_topic: str = MEMORY
+    group: str = ""
+    n_communities: int | None = None
+    method: Method = "bp"
+    threads: int = 2
+    seed: int = 0
+    reader: MessageReader = field(default_factory=MessageReader)
+    budget: Budget = field(default_factory=Budget)
+
+    def __post_init__(self) -> None:
+        for name in ("n_communities", "threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BadSettings(f"{name}={value}; it must be at least 1")
+        if self.horizon != "auto":
+            from stream_icd.memory.horizon import check_horizon  # it imports detection
+
+            check_horizon(self.horizon)
+
+
+def has_memory(model: VersionedModel, settings: DetectSettings) -> bool:
+    """Return whether windows are detected with the memory of earlier ones."""
+    return settings.memory == "auto" and (settings.method == "icd" or model.model.bp.stay > 0)
+
+
+def result_version(model: VersionedModel, settings: DetectSettings) -> str:
+    """Return the version that results are published under; it differs between the two methods."""
+    return f"{model.version}-icd" if settings.method == "icd" else model.version
 
 
 class RecentMemories:
@@ -61,11 +115,11 @@ class RecentMemories:
 
     def get(self, graph: str, encoded: bytes) -> Memory | None:
         """Return the memory that these bytes encode; None if it is not here."""
-        found = self._kept.get(graph)
-        return None if found is None or found[0] != encoded else found[1]
+        kept, memory, _ = self._kept.get(graph, (None, None, 0))
+        return memory if kept == encoded else None
 
     def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
-        size = A_GRAPH + memory.n_nodes + sum(one.nnz for one in memory.evidence)
+        size = A_GRAPH + memory.n_nodes + sum(evidence.nnz for evidence in memory.evidence)
         self._n_kept += size - self._kept.pop(graph, (b"", memory, 0))[2]
         self._kept[graph] = encoded, memory, size
         while self._n_kept > self._most_kept:
@@ -94,7 +148,6 @@ class RecordDetection:
 
     model: VersionedModel
     settings: DetectSettings
-    clock: Callable[[], datetime] = utc_now
     checked: set[tuple[str, str]] = field(default_factory=set, compare=False)
     recent: RecentMemories = field(default_factory=RecentMemories, compare=False)
 
@@ -115,45 +168,34 @@ class RecordDetection:
         Log lines meanwhile name the record. Without a relay, it is detected without memory.
         """
         with about(record, model=self.version):
-            found = detected(
+            outcome = detected(
                 lambda: self.settings.reader.decoded(record, decode_snapshot),
                 self.model,
                 self.settings,
-                self.clock,
                 place=f"{record.partition}@{record.offset}",
                 checked=self.checked,
                 relay=relay,
                 recent=self.recent,
             )
-        if isinstance(found, Refused):
-            return found
-        communities, k = found.communities, found.communities.k_given
+        if isinstance(outcome, Refused):
+            return outcome
+        communities, k = outcome.communities, outcome.communities.k_given
         facts: dict[str, object] = {
             "communities": communities.n_communities,
             "ms": communities.milliseconds,
         }
         if k is not None and k > communities.n_nodes:
             facts[TOO_LARGE] = k
-        return Processed(
-            "detected", facts, (outgoing(self.settings.topic, found.message),), found.state
-        )
+        result = outgoing(self.settings.topic, outcome.message)
+        return Processed("detected", facts, (result,), outcome.state)
 
     def name(self, record: Record) -> str:
-        """Return the record's name for error messages."""
         return printable(", ".join(f"{name} {value}" for name, value in described(record).items()))
 
     def allowance(self, record: Record) -> Allowance:
-        """Return the resource limits for the record."""
         return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
 
-    def instead(self, baton: bytes) -> bytes:
-        """Return the memory of a graph that starts anew, since this one cannot be used."""
-        from stream_icd.memory.encoding import anew
-
-        return anew(baton)
-
     def warm_up(self) -> None:
-        """See `warm_up`."""
         warm_up(self.model, self.settings)
 
 
@@ -161,7 +203,6 @@ def detected(
     snapshot: Callable[[], Snapshot],
     model: VersionedModel,
     settings: DetectSettings,
-    clock: Callable[[], datetime] = utc_now,
     place: str = "",
     checked: set[tuple[str, str]] | None = None,
     relay: Relay | None = None,
@@ -182,18 +223,17 @@ def detected(
 
     memory: Remembering | None = None
     if relay is not None:
-        recent = recent or RecentMemories(most_kept=0)
-        memory = Remembering(relay, clock, settings.reader.limits, recent)
+        memory = Remembering(relay, settings, recent or RecentMemories(most_kept=0))
     stage: Stage = "decode"
     try:
         started = perf_counter()
         fetched = snapshot()
         decode_ms = 1000 * (perf_counter() - started)
         stage = "detect"
-        found = detect_snapshot(fetched, model, settings, clock, checked, memory, decode_ms, place)
-        message, state = encode_communities(found), None
+        communities = detect_snapshot(fetched, model, settings, checked, memory, decode_ms, place)
+        message, state = encode_communities(communities), None
         if memory is not None:
-            state = memory.hand_on(settings.memory_topic, settings.group, found)
+            state = memory.hand_on(communities)
     except BadMemory:
         raise
     except Exception as error:
@@ -202,7 +242,7 @@ def detected(
         if isinstance(error, BadInput):
             return Refused(stage, error)
         raise
-    return Detected(found, message, state)
+    return Detected(communities, message, state)
 
 
 def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
@@ -231,15 +271,16 @@ def first_messages() -> list[Message]:
     """
     few, many = N_CLIQUES // 2, 2 * N_CLIQUES
     cliques, ring = _ring_of_cliques(N_CLIQUES), range(N_CLIQUES)
-    weights = [1.0] * len(cliques[0])
-    first = [
-        _snapshot(*cliques, weights=weights if weighted else None, n_communities=k)
-        for weighted in (False, True)
+    day = Window(datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
+    snapshot = partial(snapshot_from_pairs, graph="warm-up", id="warm-up", window=day)
+    snapshots = [
+        snapshot(*cliques, weights=weights, n_communities=k)
+        for weights in (None, [1.0] * len(cliques[0]))
         for k in (None, few, many)
     ]
-    one_more = _snapshot(*_ring_of_cliques(N_CLIQUES + 1))
-    small = _snapshot(ring, [*ring[1:], 0])
-    return [encode_snapshot(snapshot) for snapshot in (*first, one_more, small)]
+    one_more = snapshot(*_ring_of_cliques(N_CLIQUES + 1))
+    small = snapshot(ring, [*ring[1:], 0])
+    return [encode_snapshot(first) for first in (*snapshots, one_more, small)]
 
 
 def _ring_of_cliques(n_cliques: int) -> tuple[Sequence[int], Sequence[int]]:
@@ -249,21 +290,3 @@ def _ring_of_cliques(n_cliques: int) -> tuple[Sequence[int], Sequence[int]]:
     between = [(start, (start + SIZE + 1) % (n_cliques * SIZE)) for start in starts]
     src, dst = zip(*inside, *between, strict=True)
     return src, dst
-
-
-def _snapshot(
-    src: Sequence[int],
-    dst: Sequence[int],
-    weights: Sequence[float] | None = None,
-    n_communities: int | None = None,
-) -> Snapshot:
-    day = Window(datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
-    return snapshot_from_pairs(
-        src,
-        dst,
-        graph="warm-up",
-        id="warm-up",
-        window=day,
-        weights=weights,
-        n_communities=n_communities,
-    )

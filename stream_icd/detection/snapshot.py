@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import structlog
@@ -18,29 +15,25 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Communities, MemoryUse, kind_of_memory, revision_of
 from stream_icd.detection.detect import detect, finding, stage_ms
-from stream_icd.detection.settings import DetectSettings, result_version
+from stream_icd.detection.record import DetectSettings, RecentMemories, result_version
 from stream_icd.errors import BadMemory, LimitExceeded
-from stream_icd.execution.relay import Relay
+from stream_icd.execution.work import Relay
 from stream_icd.graphs.weights import comparable
 from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.memory.bounds import cut
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.memory import Memory, is_forgotten
+from stream_icd.memory.nodes import cut
 from stream_icd.messages.records import outgoing
 from stream_icd.model import Model
 from stream_icd.quality.cuts import community_weights, modularity, modularity_by, ncut_by
 from stream_icd.quality.description_length import description_length
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.times import utc_now
-from stream_icd.tracking.settings import too_far_ahead
-from stream_icd.wire.limits import Limits
+from stream_icd.tracking.windows import too_far_ahead
 from stream_icd.wire.states import State, encode_state
-
-if TYPE_CHECKING:
-    from stream_icd.detection.record import RecentMemories
 
 BITS_WORSE = 0.1
 """A model does not fit if its description of a graph is longer by this, in bits per edge."""
@@ -56,7 +49,6 @@ def detect_snapshot(
     snapshot: Snapshot,
     model: VersionedModel,
     settings: DetectSettings,
-    clock: Callable[[], datetime] = utc_now,
     checked: set[tuple[str, str]] | None = None,
     memory: Remembering | None = None,
     decode_ms: float = 0.0,
@@ -80,25 +72,21 @@ def detect_snapshot(
     k = snapshot.n_communities or settings.n_communities
     at_most = None if k is None else min(k, snapshot.n_nodes)
     if memory is None:
+        method, seed, threads = settings.method, settings.seed, settings.threads
         detection = detect(
-            adjacency,
-            model.model,
-            at_most,
-            method=settings.method,
-            seed=settings.seed,
-            threads=settings.threads,
+            adjacency, model.model, at_most, method=method, seed=seed, threads=threads
         )
         labels, milliseconds, remembered = detection.communities, detection.milliseconds, None
     else:
         spent: dict[str, float] = {}
-        remembered = memory.detect(snapshot, adjacency, model.model, at_most, settings, spent)
+        remembered = memory.detect(snapshot, adjacency, model.model, at_most, spent)
         labels = remembered[0].communities
         milliseconds = stage_ms(remembered[0].milliseconds, spent)
     if checked is not None and settings.method == "bp":
         _check_fit(checked, snapshot, model, adjacency, labels, k, settings.seed)
     milliseconds["decode"] = decode_ms
     return communities_with(
-        labels, milliseconds, snapshot, adjacency, model, settings, clock, remembered, place
+        labels, milliseconds, snapshot, adjacency, model, settings, remembered, place
     )
 
 
@@ -148,11 +136,11 @@ def misfit(
     """
     plain = find_communities(adjacency, BpParameters(), n_communities, seed=seed)
     weighed = comparable(adjacency)
-    found, instead = (description_length(weighed, one) for one in (communities, plain))
-    if found <= instead + BITS_WORSE:
+    bits, plain_bits = (description_length(weighed, labels) for labels in (communities, plain))
+    if bits <= plain_bits + BITS_WORSE:
         return None
     return (
-        f"its communities need {found - instead:.2f} bits per edge more to describe this graph "
+        f"its communities need {bits - plain_bits:.2f} bits per edge more to describe this graph "
         f"than those found without a model (modularity {modularity(adjacency, communities):.2f}; "
         f"without a model {modularity(adjacency, plain):.2f})"
     )
@@ -165,7 +153,6 @@ def communities_with(
     adjacency: csr_array,
     model: VersionedModel,
     settings: DetectSettings,
-    clock: Callable[[], datetime] = utc_now,
     remembered: tuple[Remembered, MemoryUse] | None = None,
     place: str = "",
 ) -> Communities:
@@ -175,7 +162,7 @@ def communities_with(
         remembered: what was found with memory, and what memory contributed.
     """
     k = snapshot.n_communities or settings.n_communities
-    found, use = remembered or (None, None)
+    memory, use = remembered or (None, None)
     evidence = evidence_for(adjacency, labels, settings.seed)
     weights = community_weights(adjacency, labels)
     communities = Communities(
@@ -189,7 +176,7 @@ def communities_with(
         modularity=modularity_by(weights),
         ncut=ncut_by(weights),
         milliseconds=milliseconds,
-        detected_at=clock(),
+        detected_at=utc_now(),
         revision=revision_of(
             snapshot.content, k, settings.seed, kind_of_memory(use), settings.horizon
         ),
@@ -201,16 +188,16 @@ def communities_with(
         bits_saved=evidence.bits_saved,
         memory=use,
     )
-    if found is None:
+    if memory is None:
         return communities
     return replace(
         communities,
-        community_ids=found.community_ids,
-        replaced=found.replaced,
-        horizon=found.horizon,
-        predicted_bits=found.predicted_bits,
-        moved=None if found.moved is None else found.moved.pairs,
-        moved_bits=None if found.moved is None else found.moved.bits,
+        community_ids=memory.community_ids,
+        replaced=memory.replaced,
+        horizon=memory.horizon,
+        predicted_bits=memory.predicted_bits,
+        moved=None if memory.moved is None else memory.moved.pairs,
+        moved_bits=None if memory.moved is None else memory.moved.bits,
     )
 
 
@@ -220,14 +207,12 @@ class Remembering:
 
     Attributes:
         relay: gives the memory before the snapshot, and gets the memory after it.
-        clock: a window too far ahead of it is not remembered.
         recent: memories that need not be decoded.
         after: None if the snapshot changes nothing.
     """
 
     relay: Relay
-    clock: Callable[[], datetime]
-    limits: Limits
+    settings: DetectSettings
     recent: RecentMemories
     before: Memory | None = None
     after: Memory | None = None
@@ -243,7 +228,6 @@ class Remembering:
         adjacency: csr_array,
         model: Model,
         n_communities: int | None,
-        settings: DetectSettings,
         spent: dict[str, float],
     ) -> tuple[Remembered, MemoryUse]:
         """Return the communities, and what memory contributed; for `spent`, see `finding`.
@@ -251,38 +235,32 @@ class Remembering:
         Raises:
             BadMemory: what is remembered cannot be read.
         """
-        encoded = self.relay.take()
-        if encoded is not None:
+        method, seed, threads = self.settings.method, self.settings.seed, self.settings.threads
+        if (encoded := self.relay.take()) is not None:
             self.before = self._read(snapshot.graph, encoded)
-        found = detect_remembering(
+        remembered = detect_remembering(
             snapshot,
             model,
             self.before,
             n_communities,
-            horizon=settings.horizon,
-            find=finding(
-                settings.method,
-                model,
-                seed=settings.seed,
-                threads=settings.threads,
-                spent=spent,
-            ),
-            seed=settings.seed,
-            threads=settings.threads,
+            horizon=self.settings.horizon,
+            find=finding(method, model, seed=seed, threads=threads, spent=spent),
+            seed=seed,
+            threads=threads,
             adjacency=adjacency,
         )
-        if found.memory is self.before or too_far_ahead(snapshot.window, self.clock()):
-            return found, "late"
-        self.after = found.memory
+        if remembered.memory is self.before or too_far_ahead(snapshot.window, utc_now()):
+            return remembered, "late"
+        self.after = remembered.memory
         if self.before is None:
-            return found, "first"
+            return remembered, "first"
         if is_forgotten(self.before):
-            return found, "anew"
-        if found.damaged:
-            return found, "damaged"
-        return found, "continued" if found.n_continued else "broken"
+            return remembered, "anew"
+        if remembered.damaged:
+            return remembered, "damaged"
+        return remembered, "continued" if remembered.n_continued else "broken"
 
-    def hand_on(self, topic: str, group: str, communities: Communities) -> OutgoingRecord | None:
+    def hand_on(self, communities: Communities) -> OutgoingRecord | None:
         """Hand on the memory after the snapshot; return its message, None if it changes nothing.
 
         It is cut until it fits into its topic. What is handed on is what is published, so that
@@ -290,7 +268,7 @@ class Remembering:
         """
         if self.after is None:
             return None
-        record = _message(topic, group, communities, self.after)
+        record = self._message(communities, self.after)
         while (size := size_as_sent(record)) > self.relay.most_bytes and self.after.n_nodes:
             some = int(CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
             structlog.get_logger().warning(
@@ -302,7 +280,7 @@ class Remembering:
                 kept=some,
             )
             self.after = cut(self.after, some)
-            record = _message(topic, group, communities, self.after)
+            record = self._message(communities, self.after)
         if size > self.relay.most_bytes:
             return None
         encoded = record.value or b""
@@ -314,27 +292,26 @@ class Remembering:
         memory = self.recent.get(graph, encoded)
         if memory is None:
             try:
-                memory = decode_memory(encoded, self.limits)
+                memory = decode_memory(encoded, self.settings.reader.limits)
             except LimitExceeded as error:  # which says nothing of the snapshot
                 raise BadMemory(str(error)) from error
-        if too_far_ahead(memory.window, self.clock()):
+        if too_far_ahead(memory.window, utc_now()):
             raise BadMemory(
                 f"the last window ends at {memory.window.end}, too far in the future: all windows "
                 "would be late"
             )
         return memory
 
-
-def _message(topic: str, group: str, communities: Communities, memory: Memory) -> OutgoingRecord:
-    state = State(
-        group=group,
-        graph=communities.graph,
-        snapshot_id=communities.snapshot_id,
-        window=communities.window,
-        model=communities.model,
-        revision=communities.revision,
-        snapshot_place=communities.snapshot_place,
-        value=encode_memory(memory),
-        next_id=memory.next_id,
-    )
-    return outgoing(topic, encode_state(state))
+    def _message(self, communities: Communities, memory: Memory) -> OutgoingRecord:
+        state = State(
+            group=self.settings.group,
+            graph=communities.graph,
+            snapshot_id=communities.snapshot_id,
+            window=communities.window,
+            model=communities.model,
+            revision=communities.revision,
+            snapshot_place=communities.snapshot_place,
+            value=encode_memory(memory),
+            next_id=memory.next_id,
+        )
+        return outgoing(self.settings.memory_topic, encode_state(state))

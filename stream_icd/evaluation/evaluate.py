@@ -1,27 +1,137 @@
-"""Methods on the archived windows of one graph: what each finds, how well, and how fast."""
+"""Methods on the archived windows of one graph: what each learns and finds, how well, how fast."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.errors import BadSettings, OverBudget, Overloaded
 from stream_icd.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.evaluation.measures import Measures, measure
-from stream_icd.evaluation.method import OWN, Task
-from stream_icd.evaluation.windows import Learned, Windows
+from stream_icd.evaluation.method import OWN, Task, methods_in
 from stream_icd.execution.budget import Allowance
-from stream_icd.graphs.labelled_graph import Moment
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
+from stream_icd.history.files import ArchivedWindow
+from stream_icd.printable import safe_cells
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.replay.compare import Assignment, churn
-from stream_icd.retraining.windows import Lesson
-from stream_icd.spreadsheet import safe_cells
+from stream_icd.retraining.jobs import run_job
+from stream_icd.retraining.windows import Accumulated, Lesson, accumulated, read_lesson
+from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file
+from stream_icd.training.yardstick import Comparison, compared_with_default
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of one graph in an archive, in time order; each is read when it is needed.
+
+    The first `n_past` come before those to evaluate.
+    """
+
+    store: Store
+    graph: str
+    found: Accumulated
+    n_past: int
+
+    def past(self) -> list[LabelledGraph]:
+        """Graphs to learn from, with their communities where all are known."""
+        windows = islice(self.found.windows, self.n_past)
+        return [self._lesson(window).graph(by_labels=True) for window in windows]
+
+    def newest(self) -> Iterator[Lesson]:
+        """Windows to evaluate."""
+        return map(self._lesson, islice(self.found.windows, self.n_past, None))
+
+    def __len__(self) -> int:
+        return len(self.found.windows) - self.n_past
+
+    def _lesson(self, window: ArchivedWindow) -> Lesson:
+        return read_lesson(self.store, window, self.found.labels_of(window))
+
+
+def open_windows(
+    store: Store, graph: str | None, n_windows: int, n_past: int, now: datetime
+) -> Windows:
+    """Look up the newest windows of a graph, and up to n_past before them to learn from.
+
+    Windows far ahead of `now`, the time, are not used.
+
+    Raises:
+        BadSettings: there is no window, or several graphs and none was named.
+    """
+    found = accumulated(store, now, graph, n_windows + n_past)
+    names = sorted({window.partition.graph for window in found.windows})
+    if not names:
+        raise BadSettings("the archive has no windows" + (f" of {graph}" if graph else ""))
+    if len(names) > 1:
+        raise BadSettings(f"the archive has several graphs: choose one of {', '.join(names)}")
+    return Windows(store, names[0], found, max(0, len(found.windows) - n_windows))
+
+
+Learned = dict[str, MethodRun]
+"""What became of each method's learning, by name."""
+
+
+def learners(names: Sequence[str], packages: Sequence[str] = (OWN,)) -> list[str]:
+    """The methods of these that can learn."""
+    methods = methods_in(*packages)
+    return [name for name in names if methods[name].learn is not None]
+
+
+def learn(
+    windows: Windows,
+    names: Sequence[str],
+    limits: Allowance,
+    seed: int = 0,
+    packages: Sequence[str] = (OWN,),
+) -> Learned:
+    """Let the methods learn from the past windows; those that learn alike do it once."""
+    methods, process = methods_in(*packages), MethodProcess(packages, limits)
+    past, done = windows.past(), dict[object, MethodRun]()
+    try:
+        for name in learners(names, packages) if past else ():
+            if methods[name].learn not in done:
+                done[methods[name].learn] = process.learn(name, past, seed)
+    finally:
+        process.end()
+    return {name: done.get(methods[name].learn, MethodRun("ok")) for name in names}
+
+
+def that_learned(learned: Learned) -> list[str]:
+    """The methods that learned something."""
+    return [name for name, run in learned.items() if run.learned is not None]
+
+
+def worth(windows: Windows, learned: Learned, limits: Allowance, seed: int = 0) -> list[Comparison]:
+    """Compare what bp learned with the model `default`, with memory, on the evaluated windows.
+
+    Empty if bp learned nothing, or if the comparison exceeds the limits.
+    """
+    results = (run.learned for run in learned.values())
+    bp = next((result for result in results if isinstance(result, BpParameters)), None)
+    if bp is None:
+        return []
+    try:
+        compared: list[Comparison] = run_job(partial(_compared, windows, bp, seed), limits)
+    except (OverBudget, Overloaded):
+        return []
+    return compared
+
+
+def _compared(windows: Windows, bp: BpParameters, seed: int) -> list[Comparison]:
+    newest = (lesson.graph(by_labels=True) for lesson in windows.newest())
+    return compared_with_default(bp, windows.past(), newest, seed, memory=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +139,6 @@ class Result:
     """How one method did on one window.
 
     Attributes:
-        status, detail: see `MethodRun`.
-        seconds: processor time of finding the communities of the whole window.
-        measures: None without a result; agreement with known communities where there are some.
         hidden_edges: how well communities found on 9/10 of the edges predict the others, in bits
             per edge; None if one of these runs has no result.
         stability: fraction of the nodes common with the window before that keep their community;
@@ -42,8 +149,8 @@ class Result:
     snapshot: str
     status: Status
     detail: str = ""
-    seconds: float = 0.0
-    measures: Measures | None = None
+    seconds: float = 0.0  # processor time of finding the communities of the whole window
+    measures: Measures | None = None  # None: it has no result
     hidden_edges: float | None = None
     stability: float | None = None
 
@@ -55,18 +162,12 @@ def evaluate(
     seed: int = 0,
     packages: Sequence[str] = (OWN,),
 ) -> Iterator[Result]:
-    """Run every method on every window, window by window; a result as soon as it is there.
+    """Run every method of `learned` on every window; yield each result as soon as it is there.
 
     K is the snapshot's, where its source knows it. A method that is missing, fails or exceeds a
     limit has a result that says so.
-
-    Args:
-        learned: the methods, with what each learned (`windows.learn`).
     """
-    runs = [
-        _Run(name, of, seed, MethodProcess(packages, limits))
-        for name, of in learned.of_method.items()
-    ]
+    runs = [_Run(name, run, seed, MethodProcess(packages, limits)) for name, run in learned.items()]
     try:
         for lesson in windows.newest():
             for run in runs:
@@ -89,11 +190,14 @@ class _Run:
 
     def result(self, lesson: Lesson) -> Result:
         snapshot, adjacency = lesson.snapshot, lesson.snapshot.adjacency()
-        moment, learned = (
-            Moment(snapshot.graph, snapshot.nodes, snapshot.window),
+        task = Task(
+            adjacency,
+            snapshot.n_communities,
+            self.seed,
             self.learned.learned,
+            Moment(snapshot.graph, snapshot.nodes, snapshot.window),
+            self.memory,
         )
-        task = Task(adjacency, snapshot.n_communities, self.seed, learned, moment, self.memory)
         outcome = self._find(task)
         before, self.before = self.before, None
         if outcome.labels is None:

@@ -36,25 +36,19 @@ class MethodRun:
     """How a run ended.
 
     Attributes:
-        detail: why there is no result; "" if there is one.
-        labels: `(n,)` in 0..K-1; None without a result.
-        learned: what learning returned.
-        memory: what a method with memory remembers for the next window.
         seconds: processor time, without the stage `CONVERT`. A method runs on one thread, so this
             is the time that it takes on an idle core.
-        stages: seconds of each stage.
-        clock_seconds: wall-clock time of all stages.
         peak_bytes: growth of memory at its peak; None where the system does not tell (not Linux).
     """
 
     status: Status
-    detail: str = ""
-    labels: Labels | None = None
-    learned: Any = None
-    memory: Any = None
+    detail: str = ""  # why there is no result
+    labels: Labels | None = None  # (n,) in 0..K-1
+    learned: Any = None  # what learning returned
+    memory: Any = None  # what a method with memory remembers for the next window
     seconds: float = 0.0
-    stages: dict[str, float] = field(default_factory=dict)
-    clock_seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)  # seconds of each
+    clock_seconds: float = 0.0  # wall-clock time of all stages
     peak_bytes: int | None = None
 
 
@@ -127,7 +121,9 @@ class Runner:
         method = self._methods[name]
         try:
             if isinstance(work, Learning):
-                return _measured(lambda: MethodRun("ok", learned=_learn(method, work)), {})
+                learn = method.learn or (lambda _history, _seed: None)
+                learned = partial(learn, work.history, work.seed)
+                return _measured(lambda: MethodRun("ok", learned=learned()), {})
             if name not in self._largest:
                 _warm_up(method, work)
             largest, n_nodes = self._largest.get(name, 0), work.adjacency.shape[0]
@@ -151,17 +147,18 @@ def _warm_up(method: Method, task: Task) -> None:
 
 def _find(method: Method, task: Task) -> MethodRun:
     task = _suited(task, method)
-    outcome = _measured(lambda: _outcome(method.find(task)), task.stages)
+
+    def found() -> MethodRun:
+        communities = method.find(task)
+        if isinstance(communities, Remembering):
+            return MethodRun("ok", labels=communities.labels, memory=communities.memory)
+        return MethodRun("ok", labels=communities)
+
+    outcome = _measured(found, task.stages)
     labels, n_nodes = np.asarray(outcome.labels), task.adjacency.shape[0]
     if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
         raise TypeError(f"labels are {labels.dtype} of shape {labels.shape}, not ({n_nodes},)")
     return replace(outcome, labels=compact(labels).astype(np.int32))
-
-
-def _outcome(found: Labels | Remembering) -> MethodRun:
-    if isinstance(found, Remembering):
-        return MethodRun("ok", labels=found.labels, memory=found.memory)
-    return MethodRun("ok", labels=found)
 
 
 def _suited(task: Task, method: Method) -> Task:
@@ -174,10 +171,6 @@ def _suited(task: Task, method: Method) -> Task:
     if method.k == "needed" and k is None:
         raise BadSettings("needs the number of communities")
     return replace(task, adjacency=adjacency, n_communities=k, stages={})
-
-
-def _learn(method: Method, past: Learning) -> Any:
-    return None if method.learn is None else method.learn(past.history, past.seed)
 
 
 def _measured(run: Callable[[], MethodRun], stages: dict[str, float]) -> MethodRun:

@@ -39,20 +39,15 @@ class Task:
     Attributes:
         adjacency: `(n, n)` float64, canonical (see `as_adjacency`); all weights are 1 for a method
             that does not use weights.
-        n_communities: K, or None if the method shall determine it.
-        learned: what the method's `learn` returned, if it learned.
-        moment: which window of which stream the graph is; None if it is of none.
-        memory: what the method remembered of the window before, if there was one.
-        stages: seconds of each stage so far, by name.
     """
 
     adjacency: csr_array
-    n_communities: int | None = None
+    n_communities: int | None = None  # K; None: the method shall determine it
     seed: int = 0
-    learned: Any = None
-    moment: Moment | None = None
-    memory: Any = None
-    stages: dict[str, float] = field(default_factory=dict)
+    learned: Any = None  # what the method's `learn` returned
+    moment: Moment | None = None  # None: the graph is of no stream
+    memory: Any = None  # what the method remembered of the window before
+    stages: dict[str, float] = field(default_factory=dict)  # seconds of each so far
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -105,23 +100,19 @@ class Method:
     Attributes:
         find: communities of a task's graph, `(n,)` integers; the runner numbers them 0..K-1.
             A method with memory returns `Remembering` for a task that has a moment.
-        source: the paper with its equations, or the library that does the work.
-        weighted: whether it uses edge weights.
-        remembers: whether it has a memory from one window to the next.
         learn: learns from past graphs with a seed, or None for a method without learning. The
             result can be pickled. Communities of the past are used if they are there.
-        missing: None if the method can run here, else what to install.
         sees_communities: False for a baseline that cannot tell communities apart, whatever it
             learns; it is kept because a paper reports it.
     """
 
     find: Callable[[Task], Labels | Remembering]
-    source: str
+    source: str  # the paper with its equations, or the library that does the work
     k: UseOfK
-    weighted: bool
-    remembers: bool = False
+    weighted: bool  # whether it uses edge weights
+    remembers: bool = False  # whether it has a memory from one window to the next
     learn: Callable[[Sequence[LabelledGraph], int], Any] | None = None
-    missing: Callable[[], str | None] = nothing
+    missing: Callable[[], str | None] = nothing  # None if it can run here, else what to install
     sees_communities: bool = True
 
 
@@ -138,7 +129,7 @@ def methods_in(*packages: str) -> dict[str, Method]:
     found: dict[str, Method] = {}
     for package in packages:
         path = import_module(package).__path__
-        for file in sorted(one.name for one in iter_modules(path)):
+        for file in sorted(module.name for module in iter_modules(path)):
             defined: dict[str, Method] = import_module(f"{package}.{file}").METHODS
             if twice := found.keys() & defined.keys():
                 raise BadSettings(f"{package}.{file} defines a second method {min(twice)!r}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import psutil
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
@@ -16,6 +13,9 @@ from stream_icd.kafka.record import Record
 from stream_icd.messages.claims import read_claim
 from stream_icd.settings import ENV_PREFIX, Settings
 from stream_icd.wire.limits import Limits
+
+if TYPE_CHECKING:
+    from stream_icd.execution.worker_process import Usage
 
 CLOCK_FACTOR = 10
 """Wall-clock limit, as a multiple of the processor time: a job may wait on a busy machine."""
@@ -28,23 +28,10 @@ _WAY_OUT = "Send a smaller snapshot, or raise a setting and run `stream-icd dlq 
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """What a process has used since the meter was reset.
-
-    Processor time is that of all its threads; memory is the growth of its resident memory.
-    """
-
-    clock_seconds: float
-    cpu_seconds: float
-    memory_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Allowance:
-    """Limits for one job.
+    """Limits for one job; see `Usage`.
 
     Attributes:
-        seconds, memory_bytes: see `Usage`.
         budget: what the limits are made of if the job is a message; None: they are given.
         sent_bytes: size of the message.
         state_bytes: size of what is remembered of the message's graph.
@@ -102,12 +89,11 @@ class Budget(Settings):
     """Processor time and memory for one snapshot: a base, and more for each byte of the message.
 
     Set with `STREAM_ICD_BUDGET_` and the name in capitals, or in the `[budget]` table of the
-    settings file.
+    settings file. Time is that of all threads; memory is the growth of the process's resident
+    memory.
 
     Attributes:
-        seconds: processor time of all threads, for a snapshot of any size.
         seconds_per_mb: additional processor time for each 10^6 bytes of the message.
-        memory_bytes: growth of the process's resident memory, for a snapshot of any size.
         memory_per_byte: additional growth, in bytes, for each byte of the message.
 
     >>> Budget(seconds=10, seconds_per_mb=5).allowance(2_000_000).seconds
@@ -139,7 +125,7 @@ class MemorySettings(Settings):
     settings file.
 
     Attributes:
-        cache_bytes: encoded memory of all graphs together, about 20 bytes a node. Above it, graphs
+        cache_bytes: encoded memory of all graphs together, about 60 bytes a node. Above it, graphs
             without recent windows are read from the memory topic again when they are needed.
     """
 
@@ -159,46 +145,3 @@ def sent_bytes(record: Record, limits: Limits) -> int:
     if claim is not None:
         return min(claim.n_bytes, limits.decoded_bytes)
     return len(record.value or b"")
-
-
-class Meter:
-    """Measures the resources used by process `pid` since the meter was created or last reset."""
-
-    def __init__(self, pid: int) -> None:
-        self._process: psutil.Process | None = None
-        with suppress(psutil.NoSuchProcess):  # it has ended
-            self._process = psutil.Process(pid)
-        self.reset()
-
-    def reset(self) -> None:
-        self._since = time.monotonic()
-        self._cpu, self._memory = self._now()
-
-    def read(self) -> Usage:
-        """Return the resources used; for a process that has ended, the wall-clock time only."""
-        cpu, memory = self._now()
-        clock = time.monotonic() - self._since
-        return Usage(clock, max(0.0, cpu - self._cpu), max(0, memory - self._memory))
-
-    def skip_clock(self, seconds: float) -> None:
-        """Do not count this much of the wall-clock time."""
-        self._since += seconds
-
-    @property
-    def resident_bytes(self) -> int:
-        return self._now()[1]
-
-    def kill(self) -> None:
-        """Kill the process, and no other that has got its id since it ended."""
-        if self._process is not None:
-            with suppress(psutil.NoSuchProcess):
-                self._process.kill()
-
-    def _now(self) -> tuple[float, int]:
-        if self._process is None:
-            return 0.0, 0
-        try:
-            times, memory = self._process.cpu_times(), self._process.memory_info()
-        except psutil.Error:  # it has ended
-            return 0.0, 0
-        return times.user + times.system, memory.rss

@@ -1,7 +1,8 @@
-"""Local processes that run one job at a time, within its resource limits."""
+"""Worker processes on this machine, each of which runs one job at a time within its limits."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,19 +10,33 @@ from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from importlib.abc import MetaPathFinder
 from queue import SimpleQueue
-from typing import Generic, Self, TypeVar
+from types import ModuleType
+from typing import Any, Generic, Self, TypeVar
 
+import pyarrow as pa
 import structlog
+from threadpoolctl import threadpool_limits
 
-from stream_icd.errors import BadMemory, CrashedWorker, OverBudget, Overloaded, WorkersLost
+from stream_icd.errors import (
+    BadMemory,
+    CrashedWorker,
+    ModelDamaged,
+    OverBudget,
+    Overloaded,
+    WorkersLost,
+)
 from stream_icd.execution.budget import Allowance
-from stream_icd.execution.relay import Chains, First, Link, Work, nothing
-from stream_icd.execution.waiting import IN_HAND_OF_CHAINS, Waiting, in_order, next_job
+from stream_icd.execution.chains import IN_HAND_OF_CHAINS, Chains, Link, Waiting, in_order, next_job
+from stream_icd.execution.work import Engine, First, Settings, Work, started_anew
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
 from stream_icd.messages.records import Refused
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -42,41 +57,38 @@ class InHand:
 
 
 class Processes(Generic[Job, Result]):
-    """`count` processes that run jobs; a context manager that ends them on exit.
+    """`count` processes that run jobs, an `Engine`; a context manager that ends them on exit.
 
-    They never outlive this process, even when it is killed. They ignore Ctrl-C and SIGTERM, which a
-    terminal or a supervisor sends to the whole process group: this process handles them.
+    Each opens the model once. They never outlive this process, even when it is killed. They ignore
+    Ctrl-C and SIGTERM, which a terminal or a supervisor sends to the whole process group: this
+    process handles them.
 
     A process whose job exceeds its limits is killed, and the job is refused. If a process is
     killed from outside, for example when memory runs out, or gets no memory, its job has failed, or
     is run again. In all cases another process replaces it, and other jobs are not affected. So a
-    job must be safe to run twice. If it fails with what the job before handed on, it is run once
-    more with what `Work.instead` makes of that.
+    job must be safe to run twice. If it fails with the memory of its graph, it is run again, and
+    the graph starts anew.
 
     Args:
-        opening: creates, in each process, the function that runs a job; can be pickled. See
-            `WorkerProcess`.
-        work: names the jobs, their chains and their resource limits; outside the processes.
-        again: run a job again that ended its process; else the caller counts, and decides.
+        model_name: where a process finds its model.
+        again: run a job again that ended its process; else raise `CrashedWorker`: a consumer of a
+            stream counts what records end, over restarts.
     """
 
     def __init__(
-        self,
-        opening: Callable[[], Callable[..., Result]],
-        count: int,
-        work: Work[Job, Result],
-        *,
-        again: bool = True,
+        self, work: Work[Job, Result], model_name: str, count: int, *, again: bool = True
     ) -> None:
         self._count = count
         self._again = again
-        self._opening = opening
+        self._opening = partial(
+            open_work, type(work), model_name, work.model.version, work.settings
+        )
         self._work = work
         self._lock = threading.Lock()
         self._closed = False
         self._all: set[WorkerProcess] = set()
         self._at: dict[WorkerProcess, tuple[Job, Allowance, float]] = {}
-        self._waiting: list[Waiting[Job, Result]] = []
+        self._waiting: list[Waiting[Job, Result | Refused]] = []
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         self._threads = ThreadPoolExecutor(count, "process")  # one thread waits for each process
         self._open = [self._threads.submit(self._opened, self._start()) for _ in range(count)]
@@ -118,14 +130,14 @@ class Processes(Generic[Job, Result]):
         """The jobs in progress, the longest-running first."""
         now = time.monotonic()
         with self._lock:
-            at = sorted(self._at.values(), key=lambda one: one[2])
+            at = sorted(self._at.values(), key=lambda job: job[2])
         return [
             InHand(self._work.name(job), now - since, allowance.clock_seconds)
             for job, allowance, since in at
         ]
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = nothing, /
+        self, jobs: Iterable[Job], first: First = First(), /
     ) -> Iterator[tuple[Job, Result | Refused]]:
         """Run the jobs, as an `Engine`; see `next_job` for the order in which they begin.
 
@@ -136,37 +148,39 @@ class Processes(Generic[Job, Result]):
         """
         chains = Chains(first)
 
-        def submit(some: Sequence[Job]) -> list[Future[Result]]:
-            added: list[Waiting[Job, Result]] = [
+        def submit(some: Sequence[Job]) -> list[Future[Result | Refused]]:
+            added: list[Waiting[Job, Result | Refused]] = [
                 Waiting(job, chains.link(self._work.chain(job))) for job in some
             ]
             with self._lock:
                 self._waiting += added
             for _ in added:
                 self._threads.submit(self._run_next)
-            return [one.future for one in added]
+            return [job.future for job in added]
 
         try:
-            yield from in_order(jobs, submit, _outcome, self._count * IN_HAND_OF_CHAINS)
+            yield from in_order(jobs, submit, Future.result, self._count * IN_HAND_OF_CHAINS)
         except BaseException:
             with self._lock:
-                for one in self._waiting:
-                    one.future.cancel()
+                for job in self._waiting:
+                    job.future.cancel()
                 for process in self._at:
                     process.end()
             raise
 
     def _run_next(self) -> None:
         with self._lock:
-            one = next_job(self._waiting)
+            waited = next_job(self._waiting)
         try:
-            if one.future.set_running_or_notify_cancel():
-                one.future.set_result(self._done(one.job, one.link))
+            if waited.future.set_running_or_notify_cancel():
+                waited.future.set_result(self._done(waited.job, waited.link))
+        except OverBudget as error:
+            waited.future.set_result(Refused("budget", error))
         except BaseException as error:
-            one.future.set_exception(error)
+            waited.future.set_exception(error)
         finally:
-            if one.link is not None:
-                one.link.ended()
+            if waited.link is not None:
+                waited.link.ended()
 
     def _opened(self, process: WorkerProcess) -> None:
         try:
@@ -191,15 +205,13 @@ class Processes(Generic[Job, Result]):
         )
 
     def _done(self, job: Job, link: Link | None) -> Result:
-        """Run a job; if it fails with what the job before handed on, run it without that."""
+        """Run a job; if it fails with the memory of its graph, the graph starts anew."""
         try:
             return self._result(job, link)
         except (OverBudget, Overloaded, BadMemory) as error:
-            if link is None or link.took is None or link.instead is not None:
+            if link is None or link.took is None:
                 raise
-            log = structlog.get_logger()
-            log.warning("memory cannot be used", job=self._work.name(job), reason=str(error))
-            link.instead = self._work.instead(link.took)
+            link.instead = started_anew(link.took, self._work.name(job), error)
             return self._result(job, link)
 
     def _result(self, job: Job, link: Link | None) -> Result:
@@ -261,8 +273,52 @@ class Processes(Generic[Job, Result]):
             return process
 
 
-def _outcome(future: Future[Result]) -> Result | Refused:
+def in_processes(
+    work: Work[Job, Result], model_name: str, count: int
+) -> Engine[Job, Result | Refused]:
+    """Return an engine whose `Processes` start when it is called, and end with its last job."""
+
+    def engine(jobs: Iterable[Job], first: First) -> Iterator[tuple[Job, Result | Refused]]:
+        with Processes(work, model_name, count) as processes:
+            yield from processes(jobs, first)
+
+    return engine
+
+
+def open_work(
+    kind: Callable[[VersionedModel, Any], Any], model_name: str, version: str, settings: Settings
+) -> Any:
+    """Create the work in a worker process; raise ModelDamaged if the model has changed."""
+    without_pandas()
+    threadpool_limits(settings.threads)
+    model = open_model(model_name)
+    if model.version != version:
+        raise ModelDamaged(f"model {model_name} was {version} and is now {model.version}")
+    work = kind(model, settings)
+    work.warm_up()
+    return work
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("not needed here", name=fullname)
+
+
+def without_pandas() -> None:
+    """Let pyarrow look for pandas now, and find none; it looks once.
+
+    It would otherwise import it, where it is installed, to ask whether an array is one of pandas:
+    an eighth of the time in which a worker process starts, and 30 MB. Other code may import pandas.
+    """
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
     try:
-        return future.result()
-    except OverBudget as error:
-        return Refused("budget", error)
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(finder)

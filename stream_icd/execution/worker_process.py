@@ -1,4 +1,11 @@
-"""A worker process that runs jobs for this process, which monitors it during each job."""
+"""A worker process that runs jobs for this process, which measures it during each job.
+
+Worker processes are forked from a server, a process of Python's `multiprocessing` that has imported
+what they need, and has no threads that could hold a lock while it forks. So they begin with a copy
+of what takes a second to import, and share its memory. The server ends with this process.
+
+This file imports little, so that a program can start the server before it imports the rest.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +15,74 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from multiprocessing.context import ForkServerProcess
+from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from stream_icd.errors import StreamIcdError
-from stream_icd.execution.budget import Allowance, Meter
-from stream_icd.execution.fork_server import CONTEXT, FOR_THE_PARENT, start
-from stream_icd.execution.relay import Baton, Link
-from stream_icd.log import configure_logging
 
-DONE, TAKE, TOOK = range(3)
-"""What a process says of its job: here are the result and what to hand on; give me what the job
-before handed on; I have taken what was sent with the job."""
+if TYPE_CHECKING:
+    from stream_icd.execution.budget import Allowance
+    from stream_icd.execution.chains import Link
+    from stream_icd.execution.work import Baton
 
 LOOK_EVERY_S = 0.05
 """Interval between checks of the process's resource usage against its job's limits."""
+
+ATTEMPTS, PAUSE_S = 3, 0.1
+"""How often a process is started, if the server is killed meanwhile."""
+
+# A terminal or a supervisor sends these to the whole process group.
+FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM)
+
+# Not fork: threads of this process may hold locks.
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    [
+        "stream_icd.execution.processes",
+        "stream_icd.detection.record",
+        "stream_icd.detection.snapshot",
+        "pyarrow.compute",
+    ]
+)
+
+
+def start_fork_server() -> None:
+    """Start the server, unless it runs: it imports while this process does other things."""
+    with _deaf_from_the_start():
+        forkserver.ensure_running()
+
+
+def _end_fork_server() -> None:
+    """End the server and wait for it: nothing is left, and its processor time counts for us."""
+    server: Any = forkserver._forkserver  # Python ends it only after this process
+    if server._forkserver_pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(server._forkserver_pid, signal.SIGKILL)  # it may be importing
+        server._stop()
+
+
+util.Finalize(None, _end_fork_server, exitpriority=-1)  # after processes that still run
+
+
+@contextmanager
+def _deaf_from_the_start() -> Iterator[None]:
+    """Block the parent's signals in processes started in the block, until they ignore them.
+
+    The server blocks them for ever. This process receives its own when the block ends.
+    """
+    resource_tracker.ensure_running()  # else it is started later, which unblocks the signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_THE_PARENT)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class WorkerProcess:
@@ -36,13 +93,16 @@ class WorkerProcess:
     Args:
         opening: creates, in the process, the function that runs a job; can be pickled. A job of a
             chain is run with its `Relay` as a second argument.
+
+    Raises:
+        EOFError, OSError: the server cannot be started, or is killed again and again.
     """
 
     def __init__(self, opening: Callable[[], Callable[[Any], Any]]) -> None:
         self._line, theirs = CONTEXT.Pipe()
         arguments = theirs, opening, dict(os.environ)
         self._process = CONTEXT.Process(target=_serve, args=arguments, daemon=True)
-        start(self._process)
+        _start(self._process)
         theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
         self._meter = Meter(self.pid)
@@ -84,25 +144,21 @@ class WorkerProcess:
             return opened
         limits = allowance
         self._meter.reset()
-        chained = None
-        if link is not None:
-            chained = link.most_bytes, link.is_ready, link.offered if link.is_ready else None
-        self._line.send((job, chained))
+        self._line.send((job, None if link is None else link.most_bytes))
         while True:
             while not self._line.poll(LOOK_EVERY_S):
                 limits.check(self._meter.read())
-            said, what = self._line.recv()
-            if said == DONE:
-                answer: tuple[bool, Any] = what[0]
-                if link is not None and what[1] is not None and answer[0]:
-                    link.pass_on(what[1])
+            done: tuple[tuple[bool, Any], Baton] | None = self._line.recv()
+            if done is not None:
+                answer, baton = done
+                if link is not None and baton is not None and answer[0]:
+                    link.pass_on(baton)
                 return answer
             assert link is not None, "only a job of a chain takes something"
             since = time.monotonic()
             taken = link.take()
             limits = allowance.with_state(len(taken or b""))
-            if said == TAKE:
-                self._line.send(taken)
+            self._line.send(taken)
             self._meter.skip_clock(time.monotonic() - since)
 
     def end(self) -> int | None:
@@ -112,21 +168,85 @@ class WorkerProcess:
         return self._process.exitcode
 
 
+def _start(process: ForkServerProcess) -> None:
+    with _deaf_from_the_start():
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                process.start()
+                break
+            except (EOFError, ConnectionError):  # the server was killed
+                if attempt == ATTEMPTS:
+                    raise
+                time.sleep(PAUSE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process has used since the meter was reset.
+
+    Processor time is that of all its threads; memory is the growth of its resident memory.
+    """
+
+    clock_seconds: float
+    cpu_seconds: float
+    memory_bytes: int
+
+
+class Meter:
+    """Measures the resources used by process `pid` since the meter was created or last reset."""
+
+    def __init__(self, pid: int) -> None:
+        self._process: psutil.Process | None = None
+        with suppress(psutil.NoSuchProcess):  # it has ended
+            self._process = psutil.Process(pid)
+        self.reset()
+
+    def reset(self) -> None:
+        self._since = time.monotonic()
+        self._cpu, self._memory = self._now()
+
+    def read(self) -> Usage:
+        """Return the resources used; for a process that has ended, the wall-clock time only."""
+        cpu, memory = self._now()
+        clock = time.monotonic() - self._since
+        return Usage(clock, max(0.0, cpu - self._cpu), max(0, memory - self._memory))
+
+    def skip_clock(self, seconds: float) -> None:
+        """Do not count this much of the wall-clock time."""
+        self._since += seconds
+
+    @property
+    def resident_bytes(self) -> int:
+        return self._now()[1]
+
+    def kill(self) -> None:
+        """Kill the process, and no other that has got its id since it ended."""
+        if self._process is not None:
+            with suppress(psutil.NoSuchProcess):
+                self._process.kill()
+
+    def _now(self) -> tuple[float, int]:
+        if self._process is None:
+            return 0.0, 0
+        try:
+            times, memory = self._process.cpu_times(), self._process.memory_info()
+        except psutil.Error:  # it has ended
+            return 0.0, 0
+        return times.user + times.system, memory.rss
+
+
 @dataclass(slots=True)
 class _PipeRelay:
-    """The relay of a job in a worker process; `before` came with the job if it `is_ready`."""
+    """The relay of a job in a worker process: it sends None to ask for what the job takes."""
 
     line: Connection
     most_bytes: float
-    is_ready: bool
-    before: Baton
     after: Baton = None
 
     def take(self) -> Baton:
-        self.line.send((TOOK if self.is_ready else TAKE, None))
-        if not self.is_ready:
-            self.before = self.line.recv()
-        return self.before
+        self.line.send(None)
+        baton: Baton = self.line.recv()
+        return baton
 
     def pass_on(self, baton: bytes) -> None:
         self.after = baton
@@ -140,6 +260,8 @@ def _serve(
     Args:
         environment: that of the parent now; the server's is from when it was started.
     """
+    from stream_icd.log import configure_logging
+
     os.environ.clear()
     os.environ.update(environment)
     _live_no_longer_than_parent()
@@ -148,12 +270,12 @@ def _serve(
     with suppress(EOFError, BrokenPipeError):  # the parent has ended
         line.send((opened, None if opened else work))
         while opened:
-            job, chained = line.recv()
-            if chained is None:
-                line.send((DONE, (_attempted(work, job), None)))
+            job, most_bytes = line.recv()
+            if most_bytes is None:
+                line.send((_attempted(work, job), None))
             else:
-                relay = _PipeRelay(line, *chained)
-                line.send((DONE, (_attempted(work, job, relay), relay.after)))
+                relay = _PipeRelay(line, most_bytes)
+                line.send((_attempted(work, job, relay), relay.after))
 
 
 def _attempted(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.graphs.pairs import column_names, is_table_of_pairs, snapshot_of_pairs
-from stream_icd.snapshot import Snapshot
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 
 Nodes = NDArray[np.intp]
+
+WEIGHT = "weight"
+
+NO_WINDOW = Window(datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 2, tzinfo=UTC))
+"""The window of a graph without times."""
 
 
 def as_adjacency(graph: Any) -> csr_array:
     """The adjacency matrix A of an undirected graph, `(n, n)` float64, canonical.
 
     Canonical: symmetric, positive weights, zero diagonal, columns of a row ascending, each once.
-    Repeated pairs become one edge with the sum of their weights; self loops are dropped. If the
-    pairs are not symmetric, the result is A + Aᵀ, so a pair in one direction is a whole edge. A
-    symmetric matrix (both directions of every edge, as in PyG) is used as it is.
+    Weights of repeated pairs add; self loops are dropped. If the pairs are not symmetric, the
+    result is A + Aᵀ, so a pair in one direction is a whole edge. A symmetric matrix (both
+    directions of every edge, as in PyG) is used as it is.
 
     Args:
         graph: any of
@@ -68,8 +74,7 @@ def as_named(graph: Any) -> NamedGraph:
     They are the ids of a `Snapshot` or a table of pairs, the names in a NetworkX or an igraph
     graph, and positions otherwise.
 
-    Raises:
-        BadInput, BadSettings: see `as_adjacency`.
+    Raises as `as_adjacency`.
 
     >>> as_named([("b", "a"), ("c", "b")]).nodes.tolist()
     ['a', 'b', 'c']
@@ -108,6 +113,70 @@ def among(adjacency: csr_array, nodes: Nodes) -> csr_array:
     place[nodes] = np.arange(n_nodes)
     starts = adjacency.indptr[np.append(nodes, adjacency.shape[0])]
     return csr_array((adjacency.data, place[adjacency.indices], starts), (n_nodes, n_nodes))
+
+
+def is_table_of_pairs(graph: Any) -> bool:
+    """Whether a graph is given as `snapshot_of_pairs` takes it.
+
+    >>> is_table_of_pairs([("a", "b"), ("b", "c")]), is_table_of_pairs([[0, 1], [1, 0]])
+    (True, False)
+    """
+    if isinstance(graph, list):
+        return bool(graph) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in graph)
+    names = column_names(graph)
+    return names is not None and (len(names) == 2 or (len(names) == 3 and WEIGHT in names))
+
+
+def column_names(graph: Any) -> list[str] | None:
+    """Return the names of a table's columns; None if it is not a table."""
+    if isinstance(graph, pa.Table | pa.RecordBatch):
+        return list(graph.schema.names)
+    if hasattr(graph, "__arrow_c_stream__") and hasattr(graph, "columns"):  # pandas, Polars
+        return [str(name) for name in graph.columns]
+    return None
+
+
+def snapshot_of_pairs(graph: Any) -> Snapshot:
+    """Return the graph of a table of pairs (see `snapshot_from_pairs`), or raise `BadInput`.
+
+    Args:
+        graph: a table of two columns of ids and, if it has a third, the column `weight`: a
+            DataFrame of pandas or Polars, an Arrow table, or any other with the Arrow PyCapsule
+            interface; or a list of tuples of two ids. All ids are integers or all are strings.
+
+    >>> graph = snapshot_of_pairs([("b", "a"), ("c", "b")])
+    >>> graph.nodes.to_pylist(), graph.edges.tolist()
+    (['a', 'b', 'c'], [[0, 1], [1, 2]])
+    """
+    src, dst, weights = _columns(graph)
+    return snapshot_from_pairs(
+        src, dst, graph="graph", id="graph", window=NO_WINDOW, weights=weights
+    )
+
+
+def _columns(graph: Any) -> tuple[Any, Any, Any]:
+    try:
+        if isinstance(graph, list):
+            src, dst = zip(*graph, strict=True)
+            return pa.array(src), pa.array(dst), None
+        table = pa.table(graph) if not isinstance(graph, pa.RecordBatch) else graph
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise BadInput(
+            f"the ids of the pairs are not all integers or all strings: {error}"
+        ) from error
+    names = column_names(graph) or []
+    ends = [place for place, name in enumerate(names) if len(names) == 2 or name != WEIGHT]
+    if len(ends) != 2:
+        raise BadInput(f"a table of pairs has two columns of ids and `weight`, not {names}")
+    weights = _values(table.column(names.index(WEIGHT))) if len(names) == 3 else None
+    return _values(table.column(ends[0])), _values(table.column(ends[1])), weights
+
+
+def _values(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array; categories as their values."""
+    kind = column.type
+    plain = column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
+    return plain.combine_chunks() if isinstance(plain, pa.ChunkedArray) else plain
 
 
 ACCEPTED = (
@@ -173,13 +242,13 @@ def _from_array(graph: Any) -> coo_array:
         array = np.asarray(graph)
     except ValueError as error:  # such as rows of different lengths
         raise BadInput(f"a {kind} is not an array: {error}") from error
-    what = f"a {kind} of {array.dtype} of shape {array.shape}"
+    given = f"a {kind} of {array.dtype} of shape {array.shape}"
     if array.dtype.kind not in "biuf" or array.ndim != 2:
-        raise BadInput(f"{what} is not a supported graph; give {ACCEPTED}")
+        raise BadInput(f"{given} is not a supported graph; give {ACCEPTED}")
     whole = array.dtype.kind in "iu"
     if array.shape == (2, 2) and whole and array.tolist() != [[0, 1], [1, 0]]:
         raise BadInput(
-            f"{what} may be two pairs or the adjacency of two nodes: give (edge_index, "
+            f"{given} may be two pairs or the adjacency of two nodes: give (edge_index, "
             "num_nodes), or a scipy sparse matrix"
         )
     if array.shape[0] == array.shape[1]:
@@ -187,7 +256,7 @@ def _from_array(graph: Any) -> coo_array:
     if array.shape[0] == 2 and whole:
         return _from_edge_index(array, int(array.max()) + 1 if array.size else 0, None)
     pairs = "; pairs stand in columns here: give its transpose" if array.shape[1] == 2 else ""
-    raise BadInput(f"{what} is neither square nor an edge_index (2, n_pairs) of integers{pairs}")
+    raise BadInput(f"{given} is neither square nor an edge_index (2, n_pairs) of integers{pairs}")
 
 
 def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_array:

@@ -29,10 +29,9 @@ class LabelledGraph:
     Attributes:
         adjacency: `(n, n)`, canonical; see `graphs.adjacency.as_adjacency`.
         labels: community of each node, `(n,)` int32 in 0..K-1; None if unknown.
-        moment: the window that the graph is of a stream; None if it is of none.
+        moment: None if the graph is of no stream.
 
-    Raises:
-        BadInput: a node has no label, or one is negative.
+    Raises `BadInput` if a node has no label, or one is negative.
     """
 
     adjacency: csr_array

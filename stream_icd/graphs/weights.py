@@ -28,8 +28,7 @@ def comparable(adjacency: csr_array, exponent: float = EXPONENT) -> csr_array:
         adjacency: (n, n) symmetric, weights positive and finite.
         exponent: 1 keeps the proportions of the weights up to the cap, 0 ignores the weights.
 
-    Raises:
-        BadInput: a weight is not positive and finite.
+    Raises `BadInput` if a weight is not positive and finite.
 
     >>> one_light_one_heavy = csr_array([[0, 1, 0], [1, 0, 4], [0, 4, 0]])
     >>> comparable(one_light_one_heavy, exponent=1).toarray().tolist()

@@ -8,30 +8,31 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Literal
 
 import pyarrow as pa
 
 from stream_icd.errors import BadSettings, HistoryDamaged, SourceNotFound, StreamIcdError
-from stream_icd.history.layout import (
+from stream_icd.history.files import (
+    ArchivedWindow,
     Identity,
     Kind,
     Partition,
     Received,
-    is_compacted,
-    partition_at,
-    window_file,
-)
-from stream_icd.history.parquet import (
-    ArchivedWindow,
     describe,
+    is_compacted,
     message_of,
+    partition_at,
     read_footer,
     read_rows,
     rows_of,
     to_parquet,
+    window_file,
 )
 from stream_icd.printable import did_you_mean, listed
 from stream_icd.snapshot import Snapshot
@@ -48,12 +49,11 @@ MERGED_CHECK_EVERY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The windows to select; None selects all.
+    """The windows to select: those that begin at `start` or later, and before `end`.
 
     Attributes:
         model: the model version of communities or memory.
-        start, end: windows that begin at `start` or later, and before `end`.
-        revisions: of a corrected window, the `newest` revision or `all`.
+        revisions: of a corrected window.
     """
 
     kind: Kind = "snapshots"
@@ -113,22 +113,21 @@ class Archive:
 
     def _received(self, path: str, noted: ArchivedWindow) -> Received | None:
         """When the stored copy of this message was received; None if there is none."""
-        try:
-            found = [window.received for window in read_footer(self.store, path)]
-        except FileNotFoundError:
-            found = []
+        times: list[Received] = []
+        with suppress(FileNotFoundError):
+            times += [window.received for window in read_footer(self.store, path)]
         merged = self._merged_in(noted.partition)
         if noted.identity in merged:
-            found.append(merged[noted.identity])
-        return max(found, default=None)
+            times.append(merged[noted.identity])
+        return max(times, default=None)
 
     def _merged_in(self, partition: Partition) -> dict[Identity, Received]:
         now = time.monotonic()
         looked_at, received = self._merged.get(partition, (-math.inf, {}))
         if now - looked_at > MERGED_CHECK_EVERY_S:
             paths = filter(is_compacted, self.store.files(partition.folder))
-            found = (noted for path in paths for noted in read_footer(self.store, path))
-            received = {noted.identity: noted.received for noted in found}
+            archived = (noted for path in paths for noted in read_footer(self.store, path))
+            received = {noted.identity: noted.received for noted in archived}
             self._merged[partition] = now, received
         return received
 
@@ -136,10 +135,8 @@ class Archive:
 def partitions(store: Store, selection: Selection) -> list[Partition]:
     """Return the days that may hold selected windows, in time order."""
     graphs = [f"{selection.kind}/{name}" for name in store.folders(selection.kind)]
-    found = (partition_at(f"{graph}/{day}") for graph in graphs for day in store.folders(graph))
-    return sorted(
-        partition for partition in found if partition is not None and selection.may_hold(partition)
-    )
+    days = (partition_at(f"{graph}/{day}") for graph in graphs for day in store.folders(graph))
+    return sorted(day for day in days if day is not None and selection.may_hold(day))
 
 
 def windows(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
@@ -147,19 +144,16 @@ def windows(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
 
     A correction that moves a window to another day does not replace the older revision.
     """
-    days: dict[object, list[Partition]] = {}
-    for partition in partitions(store, selection):
-        days.setdefault(partition.day, []).append(partition)
-    for of_day in days.values():
-        found = (noted for partition in of_day for noted in read_partition(store, partition))
-        chosen = sorted(filter(selection.holds, found), key=lambda noted: noted.order)
+    for _, of_day in groupby(partitions(store, selection), key=attrgetter("day")):
+        archived = (noted for partition in of_day for noted in read_partition(store, partition))
+        chosen = sorted(filter(selection.holds, archived), key=attrgetter("order"))
         yield from chosen if selection.revisions == "all" else newest(chosen)
 
 
-def newest(found: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
+def newest(archived: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
     """Return the newest revision of each window of one kind, in input order."""
     last: dict[tuple[str, str, str], ArchivedWindow] = {}
-    for noted in found:
+    for noted in archived:
         name = noted.partition.graph, *noted.identity.name
         if name not in last or last[name].received <= noted.received:
             last.pop(name, None)
@@ -171,24 +165,19 @@ def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
     """Return the windows of a day, each identity once, even while files are being merged."""
     for _ in range(ATTEMPTS):
         try:
-            found = [
-                noted for path in data_files(store, partition) for noted in read_footer(store, path)
-            ]
+            footers = [read_footer(store, path) for path in data_files(store, partition)]
         except FileNotFoundError:  # merged meanwhile: the merged file has all its windows
             continue
-        found.sort(key=lambda noted: noted.received)
-        return list({noted.identity: noted for noted in found}.values())
+        archived = sorted(chain.from_iterable(footers), key=attrgetter("received"))
+        return list({noted.identity: noted for noted in archived}.values())
     raise HistoryDamaged(
         f"{store.place}/{partition.folder} kept changing while it was read: try again"
     )
 
 
 def data_files(store: Store, partition: Partition) -> list[str]:
-    return [
-        path
-        for path in store.files(partition.folder)
-        if path.endswith(".parquet") and not is_aside(path)
-    ]
+    files = store.files(partition.folder)
+    return [path for path in files if path.endswith(".parquet") and not is_aside(path)]
 
 
 def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
@@ -222,10 +211,8 @@ def refuse_nothing(store: Store, selections: Iterable[Selection]) -> None:
     """
     chosen = list(selections)
     if all(next(windows(store, selection), None) is None for selection in chosen):
-        kinds = store.folders()
-        raise nothing_selected(
-            store, next((selection for selection in chosen if selection.kind in kinds), chosen[0])
-        )
+        archived = [selection for selection in chosen if selection.kind in store.folders()]
+        raise nothing_selected(store, (archived or chosen)[0])
 
 
 def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
@@ -247,19 +234,17 @@ def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
             f"{store.place} holds no {selection.kind} of graph {selection.graph}; "
             f"it holds {listed(graphs)}{did_you_mean(selection.graph, graphs)}"
         )
-    found = list(windows(store, Selection(selection.kind, selection.graph)))
-    models = sorted({noted.identity.model for noted in found})
+    of_graph = list(windows(store, Selection(selection.kind, selection.graph)))
+    models = sorted({noted.identity.model for noted in of_graph})
     if selection.model is not None and selection.model not in models:
         return BadSettings(
             f"{store.place} holds no communities of model {selection.model}; it holds those of "
             f"{listed(models)}{did_you_mean(selection.model, models)}"
         )
-    of_model = [
-        window for window in found if replace(selection, start=None, end=None).holds(window)
-    ]
+    of_model = list(filter(replace(selection, start=None, end=None).holds, of_graph))
     start, end = selection.start or "the beginning", selection.end or "the end"
+    first, last = of_model[0].window.start, of_model[-1].window.start
     return BadSettings(
         f"{store.place} holds no {selection.kind} with windows that start from {start} to "
-        f"{end}; its windows start from {of_model[0].window.start} to "
-        f"{of_model[-1].window.start}"
+        f"{end}; its windows start from {first} to {last}"
     )

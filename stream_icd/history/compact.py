@@ -1,16 +1,17 @@
 """Merge the small files of past days: the same windows in fewer files.
 
 The merged file is named by its windows and appears atomically; only then are the original files
-deleted. After an interruption, the next run finds the same merged file and continues. Readers in
-this library always see each window once. Between the two steps, and after a crash there until the
-next run, plain Parquet readers see the windows of the day being merged twice.
+deleted. After an interruption, the next run finds the same merged file and continues; until then,
+plain Parquet readers see the windows of that day twice. Readers in this library never do.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from operator import attrgetter
 
 from stream_icd.errors import HistoryDamaged
 from stream_icd.history.archive import (
@@ -20,8 +21,14 @@ from stream_icd.history.archive import (
     read_partition,
     read_window,
 )
-from stream_icd.history.layout import KINDS, Partition, compacted_file
-from stream_icd.history.parquet import ArchivedWindow, read_footer, to_parquet
+from stream_icd.history.files import (
+    KINDS,
+    ArchivedWindow,
+    Partition,
+    compacted_file,
+    read_footer,
+    to_parquet,
+)
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import is_aside
 
@@ -40,12 +47,7 @@ class Compaction:
 
 
 def compact(
-    store: Store,
-    before: date,
-    *,
-    graph: str | None = None,
-    most_rows: int = MOST_ROWS,
-    dry_run: bool = False,
+    store: Store, before: date, *, graph: str | None = None, dry_run: bool = False
 ) -> Iterator[Compaction]:
     """Merge the files of each day before `before`; yield each day that needed it.
 
@@ -58,23 +60,20 @@ def compact(
     for kind in KINDS:
         for partition in partitions(store, Selection(kind, graph)):
             if partition.day < before:
-                done = _compact_day(store, partition, most_rows, dry_run=dry_run)
+                done = _compact_day(store, partition, dry_run=dry_run)
                 if not dry_run:
                     _clean(store, partition, before)
                 if done.files_after < done.files_before:
                     yield done
 
 
-def _compact_day(
-    store: Store, partition: Partition, most_rows: int, *, dry_run: bool
-) -> Compaction:
-    files = data_files(store, partition)
-    found = sorted(read_partition(store, partition), key=lambda noted: noted.order)
+def _compact_day(store: Store, partition: Partition, *, dry_run: bool) -> Compaction:
+    files, windows = data_files(store, partition), read_partition(store, partition)
     wanted = {}
-    for part in _parts(found, most_rows):
+    for part in _parts(sorted(windows, key=attrgetter("order"))):
         name = compacted_file((noted.identity, noted.received) for noted in part)
         wanted[f"{partition.folder}/{name}"] = part
-    done = Compaction(partition, len(found), len(files), min(len(files), len(wanted)))
+    done = Compaction(partition, len(windows), len(files), min(len(files), len(wanted)))
     if dry_run or len(wanted) >= len(files):
         return done
     for path, part in wanted.items():
@@ -100,15 +99,15 @@ def _merge(store: Store, path: str, part: list[ArchivedWindow]) -> None:
         raise HistoryDamaged(f"{store.place}/{path} does not contain what was written to it")
 
 
-def _parts(windows: list[ArchivedWindow], most_rows: int) -> Iterator[list[ArchivedWindow]]:
-    """Yield the windows of each merged file: one schema, up to `most_rows` rows."""
-    of_schema: dict[str, list[ArchivedWindow]] = {}
+def _parts(windows: list[ArchivedWindow]) -> Iterator[list[ArchivedWindow]]:
+    """Yield the windows of each merged file: one schema, up to `MOST_ROWS` rows."""
+    of_schema: dict[str, list[ArchivedWindow]] = defaultdict(list)
     for noted in windows:
-        of_schema.setdefault(noted.schema, []).append(noted)
+        of_schema[noted.schema].append(noted)
     for alike in of_schema.values():
         part: list[ArchivedWindow] = []
         for noted in alike:
-            if part and sum(window.rows for window in part) + noted.rows > most_rows:
+            if part and sum(window.rows for window in part) + noted.rows > MOST_ROWS:
                 yield part
                 part = []
             part.append(noted)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from stream_icd.errors import BadSettings, StoreUnwritable
 from stream_icd.history.archive import Selection, nothing_selected, read_window, windows
 from stream_icd.node_ids import in_schema
-from stream_icd.spreadsheet import safe_cells
+from stream_icd.printable import safe_cells
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file
 
@@ -59,9 +59,9 @@ def export(store: Store, selection: Selection, out: Path) -> int:
 def _tables(store: Store, selection: Selection) -> Iterator[pa.Table]:
     schema: pa.Schema | None = None
     for noted in windows(store, selection):
-        found = read_window(store, noted)
-        schema = schema or found.schema
-        rows = in_schema(found, schema)
+        archived = read_window(store, noted)
+        schema = schema or archived.schema
+        rows = in_schema(archived, schema)
         if rows is None:
             raise BadSettings(
                 f"graph {noted.partition.graph!r} has other types of ids than the windows before "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import reprlib
 import tomllib
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
@@ -25,6 +26,10 @@ from stream_icd.icd.structure import Variant
 Width = Annotated[int, Field(ge=1, le=2**16)]
 Widths = Annotated[tuple[Width, ...], Field(min_length=2, max_length=16)]
 Clustering = Literal["fast", "scikit-learn"]
+EncoderKind = Literal["gcn", "gat", "gin", "hops"]
+
+MOST_WEIGHTS = 2**28
+"""Maximum number of an encoder's weights: 1 GiB, eight times the paper's largest model."""
 
 
 class _Settings(BaseModel):
@@ -49,7 +54,6 @@ class EncoderSettings(_Settings):
     """Settings of the encoder G, which embeds a graph.
 
     Attributes:
-        kind: one of `stream_icd.icd.encoder.registry.ENCODERS`.
         widths: L, the hidden widths, and the width d of the embedding.
         initialisation: initial weights. "orthogonal": orthonormal columns, up to 8 points of NMI
             better on validation graphs before training. "hadamard": equally good columns of
@@ -64,7 +68,7 @@ class EncoderSettings(_Settings):
             in the authors' scripts (modules/feat_ext.py).
     """
 
-    kind: str = "gcn"
+    kind: EncoderKind = "gcn"
     widths: Widths
     initialisation: Initialisation = "orthogonal"
     normalise_rows: bool = True
@@ -75,6 +79,16 @@ class EncoderSettings(_Settings):
     def n_features(self) -> int:
         """L: number of columns of the reduced features."""
         return self.widths[0]
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> Self:
+        squares = sum(width**2 for width in self.widths[1:]) if self.kind == "gin" else 0
+        n_weights = squares + sum(n_in * n_out for n_in, n_out in pairwise(self.widths))
+        if n_weights > MOST_WEIGHTS:
+            raise BadSettings(
+                f"widths {self.widths} make {n_weights} weights; give at most {MOST_WEIGHTS}"
+            )
+        return self
 
 
 UNTRAINED = EncoderSettings(kind="hops", widths=(4096, 512), initialisation="hadamard")
@@ -112,19 +126,12 @@ class OptimiserSettings(_Settings):
 
 
 class ScheduleSettings(_Settings):
-    """The length of the training (paper, algorithm 3).
+    """The length of the training (paper, algorithm 3)."""
 
-    Attributes:
-        epochs: rounds of training, each followed by a validation.
-        samples: p, graphs drawn with replacement in an epoch, one per step.
-        repeats: m, updates of D and G for each graph drawn.
-        idle_first_epoch: update nothing in the first epoch, as the authors' scripts do.
-    """
-
-    epochs: Annotated[int, Field(ge=0)] = 100
-    samples: PositiveInt = 1000
-    repeats: PositiveInt = 1
-    idle_first_epoch: bool = False
+    epochs: Annotated[int, Field(ge=0)] = 100  # rounds of training, each with a validation
+    samples: PositiveInt = 1000  # p, graphs drawn with replacement in an epoch, one per step
+    repeats: PositiveInt = 1  # m, updates of D and G for each graph drawn
+    idle_first_epoch: bool = False  # update nothing in the first epoch, as the scripts do
 
 
 class Recipe(_Settings):
@@ -133,33 +140,22 @@ class Recipe(_Settings):
     A model for bp needs a name only. A discriminator trains the encoder; without one, the encoder
     stays as its seed makes it, and `losses`, `optimiser` and `schedule` are not used.
 
-    Attributes:
-        name: what the model is for, such as "GN-0.3".
-        variant: which X the features and the losses use.
-        encoder, losses, optimiser, schedule: see each class.
-        discriminator_widths: D's, from the embedding's width down to 1; None: no discriminator.
-        clustering: K-means: "fast", or "scikit-learn" (n_init=10, float64) as the scripts do.
-        seed: seed of every random choice.
-        split: fractions of the graphs for training, validation and test, in order.
-        data: where the graphs come from, for the reader.
-        every_kind: for graphs of every kind: each searches for its own resolution.
-
     Raises:
         BadSettings: a value out of range, an unknown name, widths that do not fit together.
     """
 
-    name: Annotated[str, Field(min_length=1)]
-    variant: Variant = "ICD-M"
+    name: Annotated[str, Field(min_length=1)]  # what the model is for, such as "GN-0.3"
+    variant: Variant = "ICD-M"  # which X the features and the losses use
     encoder: EncoderSettings = UNTRAINED
-    discriminator_widths: Widths | None = None
+    discriminator_widths: Widths | None = None  # from the embedding's width down to 1
     losses: LossSettings = LossSettings()
     optimiser: OptimiserSettings = OptimiserSettings()
     schedule: ScheduleSettings = ScheduleSettings()
-    clustering: Clustering = "fast"
-    seed: Annotated[int, Field(ge=0)] = 0
-    split: tuple[float, float, float] = (0.8, 0.1, 0.1)
-    data: str = ""
-    every_kind: bool = False
+    clustering: Clustering = "fast"  # or "scikit-learn" (n_init=10, float64) as the scripts do
+    seed: Annotated[int, Field(ge=0)] = 0  # of every random choice
+    split: tuple[float, float, float] = (0.8, 0.1, 0.1)  # training, validation, test, in order
+    data: str = ""  # where the graphs come from
+    every_kind: bool = False  # for graphs of every kind: each searches for its own resolution
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

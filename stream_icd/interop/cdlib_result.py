@@ -20,7 +20,7 @@ def to_cdlib(
     Args:
         graph: the graph that the communities were found in, of any kind that `ICD` takes. The
             result holds a NetworkX or igraph graph as it is, and any other as a NetworkX graph.
-        communities: community of each node, `(n,)`, in the order of `ICD.predict`.
+        communities: of each node, `(n,)`, in the order of `ICD.predict`.
         parameters: how they were found, for CDlib's tables; such as `icd.get_params()`.
 
     Raises:

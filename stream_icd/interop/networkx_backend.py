@@ -13,15 +13,14 @@ from typing import Any, ClassVar
 
 import networkx
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stream_icd.arrays import Labels
+from stream_icd.arrays import Floats, Ids, Labels
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.detection.detect import detect
 from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 
 THRESHOLD = 0.0000001
 """The default of `louvain_communities`."""
@@ -46,19 +45,15 @@ class UndirectedGraph:
 
     original: Any
     nodes: Sequence[Any]
-    ends: NDArray[np.int64]
-    weights: Mapping[str, NDArray[np.float64]]
+    ends: Ids
+    weights: Mapping[str, Floats]
 
     def is_directed(self) -> bool:
         """False: see `convert_from_nx`."""
         return False
 
-    def weights_of(self, attribute: str | None) -> NDArray[np.float64]:
-        """Return the weight of each edge, `(m,)`: 1 without an attribute.
-
-        Raises:
-            NotImplementedError: the graph was converted without this attribute.
-        """
+    def weights_of(self, attribute: str | None) -> Floats:
+        """Return the weight of each edge, `(m,)`: 1 without an attribute."""
         if attribute is None:
             return np.ones(self.ends.shape[1])
         if attribute not in self.weights:
@@ -71,13 +66,10 @@ class UndirectedGraph:
 def convert_from_nx(
     graph: Any, *, edge_attrs: Mapping[str, Any] | None = None, **_: Any
 ) -> UndirectedGraph:
-    """Return the graph for this backend.
+    """Return an undirected graph, with weights that are not negative, for this backend.
 
     Args:
         edge_attrs: attributes that hold weights, and the weight of an edge without the attribute.
-
-    Raises:
-        NotImplementedError: it is directed, or a weight is negative or not a number.
     """
     if graph.is_directed():
         raise NotImplementedError(DIRECTED)
@@ -101,12 +93,7 @@ def can_run(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool
     given = dict(zip(_PARAMETERS.get(name, ()), args, strict=False)) | dict(kwargs)
     if given["G"].is_directed():
         return DIRECTED
-    return _why_not(
-        given.get("resolution", 1),
-        given.get("threshold", THRESHOLD),
-        given.get("max_level"),
-        given.get("model"),
-    )
+    return _why_not(given) or True
 
 
 def on_start_tests(items: Sequence[Any]) -> None:
@@ -129,8 +116,8 @@ def louvain_communities(
     model: str | None = None,
 ) -> list[set[Any]]:
     """Return a partition of high modularity; see `networkx.community.louvain_communities`."""
-    _check(resolution, threshold, max_level, model)
-    return leiden_communities(G, weight, resolution, seed=seed, model=model)
+    _check(threshold=threshold)
+    return leiden_communities(G, weight, resolution, max_level, seed, model=model)
 
 
 def leiden_communities(
@@ -143,17 +130,17 @@ def leiden_communities(
     model: str | None = None,
 ) -> list[set[Any]]:
     """Return a partition of high modularity; see `networkx.community.leiden_communities`."""
-    _check(resolution, THRESHOLD, max_level, model)
+    _check(resolution=resolution, max_level=max_level, model=model)
     adjacency, loops = _matrix(G, weight)
     number = networkx.utils.create_py_random_state(seed).randint(0, 2**31 - 1)
     if model is None:
         labels = _of_high_modularity(adjacency, loops, resolution, number)
     else:
         labels = detect(adjacency, open_model(model).model, seed=number).communities
-    found: dict[int, set[Any]] = {}
+    communities: dict[int, set[Any]] = {}
     for node, label in zip(G.nodes, labels.tolist(), strict=True):
-        found.setdefault(label, set()).add(node)
-    return list(found.values())
+        communities.setdefault(label, set()).add(node)
+    return list(communities.values())
 
 
 _PARAMETERS = {
@@ -170,21 +157,21 @@ _OF_ITS_OWN_ORDER = {
 DIRECTED = "stream_icd finds communities of undirected graphs: give graph.to_undirected()"
 
 
-def _why_not(resolution: float, threshold: float, max_level: Any, model: Any) -> bool | str:
-    if threshold != THRESHOLD or max_level is not None:
+def _why_not(given: Mapping[str, Any]) -> str:
+    """Return why these arguments are not supported; empty if they are."""
+    if given.get("threshold", THRESHOLD) != THRESHOLD or given.get("max_level") is not None:
         return "stream_icd ends when no move gains: leave out threshold and max_level"
-    if model is not None and resolution != 1:
+    if given.get("model") is not None and given.get("resolution", 1) != 1:
         return "a model has its own resolution: leave out resolution or model"
-    return True
+    return ""
 
 
-def _check(resolution: float, threshold: float, max_level: Any, model: Any) -> None:
-    refused = _why_not(resolution, threshold, max_level, model)
-    if isinstance(refused, str):
-        raise NotImplementedError(refused)
+def _check(**given: Any) -> None:
+    if reason := _why_not(given):
+        raise NotImplementedError(reason)
 
 
-def _matrix(graph: UndirectedGraph, weight: str | None) -> tuple[csr_array, NDArray[np.float64]]:
+def _matrix(graph: UndirectedGraph, weight: str | None) -> tuple[csr_array, Floats]:
     """The adjacency without self loops, `(n, n)`, and their weight at each node, `(n,)`."""
     n, (rows, columns), weights = len(graph.nodes), graph.ends, graph.weights_of(weight)
     loop = rows == columns
@@ -194,7 +181,7 @@ def _matrix(graph: UndirectedGraph, weight: str | None) -> tuple[csr_array, NDAr
 
 
 def _of_high_modularity(
-    adjacency: csr_array, loops: NDArray[np.float64], resolution: float, seed: int
+    adjacency: csr_array, loops: Floats, resolution: float, seed: int
 ) -> Labels:
     if not len(loops):
         return np.zeros(0, np.int32)
@@ -205,7 +192,7 @@ def _of_high_modularity(
     return maximise_modularity(level, resolution, rng, iterations=MOST_ITERATIONS)
 
 
-def _checked(values: list[Any]) -> NDArray[np.float64]:
+def _checked(values: list[Any]) -> Floats:
     try:
         weights = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:

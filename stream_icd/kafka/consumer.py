@@ -8,11 +8,11 @@ and the partitions that are still ours are read again.
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,14 +21,14 @@ from structlog.contextvars import bound_contextvars
 from stream_icd.errors import CrashedWorker, RecordUndecodable
 from stream_icd.kafka.clock import Clock, Stop
 from stream_icd.kafka.connect import connect, joining_quickly
-from stream_icd.kafka.delivery.attempts import Attempts, blames_record
-from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, open_sink, resolve
+from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, resolve
 from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
 from stream_icd.kafka.group.membership import BUSY_POLL_S, Assignment, Batch, GiveBack, Membership
 from stream_icd.kafka.group.worker import Worker
+from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.topics import look_up
 
 log = logging.getLogger(__name__)
 
@@ -67,30 +67,30 @@ def run_consumer(
         NameTaken: another worker has started under the `instance_id` of this one.
         NotAllowed: the broker refuses because we lack a permission.
         NotSupported: exactly-once was requested and this broker does not support it.
+        BadSettings: the group already reads another graph than `handler.graph`.
         BrokerUnavailable: no broker answers at the start. Later, the worker waits for the broker.
         DeliveryFailed: results could not be published in 5 attempts.
     """
-    describe_topic(settings, topic)
-    kept = resolve(settings, delivery)
-    settings = joining_quickly(settings)
+    _, known = look_up(settings, topic)
+    guarantee = resolve(settings, delivery, known)
+    settings = joining_quickly(settings, known)
     instance = settings.instance_id or uuid.uuid4().hex
-    sink = partial(open_sink, settings, kept, group, instance, clock)
     in_hand = max_records * (2 if handler.ahead else 1)
-    consumer = connect(settings).member(group, max_records, stop)
-    try:
-        member = Membership(settings, topic, group, consumer, stop, watchers, clock)
-        loop = _Loop(
-            member,
-            BatchDelivery(member, handler, sink),
-            Attempts(settings, topic, group, in_hand if handler.gives_up else 0),
-            handler,
-            Worker(f"{group}-worker"),
-        )
-        with contextlib.suppress(GiveBack):
-            loop.run(stop)
-    finally:
-        consumer.close()
-    return kept
+    with closing(WorkerNotes(settings, topic, group)) as notes:
+        if handler.gives_up:
+            notes.keep_to(handler.graph)
+        with closing(connect(settings).member(group, max_records, stop)) as consumer:
+            member = Membership(settings, topic, group, consumer, stop, watchers, clock)
+            loop = _Loop(
+                member,
+                BatchDelivery(member, handler, guarantee, instance),
+                Attempts(notes, in_hand if handler.gives_up else 0),
+                handler,
+                Worker(f"{group}-worker"),
+            )
+            with suppress(GiveBack):
+                loop.run(stop)
+    return guarantee
 
 
 @dataclass(frozen=True, slots=True)

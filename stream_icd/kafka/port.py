@@ -1,7 +1,6 @@
 """What is needed of a broker: types, contracts, and errors that only the calling code can handle.
 
-`client` implements the contracts with kafka-python, `in_process` within the process. Every other
-error that a method raises is from `stream_icd.errors`.
+`client` implements the contracts with kafka-python, `in_process` within the process.
 """
 
 from __future__ import annotations
@@ -153,7 +152,8 @@ class Reader(Protocol):
     `seek` does nothing if the partition was revoked; `position` and `fetched_end` make no request.
     """
 
-    def assign(self, partitions: Partitions) -> None: ...
+    def assign(self, partitions: Partitions) -> None:
+        """Read these partitions; what is known of others is forgotten."""
 
     def assigned(self) -> frozenset[TopicPartition]: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Self
 
 from stream_icd.errors import (
@@ -80,8 +81,11 @@ class Publisher:
             self._producer.send(record, lambda error: self._hear(record, error))
         except BaseException as error:
             self._give_room(record.size)
-            if isinstance(error, BrokerError):
-                self._raise_earlier_refusal()
+            if isinstance(error, BrokerError):  # the client knew of an earlier refusal before us
+                self._wait_for(
+                    lambda: self._refusals or not self._in_flight,
+                    self._settings.delivery_timeout_s,
+                )
             raise
         self.sent += 1
 
@@ -103,10 +107,7 @@ class Publisher:
             RecordTooLarge: it refused a record for its size; of several, the largest is named.
         """
         timeout_s = self._settings.delivery_timeout_s + 1 if timeout_s is None else timeout_s
-        with self._changed:
-            settled = self._changed.wait_for(lambda: self._in_flight == 0, timeout_s)
-        self._raise_refusal()
-        if not settled:
+        if not self._wait_for(lambda: self._in_flight == 0, timeout_s):
             raise DeliveryFailed(
                 f"{self._in_flight} of {self.sent} records were not acknowledged within "
                 f"{timeout_s:g} s by {self._settings.bootstrap_servers}"
@@ -119,13 +120,12 @@ class Publisher:
     def _take_room(self, size: int) -> None:
         limit = self._settings.max_in_flight_bytes
         with self._changed:
-            found = self._changed.wait_for(
+            has_room = self._wait_for(
                 lambda: not self._in_flight or self._in_flight_bytes + size <= limit,
                 self._settings.delivery_timeout_s + 1,
             )
-            if not found:
+            if not has_room:
                 raise DeliveryFailed(f"no room for {size} more bytes: {limit} are not acknowledged")
-            self._raise_refusal()
             self._in_flight += 1
             self._in_flight_bytes += size
 
@@ -143,26 +143,20 @@ class Publisher:
                 self._refusals.append(_refusal(record, error))
             self._give_room(record.size)
 
-    def _raise_earlier_refusal(self) -> None:
-        """In a transaction, the client learns of a refused record slightly before us."""
+    def _wait_for(self, condition: Callable[[], object], timeout_s: float) -> bool:
+        """Whether the condition came true in time; raises if a record was refused by then."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._refusals or not self._in_flight, self._settings.delivery_timeout_s
-            )
-        self._raise_refusal()
-
-    def _raise_refusal(self) -> None:
-        with self._changed:
+            in_time = bool(self._changed.wait_for(condition, timeout_s))
             refusals = list(self._refusals)
-        if not refusals:
-            return
         oversized = [refusal for refusal in refusals if isinstance(refusal, RecordTooLarge)]
         if oversized:  # in a transaction, the other records fail with it
-            raise max(oversized, key=lambda one: one.size)
-        first, *others = refusals
-        if others and isinstance(first, DeliveryFailed):
-            raise DeliveryFailed(f"{first} (and {len(others)} more records)") from first.__cause__
-        raise first
+            raise max(oversized, key=lambda refusal: refusal.size)
+        if len(refusals) > 1 and isinstance(refusals[0], DeliveryFailed):
+            more = f"{refusals[0]} (and {len(refusals) - 1} more records)"
+            raise DeliveryFailed(more) from refusals[0].__cause__
+        if refusals:
+            raise refusals[0]
+        return in_time
 
 
 def _refusal(record: OutgoingRecord, error: Exception) -> Exception:
@@ -170,13 +164,13 @@ def _refusal(record: OutgoingRecord, error: Exception) -> Exception:
     if isinstance(error, NotAllowed):
         return error
     size = size_as_sent(record)
-    what = f"{size} bytes for {record.topic} with key {record.key!r:.200}: {error}"
-    refusal: Exception = DeliveryFailed(what)
+    refused = f"{size} bytes for {record.topic} with key {record.key!r:.200}: {error}"
+    refusal: Exception = DeliveryFailed(refused)
     if isinstance(error, MessageTooLarge):
         refusal = RecordTooLarge(
-            f"the broker refused {what}; set STREAM_ICD_MAX_MESSAGE_BYTES below the limit of its "
-            "topic (max.message.bytes) and STREAM_ICD_CLAIMS_URI, and what is larger goes to files "
-            "there",
+            f"the broker refused {refused}; set STREAM_ICD_MAX_MESSAGE_BYTES below the limit of "
+            "its topic (max.message.bytes) and STREAM_ICD_CLAIMS_URI, and what is larger goes to "
+            "files there",
             record.topic,
             size,
         )

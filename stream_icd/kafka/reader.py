@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
@@ -22,12 +22,12 @@ from stream_icd.errors import (
     StreamIcdError,
 )
 from stream_icd.kafka.clock import BUSY_S, Pace, Stop
-from stream_icd.kafka.connect import connect, recognise
-from stream_icd.kafka.group.hanging import HeldRecords
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.group.lag import HeldRecords
 from stream_icd.kafka.port import Offsets, Polled, Reader, TopicPartition
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.topics import look_up
 from stream_icd.printable import printable
 
 Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]
@@ -76,42 +76,112 @@ def open_reader(
     >>> with open_reader(KafkaSettings(), "t", until="end") as records:  # doctest: +SKIP
     ...     values = [record.value for record in records]
     """
-    partitions = [
-        TopicPartition(topic, p)
-        for p in range(describe_topic(settings, topic).partitions)
-        if only is None or p in only
-    ]
-    known = recognise(settings)
-    reader = connect(settings).reader(stop)
-    try:
-        reader.assign(partitions)
-        begins = reader.begins(partitions)
-        ends = reader.ends(partitions)
-        if until == "settled" or not known.exact_end_offsets:
-            ends = _high_watermarks(reader, ends, settings)
-        for partition, offset in _positions(reader, start, begins, ends, known.exact_times).items():
-            reader.seek(partition, offset)
-        since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else -inf
-        stops_at = {} if until == "forever" else ends
-        held = HeldRecords(settings) if known.exact_end_offsets else None
-        records = _records(reader, settings, since_ms, stops_at, stop, held)
+    with closing(TopicReader(settings, topic, stop, only)) as reader:
+        records = reader.records(start, until)
         yield records if limit is None else itertools.islice(records, max(0, limit))
-    finally:
-        reader.close()
 
 
-def _positions(
-    reader: Reader, start: Start, begins: Offsets, ends: Offsets, exact_times: bool
-) -> Offsets:
-    if isinstance(start, str):
-        return {"beginning": begins, "latest": ends}[start]
-    if not isinstance(start, datetime):
-        return _at_offsets(start, begins, ends)
-    if start.tzinfo is None:
-        raise BadSettings(f"the start {start.isoformat()} has no time zone: add one, such as Z")
-    if not exact_times:
-        return begins  # each record's timestamp is checked while reading
-    return ends | reader.at_time(begins, max(0, round(start.timestamp() * 1000)))
+class TopicReader:
+    """Reads the records of a topic, several times if you like, over one connection.
+
+    Its arguments and errors are those of `open_reader`. Call `close` at the end.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topic: str,
+        stop: Stop | None = None,
+        only: Collection[int] | None = None,
+    ) -> None:
+        existing, self._broker = look_up(settings, topic)
+        self._settings = settings
+        self._stop = stop
+        self._partitions = [
+            TopicPartition(topic, number)
+            for number in range(existing.partitions)
+            if only is None or number in only
+        ]
+        self._reader = connect(settings).reader(stop)
+        self._reader.assign(self._partitions)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def records(self, start: Start = "beginning", until: Until = "forever") -> Iterator[Record]:
+        """Iterate over the records from `start` on; it and the end are fixed by this call."""
+        begins = self._reader.begins(self._partitions)
+        ends = self._reader.ends(self._partitions)
+        if until == "settled" or not self._broker.exact_end_offsets:
+            ends = self._high_watermarks(ends)
+        for partition, offset in self._positions(start, begins, ends).items():
+            self._reader.seek(partition, offset)
+        since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else -inf
+        return self._polled(since_ms, {} if until == "forever" else ends)
+
+    def _positions(self, start: Start, begins: Offsets, ends: Offsets) -> Offsets:
+        if isinstance(start, str):
+            return {"beginning": begins, "latest": ends}[start]
+        if not isinstance(start, datetime):
+            return _at_offsets(start, begins, ends)
+        if start.tzinfo is None:
+            raise BadSettings(f"the start {start.isoformat()} has no time zone: add one, such as Z")
+        if not self._broker.exact_times:
+            return begins  # each record's timestamp is checked while reading
+        return ends | self._reader.at_time(begins, max(0, round(start.timestamp() * 1000)))
+
+    def _high_watermarks(self, ends: Offsets) -> Offsets:
+        """The real ends, for brokers that report the start of the last batch, or of the first open
+        transaction, as the end.
+
+        A fetch at that offset reveals the real end; the seek that follows drops the fetched
+        records.
+        """
+        self._reader.assign([])  # forget the ends of earlier fetches
+        self._reader.assign(self._partitions)
+        for partition, offset in ends.items():
+            self._reader.seek(partition, offset)
+        deadline = time.monotonic() + self._settings.connect_timeout_s
+        while True:
+            fetched = {partition: self._reader.fetched_end(partition) for partition in ends}
+            known = {partition: end for partition, end in fetched.items() if end is not None}
+            if known.keys() == ends.keys():
+                return known
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable("the broker does not tell where its partitions end")
+            self._reader.poll(0.02)
+
+    def _polled(self, since_ms: float, ends: Offsets) -> Iterator[Record]:
+        """Poll until stopped or, if there are `ends`, until every partition has reached its end."""
+        held = HeldRecords(self._settings) if self._broker.exact_end_offsets else None
+        heard, pace = time.monotonic(), Pace(time.monotonic)
+        while not (self._is_stopped() or (ends and self._reached(ends))):
+            try:
+                polled = _poll(self._reader, BUSY_S if ends else pace.wait_s)
+            except ClientStuck:
+                if self._is_stopped():
+                    return
+                raise
+            if held is not None:
+                held.look(self._reader)
+            if polled:
+                heard = time.monotonic()
+                pace.saw_work()
+            elif ends and time.monotonic() - heard > self._settings.connect_timeout_s:
+                with connect(self._settings).admin():  # raises if the broker is unavailable
+                    heard = time.monotonic()
+            for partition, records in polled.items():
+                for record in records:
+                    if self._is_stopped():
+                        return
+                    if record.timestamp_ms >= since_ms and record.offset < ends.get(partition, inf):
+                        yield record
+
+    def _is_stopped(self) -> bool:
+        return self._stop is not None and self._stop.is_set()
+
+    def _reached(self, ends: Offsets) -> bool:
+        return all((self._reader.position(p) or 0) >= end for p, end in ends.items())
 
 
 def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Offsets:
@@ -126,62 +196,6 @@ def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Off
                 f"not hold {offset}"
             )
     return positions
-
-
-def _high_watermarks(reader: Reader, ends: Offsets, settings: KafkaSettings) -> Offsets:
-    """The real ends, for brokers that report the start of the last batch, or of the first open
-    transaction, as the end.
-
-    A fetch at that offset reveals the real end; the seek that follows drops the fetched records.
-    """
-    for partition, offset in ends.items():
-        reader.seek(partition, offset)
-    deadline = time.monotonic() + settings.connect_timeout_s
-    while True:
-        found = {partition: reader.fetched_end(partition) for partition in ends}
-        known = {partition: end for partition, end in found.items() if end is not None}
-        if known.keys() == ends.keys():
-            return known
-        if time.monotonic() > deadline:
-            raise BrokerUnavailable("the broker does not tell where its partitions end")
-        reader.poll(0.02)
-
-
-def _records(
-    reader: Reader,
-    settings: KafkaSettings,
-    since_ms: float,
-    ends: Offsets,
-    stop: Stop | None,
-    held: HeldRecords | None,
-) -> Iterator[Record]:
-    """Poll until stopped or, if there are `ends`, until every partition has reached its end."""
-    heard, pace = time.monotonic(), Pace(time.monotonic)
-    while not (stop and stop.is_set()) and not _reached(reader, ends):
-        try:
-            polled = _poll(reader, BUSY_S if ends else pace.wait_s)
-        except ClientStuck:
-            if stop and stop.is_set():
-                return
-            raise
-        if held is not None:
-            held.look(reader)
-        if polled:
-            heard = time.monotonic()
-            pace.saw_work()
-        elif ends and time.monotonic() - heard > settings.connect_timeout_s:
-            with connect(settings).admin():  # raises if the broker is unavailable
-                heard = time.monotonic()
-        for partition, records in polled.items():
-            for record in records:
-                if stop and stop.is_set():
-                    return
-                if record.timestamp_ms >= since_ms and record.offset < ends.get(partition, inf):
-                    yield record
-
-
-def _reached(reader: Reader, ends: Offsets) -> bool:
-    return bool(ends) and all((reader.position(p) or 0) >= end for p, end in ends.items())
 
 
 def _poll(reader: Reader, timeout_s: float) -> Polled:
@@ -229,9 +243,10 @@ class Following:
         """Read until `stop`, in a thread of its own."""
         while not self.stop.is_set():
             try:
-                self._read("end")
-                self.caught_up.set()
-                self._read("forever")
+                with closing(TopicReader(self.settings, self.topic, self.stop)) as topic:
+                    self._read(topic, "end")
+                    self.caught_up.set()
+                    self._read(topic, "forever")
             except OffsetGone as error:  # retention, or a broker that lost its data
                 self._complain(error)
                 self._next, self.start = {}, "beginning"
@@ -245,13 +260,12 @@ class Following:
             self.caught_up.set()  # nothing waits for a topic that cannot be read
             self.stop.wait(RETRY_S)
 
-    def _read(self, until: Until) -> None:
-        start = dict(self._next) or self.start
-        with open_reader(self.settings, self.topic, start, until, stop=self.stop) as records:
-            self.trouble = ""
-            for record in records:
-                self.on_record(record)
-                self._next[record.partition] = record.offset + 1
+    def _read(self, topic: TopicReader, until: Until) -> None:
+        records = topic.records(dict(self._next) or self.start, until)
+        self.trouble = ""
+        for record in records:
+            self.on_record(record)
+            self._next[record.partition] = record.offset + 1
 
     def _complain(self, error: Exception) -> None:
         if self.trouble != str(error) and not self.stop.is_set():

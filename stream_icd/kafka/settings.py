@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from stream_icd.errors import BrokerUnavailable
 from stream_icd.settings import Settings
 
 MEBIBYTE = 1024 * 1024
 MEMORY_SCHEME = "memory://"
+ANSWERS_WITHIN_S = 1.0
 
 
 class KafkaSettings(Settings):
@@ -125,7 +128,7 @@ class KafkaSettings(Settings):
         return self
 
     def _check_certificates(self) -> None:
-        """Open the files now, to find errors early and never prompt for a password."""
+        """Open the files, to find errors early and never prompt for a password."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self.ssl_cafile is not None:
             try:
@@ -167,3 +170,32 @@ def _secret_of(path: Path, name: str) -> str:
 
 def _reason(error: OSError) -> str:
     return str(getattr(error, "reason", None) or error.strerror or error)
+
+
+def check_that_somebody_listens(settings: KafkaSettings) -> None:
+    """Raise BrokerUnavailable at once, not after a client's timeout, if nobody listens anywhere.
+
+    Whether it is Kafka is not asked. A silent address counts as one where somebody listens: the
+    client asks again.
+    """
+    if settings.bootstrap_servers.startswith(MEMORY_SCHEME):
+        return
+    if not any(map(listens, settings.servers)):
+        raise nobody_listens(settings)
+
+
+def nobody_listens(settings: KafkaSettings) -> BrokerUnavailable:
+    return BrokerUnavailable(
+        f"no broker listens at {settings.bootstrap_servers}: start one (for a trial: stream-icd "
+        "broker), or give its address (--bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS)"
+    )
+
+
+def listens(server: str) -> bool:
+    """Whether a program listens at `server`, host:port, or the address is known and silent."""
+    host, _, port = server.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWERS_WITHIN_S).close()
+    except OSError as error:
+        return not isinstance(error, ConnectionRefusedError | socket.gaierror)
+    return True

@@ -52,10 +52,7 @@ def found_by(
         mixing = mixing_beyond_chance(finest_level(graph), labels[nodes], n_found)
     idle = np.flatnonzero(~asked & (likeliest >= 0))
     labels[idle] = _followed(likeliest, labels, n_found)[likeliest[idle]]
-    named = np.flatnonzero(labels >= 0)
-    at = np.full(len(labels), NOBODY)
-    at[named] = np.arange(len(named))
-    posterior = certain_posterior(labels[named], mixing).rearranged(at)
+    posterior = certain_posterior(labels, mixing)
     posterior.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept)
     return posterior
 

@@ -1,8 +1,7 @@
 """What has changed since the window before: which communities are which, and who moved.
 
-The detector says how strongly the edges of a window speak for moves of nodes, since it alone knows
-the edges and the communities before at once. It tells it in pairs of stable ids, so that a tracker
-can add them up for the events that it finds.
+The detector alone knows the edges and the communities before at once. So it says, in pairs of
+stable ids, how strongly the edges speak for moves of nodes; a tracker adds them up for its events.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Ids, Labels
@@ -78,71 +76,46 @@ def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_
     ids_before: id of each node's community in the last window, `(n,)`; -1 if it had none.
     next_id: the first id that was not used before.
     """
-    here = labels.astype(np.int64)
-    groups, new = _groups(adjacency, here, ids_before, ids), np.flatnonzero(ids >= next_id)
-    if not (adjacency.nnz and (len(groups.now) or len(new))):  # as in most windows
+    k, linked = len(ids), np.diff(adjacency.indptr) > 0
+    changed = np.flatnonzero(linked & (ids_before != NOBODY) & (ids_before != ids[labels]))
+    old_ids, old = np.unique(ids_before[changed], return_inverse=True)  # ids may be large
+    moves = old * k + labels[changed]
+    keys, group, sizes = np.unique(moves, return_inverse=True, return_counts=True)
+    told, new = sizes >= FEWEST, np.flatnonzero(ids >= next_id)
+    if not (adjacency.nnz and (told.any() or len(new))):  # as in most windows
         return Moved(np.empty((0, 2), np.int64), np.empty(0))
-    graph = finest_level(adjacency)
-    within, volumes = groups_of(graph, labels, len(ids))
-    linked = np.bincount(labels[np.diff(adjacency.indptr) > 0], minlength=len(ids))
-    window = Described(np.stack([linked, volumes, 2 * within]), adjacency.nnz / 2)
-    stayed = window.lost_without_move(*_moves(adjacency, here, groups))
-    new = new[window.sums[0][new] > 0]
-    united = window.lost_in_union(*_neighbours(graph, labels, new, len(ids)))
-    left = np.concatenate([groups.before, np.full(len(new), NOBODY)])
-    pairs = np.stack([left, ids[np.concatenate([groups.now, new])]])
-    order = np.lexsort(pairs[::-1])
-    bits = np.round(np.concatenate([stayed, united]), 3)
+    graph, of_node = finest_level(adjacency), np.full(len(labels), NOBODY)
+    of_node[changed] = np.where(told, np.cumsum(told) - 1, NOBODY)[group]
+    left, now = np.divmod(keys[told], k)
+    before = old_ids[left]
+    there = places(pa.array(before), pa.array(ids))  # where they would be; NOBODY if it has ended
+    volume, inside, to_now, to_old = _edges_of(adjacency, of_node, labels, now, there)
+    within, volumes = groups_of(graph, labels, k)
+    n_linked = np.bincount(labels[linked], minlength=k)
+    window = Described(np.stack([n_linked, volumes, 2 * within]), adjacency.nnz / 2)
+    totals = np.stack([sizes[told], volume, inside])
+    stayed = window.lost_without_move(totals, to_now - inside, to_old, now, there)
+    new = new[n_linked[new] > 0]
+    united = window.lost_in_union(*_neighbours(graph, labels, new, k))
+    left = np.append(before, np.full(len(new), NOBODY))
+    pairs = np.stack([left, ids[np.append(now, new)]])
+    order, bits = np.lexsort(pairs[::-1]), np.round(np.concatenate([stayed, united]), 3)
     return Moved(pairs.T[order], bits[order])
 
 
-class _Groups(NamedTuple):
-    """Nodes that moved from one community to another; `(m,)` each, but for the first.
+def _edges_of(
+    adjacency: csr_array, of_node: Ids, labels: Labels, now: Ids, there: Ids
+) -> list[Floats]:
+    """Return the weight of all edges of each group, inside, to `now` and to `there`, `(m,)` each.
 
     of_node: group of each node, `(n,)`; `NOBODY` for most.
-    before: id of the community that they left.
-    now, old: communities where they are, and where they would be; `NOBODY` if it has ended.
     """
-
-    of_node: Ids
-    before: Ids
-    now: Ids
-    old: Ids
-
-
-def _groups(adjacency: csr_array, here: Ids, before: Ids, ids: Ids) -> _Groups:
-    has_edges = np.diff(adjacency.indptr) > 0
-    changed = np.flatnonzero(has_edges & (before != NOBODY) & (before != ids[here]))
-    old_ids, old = np.unique(before[changed], return_inverse=True)  # ids may be large
-    moves = old * len(ids) + here[changed]
-    keys, group, sizes = np.unique(moves, return_inverse=True, return_counts=True)
-    told = sizes >= FEWEST
-    number = np.where(told, np.cumsum(told) - 1, NOBODY)
-    of_node = np.full(len(here), NOBODY)
-    of_node[changed] = number[group]
-    left, now = np.divmod(keys[told], max(len(ids), 1))
-    return _Groups(of_node, old_ids[left], now, places(pa.array(old_ids[left]), pa.array(ids)))
-
-
-def _moves(
-    adjacency: csr_array, here: Ids, groups: _Groups
-) -> tuple[Floats, Floats, Floats, Ids, Ids]:
-    """Return sums over each group, to where it is and to where it was; and these two, `(m,)`."""
-    rows = np.flatnonzero(groups.of_node >= 0)
-    starts, ends = adjacency.indptr[rows], adjacency.indptr[rows + 1]
-    before = np.cumsum(ends - starts) - (ends - starts)  # edges of the nodes before each
-    entries = np.repeat(starts - before, ends - starts) + np.arange((ends - starts).sum())
-    of, m = np.repeat(groups.of_node[rows], ends - starts), len(groups.now)
-    to, weights = adjacency.indices[entries], adjacency.data[entries]
-
-    def total(chosen: NDArray[np.bool_]) -> Floats:
-        return np.bincount(of[chosen], weights[chosen], minlength=m).astype(np.float64)
-
-    inside = total(groups.of_node[to] == of)
-    sizes = np.bincount(groups.of_node[rows], minlength=m)
-    group = np.stack([sizes, total(np.ones(len(of), np.bool_)), inside])
-    to_now, to_old = (total(here[to] == place[of]) for place in (groups.now, groups.old))
-    return group, to_now - inside, to_old, groups.now, groups.old
+    members, m = np.flatnonzero(of_node >= 0), len(now)
+    group = csr_array((np.ones(len(members)), (of_node[members], members)), (m, len(of_node)))
+    edges = (group @ adjacency).tocoo()  # (m, n)
+    of, to = edges.coords
+    chosen = (of >= 0, of_node[to] == of, labels[to] == now[of], labels[to] == there[of])
+    return [np.bincount(of[some], edges.data[some], m).astype(np.float64) for some in chosen]
 
 
 def _neighbours(graph: LevelGraph, labels: Labels, new: Ids, k: int) -> tuple[Ids, Ids, Floats]:

@@ -6,9 +6,9 @@ A pure function from a window and the memory before it to communities and the me
 - *The first window, or one unrelated to the past*: detected alone; all ids are new.
 - *A gap*: evidence and beliefs fade by window seen, so that missing windows change nothing.
 - *Absent nodes*: known while they have evidence, and then until their beliefs, which fade with a
-  factor η for each window, add up to less than `bounds.FORGOTTEN`.
+  factor η for each window, add up to less than `nodes.FORGOTTEN`.
 - *A window that is not after the last one*: detected with the present memory, which stays as it is.
-- *A window that lacks most of the last one's nodes* (`bounds`): the same, and no id ends. More such
+- *A window that lacks most of the last one's nodes* (`nodes`): the same, and no id ends. More such
   windows in a row are remembered, but the evidence stays as it is.
 """
 
@@ -27,7 +27,7 @@ from stream_icd.arrays import Ids, Labels, n_distinct
 from stream_icd.bp.level_graph import LevelGraph, compact, finest_level
 from stream_icd.bp.likelihood import STRONG_BITS, broken, nats_saved
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.partition import finest, measured
+from stream_icd.bp.partition import measured
 from stream_icd.bp.posterior import (
     NOBODY,
     Posterior,
@@ -38,17 +38,8 @@ from stream_icd.bp.posterior import (
     with_exactly,
 )
 from stream_icd.communities import check_n_communities
-from stream_icd.graphs.in_threads import keep_threads, threads_for
+from stream_icd.graphs.compiled import keep_threads, threads_for
 from stream_icd.graphs.weights import comparable
-from stream_icd.memory.alignment import Aligned, aligned, beside, of_nodes, without
-from stream_icd.memory.bounds import (
-    cost,
-    credit_after,
-    is_first,
-    lacks_most,
-    remembered_nodes,
-    room_for,
-)
 from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.changes import Moved, ids_for, moved, replaced_ids
 from stream_icd.memory.evidence import added, kept, unseen
@@ -69,42 +60,34 @@ from stream_icd.memory.memory import (
     Hypothesis,
     Memory,
     empty_memory,
+    forgotten,
 )
+from stream_icd.memory.nodes import Aligned, aligned, beside, bounded, cost, lacks_most, without
 from stream_icd.model import Model
 from stream_icd.node_ids import places, widened
 from stream_icd.snapshot import Snapshot, Window
+from stream_icd.tracking.windows import missed_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remembered:
-    """Communities of one window, and the memory after it.
+    """Communities of one window, and the memory after it."""
 
-    Attributes:
-        communities: community of each node, `(n,)` int32, in 0..K-1.
-        community_ids: the stable id of each community, `(K,)` int64.
-        replaced: remembered ids that ended; see `Communities.replaced`.
-        memory: memory for the graph's next window.
-        n_continued: number of communities that continue one of the last window.
-        milliseconds: how long detection took.
-        horizon: how many windows the evidence is worth that they were found in.
-        predicted_bits: bits per edge that the communities known before saved on the edges of this
-            window that are new; None if there are none.
-        damaged: whether the window lacks most of its nodes, and is not remembered (`bounds`).
-        moved: which nodes changed community together, and how strongly the edges confirm it. None
-            without memory, in a damaged window, and where a search or another horizon corrects
-            what was known: there the network need not have changed.
-    """
-
-    communities: Labels
-    community_ids: Ids
-    replaced: Ids
-    memory: Memory
-    n_continued: int
-    milliseconds: float
-    horizon: float
+    communities: Labels  # of each node, (n,), in 0..K-1
+    community_ids: Ids  # the stable id of each community, (K,)
+    replaced: Ids  # remembered ids that ended; see `Communities.replaced`
+    memory: Memory  # for the graph's next window
+    n_continued: int  # number of communities that continue one of the last window
+    milliseconds: float  # how long detection took
+    horizon: float  # how many windows the evidence is worth that they were found in
     predicted_bits: float | None
-    damaged: bool = False
+    """Bits per edge that the communities known before saved on the edges of this window that are
+    new; None if there are none."""
+    damaged: bool = False  # whether it lacks most of its nodes, and is not remembered (`nodes`)
     moved: Moved | None = None
+    """Which nodes changed community together, and how strongly the edges confirm it. None without
+    memory, in a damaged window, and where a search or another horizon corrects what was known:
+    there the network need not have changed."""
 
 
 def detect_remembering(
@@ -138,20 +121,11 @@ def detect_remembering(
         BadInput: the graph cannot be used.
         BadSettings: K is not from 1 to n, or the horizon is none.
     """
-    with keep_threads(threads_for(snapshot.n_nodes, threads)):
-        return detect_window(
-            snapshot.adjacency() if adjacency is None else adjacency,
-            snapshot.nodes,
-            snapshot.window,
-            model.bp,
-            memory,
-            n_communities,
-            horizon=horizon,
-            find=find,
-            seed=seed,
-            threads=threads,
-            clock=clock,
-        )
+    graph = snapshot.adjacency() if adjacency is None else adjacency
+    given = graph, snapshot.nodes, snapshot.window, model.bp, memory, n_communities
+    n_nodes = max(snapshot.n_nodes, 0 if memory is None else memory.n_nodes)
+    with keep_threads(threads_for(n_nodes, threads)):
+        return detect_window(*given, horizon=horizon, find=find, seed=seed, clock=clock)
 
 
 def detect_window(
@@ -165,26 +139,25 @@ def detect_window(
     horizon: Horizon = "auto",
     find: Find | None = None,
     seed: int = 0,
-    threads: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Remembered:
     """`detect_remembering` for a graph in memory; `nodes` are the ids of its rows, ascending."""
     started = clock()
     check_n_communities(n_communities, adjacency.shape[0])
     check_horizon(horizon)
-    n_before = 0 if memory is None else memory.n_nodes
+    memory = forgotten(0) if memory is None else memory
     given = adjacency, widened(nodes), window, parameters
-    step = _Step(*given, find, n_communities, horizon, seed, threads, n_before)
-    at = np.empty(0, np.int64) if memory is None else places(step.nodes, memory.nodes)
-    before, bits, damaged = _known_before(step, memory, at), None, False
-    n_known = 0 if before is None else before.memory.next_id
-    if before is None or memory is None:
-        next_id = 0 if memory is None else memory.next_id
-        nothing = empty_memory(window, step.nodes, first_decay(horizon), next_id)
-        rows = np.arange(len(step.nodes))
+    step = _Step(*given, n_communities, horizon, find, seed, memory.n_nodes)
+    at = places(step.nodes, memory.nodes)
+    before, bits, damaged, n_known = _known_before(step, memory, at), None, False, memory.next_id
+    if before is None:
+        nothing = empty_memory(window, step.nodes, first_decay(horizon), memory.next_id)
+        rows, n_known = np.arange(nothing.n_nodes), 0
         before = beside(rows, adjacency, nothing, parameters.weight_exponent)
     elif lacks_most(memory, at):
-        step, damaged = replace(step, lacking=True), is_first(memory, window)
+        # Only the first one is damaged, right after a whole one.
+        damaged = not memory.n_lacking and not missed_windows(memory.window, window)
+        step = replace(step, lacking=True)
     else:
         before, bits = _compared(step, before)
     after, rows, found_anew = _after(step, before)
@@ -192,21 +165,19 @@ def detect_window(
     labels, k = compact(found)
     ids = np.empty(k, np.int64)
     ids[labels] = after.community_ids[found]
-    replaced, remembered, changes = np.empty((0, 2), np.int64), after, None
-    if memory is not None:
-        known = np.append(memory.present.known.likeliest, np.int32(NOBODY))
-        last = known[at]  # of nodes of the window; [-1] for new ones
-        replaced = replaced_ids(found, after.community_ids, last, memory.community_ids)
-        same_view = before.memory.present.decay == memory.present.decay
-        if n_known and same_view and not found_anew:
-            ids_before = np.append(memory.community_ids, NOBODY)[last]
-            changes = moved(adjacency, labels, ids, ids_before, n_known)
-        if damaged:
-            credit = memory.credit - cost(len(nodes), memory.n_nodes)
-            remembered = replace(memory, next_id=after.next_id, n_lacking=1, credit=credit)
-            replaced, changes = replaced[:0], None
-        if window.end <= memory.window.end:
-            remembered, changes = memory, None
+    last = np.append(memory.present.known.likeliest, np.int32(NOBODY))[at]  # [-1] for new nodes
+    replaced = replaced_ids(found, after.community_ids, last, memory.community_ids)
+    remembered, changes = after, None
+    same_view = before.memory.present.decay == memory.present.decay
+    if n_known and same_view and not found_anew:
+        ids_before = np.append(memory.community_ids, NOBODY)[last]
+        changes = moved(adjacency, labels, ids, ids_before, n_known)
+    if damaged:
+        credit = memory.credit - cost(len(step.nodes), memory.n_nodes)
+        remembered = replace(memory, next_id=after.next_id, n_lacking=1, credit=credit)
+        replaced, changes = replaced[:0], None
+    if window.end <= memory.window.end:
+        remembered, changes = memory, None
     return Remembered(
         labels,
         ids,
@@ -223,31 +194,26 @@ def detect_window(
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A window, and how it is detected; see `detect_window`.
-
-    n_before: nodes remembered before it.
-    lacking: whether it lacks most nodes of the graph (`bounds`).
-    """
+    """A window, and how it is detected; see `detect_remembering`."""
 
     adjacency: csr_array
     nodes: pa.Array
     window: Window
     parameters: BpParameters
-    find: Find | None
     n_communities: int | None
     horizon: Horizon
+    find: Find | None
     seed: int
-    threads: int
-    n_before: int
-    lacking: bool = False
+    n_before: int  # nodes remembered before it
+    lacking: bool = False  # whether it lacks most nodes of the graph (`nodes`)
 
 
-def _known_before(step: _Step, memory: Memory | None, at: Ids) -> Aligned | None:
+def _known_before(step: _Step, memory: Memory, at: Ids) -> Aligned | None:
     """Return the window beside what is known of its past; None if they have nothing in common.
 
     at: the place of each of its nodes in the memory, -1 for new ones.
     """
-    if memory is None or not memory.n_nodes or not (step.find or step.parameters.stay):
+    if not memory.n_nodes or not (step.find or step.parameters.stay):
         return None
     exponent = step.parameters.weight_exponent
     before = aligned(memory, step.nodes, at, step.adjacency, exponent)
@@ -316,12 +282,8 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Ids, bool]:
         n_vain_searches=n_vain,
         search_wait=pause(n_vain) if searches and n_vain else max(memory.search_wait - 1, 0),
     )
-    n_nodes, n_again = len(step.nodes), int((memory.seen & seen).sum()) if memory.n_windows else 0
-    most = room_for(n_nodes, step.n_before, memory.credit)
-    stays = remembered_nodes(after, before.rows, most)
-    credit = credit_after(memory.credit, n_again, n_nodes, len(stays))
-    after = of_nodes(replace(after, credit=credit), stays)
-    return after, np.searchsorted(stays, before.rows), better
+    n_again = int((memory.seen & seen).sum()) if memory.n_windows else 0
+    return *bounded(after, before.rows, step.n_before, n_again), better
 
 
 def _found(
@@ -341,9 +303,8 @@ def _found(
     if searches and hypothesis.decay and total.nnz:
         nothing = uninformed(total.shape[0])
         anew = _known(step, total, level, nothing, before.rows, n_communities)
-        graph = finest(level)
-        bits, bits_anew = (measured(graph, found.likeliest).bits for found in (known, anew))
-        if better := graph.n_edges * (bits - bits_anew) > STRONG_BITS:
+        bits, bits_anew = (measured(level, found.likeliest).bits for found in (known, anew))
+        if better := level.n_edges * (bits - bits_anew) > STRONG_BITS:
             anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more
             known = anew._replace(stay=known.stay)
     evidence = hypothesis.evidence if step.lacking else kept(total, before.window)
@@ -379,9 +340,9 @@ def _known(
         kept = kept_a_window(known.stay or parameters.stay)
         now = found_by(step.find, total, known, rows, n_communities, kept)
     elif known.n_communities:
-        now = next_posterior(level, parameters, known, step.seed, step.threads)
+        now = next_posterior(level, parameters, known, step.seed)
     else:
-        now = initial_posterior(level, parameters, n_communities, step.seed, step.threads)
+        now = initial_posterior(level, parameters, n_communities, step.seed)
     if n_communities is not None and n_distinct(now.likeliest[rows]) != n_communities:
         now = with_exactly(comparable(total), now, rows, n_communities, step.seed)
     return now._replace(shares=(np.floor(now.shares * CERTAIN) / CERTAIN).astype(np.float32))

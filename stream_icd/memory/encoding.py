@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Floats, Labels, symmetric
+from stream_icd.arrays import Floats, symmetric
 from stream_icd.bp.posterior import NOBODY, Posterior
 from stream_icd.bp.sweep import N_KEPT
 from stream_icd.errors import BadMemory, BadSnapshot
@@ -81,7 +81,10 @@ def encode_memory(memory: Memory) -> bytes:
     }
     facts: dict[str, Any] = {}
     for name, hypothesis in zip(HYPOTHESES, memory.hypotheses, strict=False):
-        communities, shares = _by_rank(hypothesis.known.communities, hypothesis.known.shares)
+        communities = hypothesis.known.communities.T.copy()
+        highest = np.maximum.accumulate(np.append(np.int32(NOBODY), communities[0]))
+        communities[0][np.diff(highest) > 0] = FIRST
+        shares = np.rint(hypothesis.known.shares.T * CERTAIN).astype(np.uint8)
         for rank in range(N_KEPT):
             columns[f"{name}_community_{rank}"] = pa.array(communities[rank])
             columns[f"{name}_share_{rank}"] = pa.array(shares[rank])
@@ -210,29 +213,17 @@ def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:
             [_column(table, f"{name}_{part}_{rank}", kind).to_numpy() for rank in ranks], axis=1
         )
 
+    communities = columns("community", pa.int32())
+    firsts = communities[:, 0] == FIRST
+    communities[firsts, 0] = np.arange(np.count_nonzero(firsts))
     return Posterior(
-        _without_firsts(columns("community", pa.int32())),
+        communities,
         (columns("share", pa.uint8()) / np.float32(CERTAIN)).astype(np.float32),
         mixing=_typed(facts, "mixing", float),
         stay=_typed(facts, "stay", float),
         believed=_typed(facts, "believed", bool),
         resolution=_typed(facts, "resolution", float),
     )
-
-
-def _by_rank(communities: Labels, shares: NDArray[np.float32]) -> tuple[Labels, NDArray[np.uint8]]:
-    """Return communities, `FIRST` for each one's first member, and shares; `(N_KEPT, n_nodes)`."""
-    highest = np.maximum.accumulate(np.append(np.int32(NOBODY), communities[:, 0]))
-    written = communities.T.copy()
-    written[0][np.diff(highest) > 0] = FIRST
-    return written, np.rint(shares.T * CERTAIN).astype(np.uint8)
-
-
-def _without_firsts(written: Labels) -> Labels:
-    """Return the communities of which `_by_rank` wrote these, `(n_nodes, N_KEPT)`."""
-    communities, firsts = written.copy(), written[:, 0] == FIRST
-    communities[firsts, 0] = np.arange(np.count_nonzero(firsts))
-    return communities
 
 
 def _edges(name: str, evidence: csr_array) -> dict[str, pa.Array]:

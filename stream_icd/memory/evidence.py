@@ -15,6 +15,9 @@ from stream_icd.bp.level_graph import entries_at
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.weights import HEAVIEST
 
+Rows = tuple[Labels, Labels, Floats]
+"""A matrix: where its rows begin, columns and weights."""
+
 LEAST_WEIGHT = 0.01
 """An edge of the evidence is dropped below this fraction of the median weight in the window."""
 
@@ -26,24 +29,22 @@ def added(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
     """Return λ A + B, both of the same nodes, `(n, n)` symmetric."""
     if not decay or not evidence.nnz:
         return window
-    known = _bounded(evidence, decay, window)
-    indptr, indices, weights = _sum(
-        known.indptr, known.indices, known.data, decay, window.indptr, window.indices, window.data
-    )
-    return csr_array((weights, indices, indptr), shape=window.shape)
+    weights = evidence.data
+    if decay < 1 and window.nnz:
+        # No edge weighs more than one of all windows can, of the heaviest weight that counts.
+        # Otherwise, weights in another unit would outweigh all windows after them.
+        most = HEAVIEST / (1 - decay)
+        if weights.max() > most * window.data.min():  # seldom: else no median is needed
+            weights = np.minimum(weights, most * float(np.median(window.data)))
+    known = evidence.indptr, evidence.indices, weights
+    indptr, indices, sums = _sum(known, decay, (window.indptr, window.indices, window.data))
+    return csr_array((sums, indices, indptr), shape=window.shape)
 
 
 @compiled()
-def _sum(
-    indptr: Labels,
-    indices: Labels,
-    weights: Floats,
-    decay: float,
-    other_indptr: Labels,
-    others: Labels,
-    other_weights: Floats,
-) -> tuple[Labels, Labels, Floats]:
+def _sum(known: Rows, decay: float, window: Rows) -> Rows:
     """The first matrix times λ plus the other one, row by row; columns ascend in both."""
+    (indptr, indices, weights), (other_indptr, others, other_weights) = known, window
     n_rows, most, n_kept = len(indptr) - 1, len(indices) + len(others), 0
     starts, columns, sums = np.zeros_like(indptr), np.empty(most, indices.dtype), np.empty(most)
     for row in range(n_rows):
@@ -61,21 +62,6 @@ def _sum(
             n_kept += total != 0.0  # a very small λ makes it 0
         starts[row + 1] = n_kept
     return starts, columns[:n_kept].copy(), sums[:n_kept].copy()
-
-
-def _bounded(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
-    """Return the evidence with edges that weigh no more than an edge of all windows can.
-
-    That is the sum of the heaviest weights that count (`graphs.weights`) in windows like this one.
-    Otherwise, a window with weights in another unit would outweigh all windows after it.
-    """
-    if decay == 1 or not window.nnz:
-        return evidence
-    most = HEAVIEST / (1 - decay)
-    if evidence.data.max() <= most * window.data.min():  # the usual case, which needs no median
-        return evidence
-    weights = np.minimum(evidence.data, most * float(np.median(window.data)))
-    return csr_array((weights, evidence.indices, evidence.indptr), shape=evidence.shape)
 
 
 def kept(total: csr_array, window: csr_array) -> csr_array:

@@ -40,12 +40,9 @@ def read_horizon(text: str) -> Horizon:
     >>> [read_horizon(one) for one in ("auto", "off", "20")]
     ['auto', 'off', 20.0]
     """
-    if text == "auto":
-        return "auto"
-    if text == "off":
-        return "off"
+    named: dict[str, Horizon] = {"auto": "auto", "off": "off"}
     try:
-        return check_horizon(float(text))
+        return named[text] if text in named else check_horizon(float(text))
     except ValueError:
         raise BadSettings(f"horizon {text!r}: {CHOICES}") from None
 

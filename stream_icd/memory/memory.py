@@ -52,16 +52,11 @@ average. So they are not used again if that happens to a graph twice."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hypothesis:
-    """How far back a graph looks like its present, and its communities if that is so.
+    """How far back a graph looks like its present, and its communities if that is so."""
 
-    decay: λ, in [0, 1).
-    evidence: the decayed sum of the windows; its weights have 8 significant bits.
-    known: the communities found in it.
-    """
-
-    decay: float
-    evidence: csr_array
-    known: Posterior
+    decay: float  # λ, in [0, 1)
+    evidence: csr_array  # the decayed sum of the windows; its weights have 8 significant bits
+    known: Posterior  # the communities found in it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,43 +75,30 @@ class Memory:
     Communities have stable ids: 0, 1, 2, ... over the life of the graph, never reused.
 
     Attributes:
-        window: the last window.
-        nodes: the source's own ids (`node_ids.widened`), `(n_nodes,)`, ascending: of that window,
-            and of earlier ones that are not yet forgotten.
+        nodes: the source's own ids (`node_ids.widened`), `(n_nodes,)`, ascending: of the last
+            window, and of earlier ones that are not yet forgotten.
         seen: the nodes that have edges in the last window that does not lack most of those before
-            (`bounds`), `(n_nodes,)`.
-        n_lacking: windows since then.
-        present: what results come from.
-        community_ids: the stable id of each of its communities, `(K,)` int64.
-        next_id: the first id not yet used, at most `MOST_IDS`.
-        n_windows: windows since the graph began, or began anew.
-        credit: how many nodes may be remembered for a window beyond their bound (`bounds`).
-        model: `BpParameters.checksum` of what the last window was detected with.
-        trial: another horizon that is tried.
+            (`nodes`), `(n_nodes,)`; n_lacking: windows since then.
         longest: the evidence with the λ `LONGEST`, with which a trial of it begins; None if one of
             the hypotheses has it, or two such trials have failed.
-        n_failed: trials since the present horizon was chosen.
-        wait: windows until the next trial.
-        n_vain_searches: searches for better communities since one was found.
-        search_wait: windows until the next search.
     """
 
-    window: Window
+    window: Window  # the last one
     nodes: pa.Array
     seen: NDArray[np.bool_]
-    present: Hypothesis
-    community_ids: Ids
-    next_id: int
-    n_windows: int = 1
+    present: Hypothesis  # what results come from
+    community_ids: Ids  # the stable id of each of its communities, (K,)
+    next_id: int  # the first id not yet used, at most `MOST_IDS`
+    n_windows: int = 1  # since the graph began, or began anew
     n_lacking: int = 0
-    credit: int = 0
-    model: int = 0
-    trial: Trial | None = None
+    credit: int = 0  # nodes that may be remembered for a window beyond their bound (`nodes`)
+    model: int = 0  # `BpParameters.checksum` of what the last window was detected with
+    trial: Trial | None = None  # another horizon that is tried
     longest: csr_array | None = None
-    n_failed: int = 0
-    wait: int = 0
-    n_vain_searches: int = 0
-    search_wait: int = 0
+    n_failed: int = 0  # trials since the present horizon was chosen
+    wait: int = 0  # windows until the next trial
+    n_vain_searches: int = 0  # searches for better communities since one was found
+    search_wait: int = 0  # windows until the next search
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", widened(self.nodes))
@@ -139,11 +121,12 @@ class Memory:
                 f"community ids must be in 0..{self.next_id - 1} (next_id - 1), not "
                 f"{ids.min()}..{ids.max()}"
             )
-        if self.trial is not None:
-            if not 0 <= self.trial.windows <= MOST_COUNTED:
-                raise BadMemory(f"a trial has {self.trial.windows} windows")
-            if not isfinite(self.trial.ahead):
-                raise BadMemory(f"a trial is {self.trial.ahead} nats ahead")
+        if self.trial is not None and not (
+            0 <= self.trial.windows <= MOST_COUNTED and isfinite(self.trial.ahead)
+        ):
+            raise BadMemory(
+                f"a trial of {self.trial.windows} windows is {self.trial.ahead} nats ahead"
+            )
         for name in COUNTS:
             least = int(name == "n_windows" and self.n_nodes > 0)
             if not least <= (count := getattr(self, name)) <= MOST_COUNTED:
@@ -185,10 +168,9 @@ def empty_memory(window: Window, nodes: pa.Array, decay: float, next_id: int) ->
 def forgotten(next_id: int) -> Memory:
     """Return the memory of a graph that starts anew: no nodes, but which ids are used up.
 
-    An operator asks for it (`topics detect-anew`), or what was remembered cannot be used. No id may
-    serve two communities, so the next id must be known even if the rest is lost: the message of a
-    state says it beside its value, and the value says it before its table. If neither can be read,
-    ids go on far above those that streams reach (`far_id`).
+    No id may serve two communities, so the next id must be known even if what was remembered is
+    lost: the message of a state says it beside its value, and the value says it before its table.
+    If neither can be read, ids go on far above those that streams reach (`far_id`).
     """
     return empty_memory(BEFORE_ALL, pa.array([], pa.int64()), DECAYS[1], next_id)
 
@@ -205,11 +187,8 @@ def far_id(n_messages: int) -> int:
 
 def _check(hypothesis: Hypothesis, n_nodes: int) -> None:
     known = hypothesis.known
-    for name, share in (
-        ("mixing", known.mixing),
-        ("stay", known.stay),
-        ("decay", hypothesis.decay),
-    ):
+    shares = {"mixing": known.mixing, "stay": known.stay, "decay": hypothesis.decay}
+    for name, share in shares.items():
         if not 0 <= share <= 1 or (name == "decay" and share == 1):
             raise BadMemory(f"{name} must be in 0..1, not {share}")
     if not 0 < known.resolution < float("inf"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,34 +11,18 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, triu
 
 from stream_icd.errors import BadInput
-from stream_icd.graphs.adjacency import as_named
-from stream_icd.graphs.pairs import NO_WINDOW
-from stream_icd.memory.detect import Remembered
+from stream_icd.graphs.adjacency import NO_WINDOW, as_named
 from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Snapshot, Window
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NextWindow:
-    """A graph as the next window of a stream, rows in the order of the snapshot's nodes.
-
-    order: the row of the given graph that each node of the snapshot is, `(n,)`.
-    """
-
-    snapshot: Snapshot
-    adjacency: csr_array
-    order: NDArray[np.int64]
-
-    def in_given_order(self, found: Remembered) -> Remembered:
-        """Return the result with communities in the order of the given graph."""
-        communities = np.empty_like(found.communities)
-        communities[self.order] = found.communities
-        return replace(found, communities=communities)
-
-
-def next_window(graph: Any, memory: Memory | None, nodes: Any = None) -> NextWindow:
+def next_window(
+    graph: Any, memory: Memory | None, nodes: Any = None
+) -> tuple[Snapshot, csr_array, NDArray[np.int64]]:
     """Return a graph as the window after those that are remembered.
+
+    That is a snapshot, its adjacency, and the row of the given graph that each of its nodes is.
 
     Args:
         graph: of any kind that `as_adjacency` accepts. A `Snapshot` has a window and ids of its
@@ -53,28 +36,26 @@ def next_window(graph: Any, memory: Memory | None, nodes: Any = None) -> NextWin
     if isinstance(graph, Snapshot):
         if nodes is not None:
             raise BadInput("a Snapshot has ids of its nodes: leave out nodes")
-        return NextWindow(graph, graph.adjacency(), np.arange(graph.n_nodes))
+        return graph, graph.adjacency(), np.arange(graph.n_nodes)
     named = as_named(graph)
     given = named.adjacency
     ids = _checked_ids(named.nodes if nodes is None else nodes, given.shape[0])
     order = ids.argsort(kind="stable")
     adjacency = csr_array(given[order][:, order])
     adjacency.sort_indices()
-    upper = triu(adjacency, 1, format="coo")
+    upper, window = triu(adjacency, 1, format="coo"), NO_WINDOW
+    if memory is not None:
+        last = memory.window
+        window = Window(last.end, last.end + max(last.end - last.start, timedelta(seconds=1)))
     snapshot = Snapshot(
         graph="graph",
         id="graph",
-        window=NO_WINDOW if memory is None else _after(memory.window),
+        window=window,
         nodes=pa.array(ids[order]),
         edges=np.stack(upper.coords).astype(np.int64),
         weights=upper.data,
     )
-    return NextWindow(snapshot, adjacency, order)
-
-
-def _after(last: Window) -> Window:
-    length = max(last.end - last.start, timedelta(seconds=1))
-    return Window(last.end, last.end + length)
+    return snapshot, adjacency, order
 
 
 def _checked_ids(nodes: Any, n: int) -> NDArray[Any]:

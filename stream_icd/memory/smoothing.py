@@ -2,6 +2,15 @@
 
 A pure function from consecutive windows of one graph to their communities, with the ids that
 detection forward in time gives them. It keeps all windows in memory.
+
+Detection forward in time knows the past of a window. Here the beliefs of the next window, which
+know the future, join the prior of each node, and belief propagation on the evidence of this window
+follows: the forward–backward algorithm of hidden Markov models, one chain per node (docs/method.md,
+(11)). Beliefs are sparse, (n, N_KEPT) per window; what is missing to a sum of 1 is spread over all
+communities by their size n_c.
+
+Whole communities also begin and end between windows, although their nodes stay together. So a later
+community that this window does not have counts as the node's community of this window.
 """
 
 from __future__ import annotations
@@ -10,40 +19,39 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Ids
-from stream_icd.bp.level_graph import compact
-from stream_icd.bp.posterior import NOBODY, Shares, kept_a_window, uninformed
-from stream_icd.bp.smoothing import WindowBeliefs, smoothed_beliefs
-from stream_icd.bp.sweep import N_KEPT
+from stream_icd.arrays import Floats, Ids, Labels, n_distinct
+from stream_icd.bp.belief_propagation import Model as Planted
+from stream_icd.bp.belief_propagation import believe, trusted
+from stream_icd.bp.level_graph import compact, finest_level
+from stream_icd.bp.likelihood import bounded_mixing
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.posterior import (
+    NOBODY,
+    Posterior,
+    Shares,
+    exact_labels,
+    kept_a_window,
+    majority,
+    tidy,
+    uninformed,
+)
+from stream_icd.bp.sweep import N_KEPT, Prior
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.memory.bounds import FORGOTTEN
+from stream_icd.graphs.weights import comparable
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
+from stream_icd.memory.nodes import FORGOTTEN
 from stream_icd.model import Model
 from stream_icd.node_ids import common_type, places
 from stream_icd.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _About:
-    """Beliefs about nodes: stable ids of communities, `(n_nodes, N_KEPT)`, and their shares."""
-
-    nodes: pa.Array
-    ids: Ids
-    shares: Shares
-
-    def of(self, nodes: pa.Array) -> _About:
-        """Return the beliefs about these nodes."""
-        place = places(nodes, self.nodes)  # [-1] for unknown nodes
-        ids = np.concatenate([self.ids, np.full((1, N_KEPT), NOBODY)])[place]
-        shares = np.concatenate([self.shares, np.zeros((1, N_KEPT), np.float32)])[place]
-        return _About(nodes, ids, shares)
 
 
 def detect_smoothed(
@@ -59,10 +67,10 @@ def detect_smoothed(
     """Find the communities of consecutive windows, each with the windows before and after it.
 
     First `detect_remembering` goes forward through the windows. Then, from the second last window
-    back to the first, belief propagation uses both the past and the future of each
-    (`bp.smoothing`). So the last window has the result of `detect_remembering`, and so has a window
-    that modularity decided, and one that is damaged. Each result's `memory` is the one after the
-    window in forward detection; a stream can continue with it.
+    back to the first, belief propagation uses both the past and the future of each. So the last
+    window has the result of `detect_remembering`, and so has a window that modularity decided, and
+    one that is damaged. Each result's `memory` is the one after the window in forward detection; a
+    stream can continue with it.
 
     Args:
         snapshots: windows of one graph, each after the one before.
@@ -79,69 +87,82 @@ def detect_smoothed(
         raise BadSettings(
             f"n_communities has {len(ks)} entries; {len(snapshots)} windows need one each"
         )
-    _check_order(snapshots)
-    forward: list[Remembered] = []
-    for snapshot, k in zip(snapshots, ks, strict=True):
-        last = forward[-1].memory if forward else memory
-        forward.append(
-            detect_remembering(snapshot, model, last, k, horizon=horizon, seed=seed, clock=clock)
-        )
-    if not forward:
-        return []
-    results, last = list(forward), forward[-1].memory
-    later, next_id = _about(last, last.nodes), last.next_id
-    befores = [memory, *(one.memory for one in forward)]
-    whole = [at for at, one in enumerate(forward) if not one.damaged]
-    for at, next_at in reversed(list(pairwise(whole))):
-        started = clock()
-        snapshot = snapshots[at]
-        now, then = forward[at].memory.present.known, forward[next_at].memory.present.known
-        own = _about(forward[at].memory, snapshot.nodes).of(snapshot.nodes)
-        if now.believed and then.believed and then.stay:  # else the future says nothing
-            future = later.of(snapshot.nodes)
-            past = _about(befores[at], snapshot.nodes).of(snapshot.nodes)
-            ids, shares = smoothed_beliefs(
-                _evidence(forward[at].memory, snapshot),
-                model.bp,
-                WindowBeliefs(own.ids, own.shares, now.stay),
-                now.mixing,
-                WindowBeliefs(past.ids, past.shares, now.stay),
-                WindowBeliefs(future.ids, future.shares, then.stay),
-                ks[at],
-                next_id,
-                seed,
-            )
-            own = replace(own, ids=ids, shares=shares)
-            next_id = max(next_id, int(ids.max(initial=NOBODY)) + 1)
-        later = _with_absent(own, later, kept_a_window(now.stay))
-        results[at] = _result(forward[at], own, 1000 * (clock() - started))
-    last = replace(results[-1].memory, next_id=next_id)
-    return [*results[:-1], replace(results[-1], memory=last)]
-
-
-def _check_order(snapshots: Sequence[Snapshot]) -> None:
     for before, after in pairwise(snapshots):
         if after.window.end <= before.window.end:
             raise BadInput(
                 f"{after.id} ends at {after.window.end}, not after {before.id}; sort the windows "
                 "by time, and keep one of each"
             )
+    forward, last = list[Remembered](), memory
+    for snapshot, k in zip(snapshots, ks, strict=True):
+        found = detect_remembering(
+            snapshot, model, last, k, horizon=horizon, seed=seed, clock=clock
+        )
+        forward.append(found)
+        last = found.memory
+    if last is None or not forward:
+        return []
+    results, later, next_id = list(forward), _about(last, last.nodes), last.next_id
+    befores = [memory, *(found.memory for found in forward)]
+    whole = [at for at, found in enumerate(forward) if not found.damaged]
+    for at, next_at in reversed(list(pairwise(whole))):
+        started = clock()
+        snapshot, then = snapshots[at], forward[next_at].memory.present.known
+        present = forward[at].memory.present
+        own = _about(forward[at].memory, snapshot.nodes)
+        if present.known.believed and then.believed and then.stay:  # else the future says nothing
+            rows = places(snapshot.nodes, forward[at].memory.nodes)
+            own = _smoothed(
+                csr_array(present.evidence[rows][:, rows]),
+                model.bp,
+                present.known,
+                own,
+                _about(befores[at], snapshot.nodes),
+                later.of(snapshot.nodes),
+                then.stay,
+                ks[at],
+                next_id,
+                seed,
+            )
+            next_id = max(next_id, int(own.ids.max(initial=NOBODY)) + 1)
+        later = _with_absent(own, later, kept_a_window(present.known.stay))
+        results[at] = _result(forward[at], own, 1000 * (clock() - started))
+    last = replace(last, next_id=next_id)
+    return [*results[:-1], replace(results[-1], memory=last)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _About:
+    """Beliefs about nodes: stable ids of communities, `(n_nodes, N_KEPT)`, and their shares.
+
+    The most probable one is first, and `NOBODY` in unused places.
+    """
+
+    nodes: pa.Array
+    ids: Ids
+    shares: Shares
+
+    def of(self, nodes: pa.Array) -> _About:
+        """Return the beliefs about these nodes."""
+        place = places(nodes, self.nodes)  # [-1] for unknown nodes
+        ids = np.concatenate([self.ids, np.full((1, N_KEPT), NOBODY)])[place]
+        shares = np.concatenate([self.shares, np.zeros((1, N_KEPT), np.float32)])[place]
+        return _About(nodes, ids, shares)
+
+    def among(self, ids: Ids) -> Prior:
+        """Return the same with positions in these ids, which ascend."""
+        at = np.where(self.ids >= 0, np.searchsorted(ids, self.ids), NOBODY)
+        return Prior(at.astype(np.int32), self.shares)
 
 
 def _about(memory: Memory | None, nodes: pa.Array) -> _About:
-    """Return what is believed after a window; of none of its nodes if there was no window."""
+    """Return what is believed of these nodes after a window; nothing if there was no window."""
     if memory is None:
-        nothing = uninformed(0)
-        return _About(nodes[:0], nothing.communities.astype(np.int64), nothing.shares)
+        nothing = uninformed(len(nodes))
+        return _About(nodes, nothing.communities.astype(np.int64), nothing.shares)
     known = memory.present.known
     ids = np.append(memory.community_ids, NOBODY)[known.communities]  # [-1] for none
-    return _About(memory.nodes, ids, known.shares)
-
-
-def _evidence(memory: Memory, snapshot: Snapshot) -> csr_array:
-    """Return the evidence about the nodes of the window that the memory is after."""
-    rows = places(snapshot.nodes, memory.nodes)
-    return csr_array(memory.present.evidence[rows][:, rows])
+    return _About(memory.nodes, ids, known.shares).of(nodes)
 
 
 def _with_absent(own: _About, later: _About, kept: float) -> _About:
@@ -171,3 +192,143 @@ def _result(forward: Remembered, own: _About, milliseconds: float) -> Remembered
         community_ids=ids,
         milliseconds=forward.milliseconds + milliseconds,
     )
+
+
+def _smoothed(
+    evidence: csr_array,
+    parameters: BpParameters,
+    known: Posterior,
+    own: _About,
+    before: _About,
+    after: _About,
+    stay_after: float,
+    n_communities: int | None,
+    next_id: int,
+    seed: int,
+) -> _About:
+    """Return the beliefs about the nodes of a window, from its edges, its past and its future.
+
+    known, own: filtered beliefs of this window, decided by belief propagation.
+    before: filtered beliefs of the window before; after: smoothed beliefs of the window after it.
+    stay_after: η between this window and the one after it.
+
+    No id is new, unless exactly K communities need one: those are `next_id` and the following. For
+    nodes without edges, the windows before and after decide.
+    """
+    graph = finest_level(comparable(evidence, parameters.weight_exponent))
+    ids = np.unique([own.ids, before.ids, after.ids])
+    ids = ids[ids != NOBODY]
+    here, past, future = (beliefs.among(ids) for beliefs in (own, before, after))
+    labels = here.communities[:, 0].copy()
+    future = future._replace(communities=_as_of_now(future.communities, labels, len(ids)))
+    sizes = np.bincount(labels, minlength=len(ids)).clip(1) / len(labels)
+    message = backward_message(sizes, here, future, trusted(stay_after))
+    prior = two_sided_prior(sizes, past, trusted(known.stay), message)
+    start = np.where(prior.shares[:, 0] > 0, prior.communities[:, 0], labels).astype(np.int32)
+    mixing = bounded_mixing(known.mixing)
+    model = Planted(mixing, parameters.size_spread, n_communities or n_distinct(start))
+    marginals = believe(
+        graph, start, len(ids), model, parameters.sweeps, prior, 1.0, learn_stay=False
+    )
+    communities, shares = marginals.communities, marginals.shares
+    if n_communities is not None:
+        found = Posterior(communities, shares, mixing, marginals.stay, True, parameters.resolution)
+        every = np.arange(len(labels))
+        communities[:, 0] = exact_labels(graph, found, every, n_communities, seed)
+    n_new = max(int(communities.max()) + 1 - len(ids), 0)
+    names = np.concatenate([ids, next_id + np.arange(n_new), [NOBODY]])  # the last for -1
+    return _About(own.nodes, names[communities], shares)
+
+
+def _as_of_now(future: Labels, labels: Labels, n_labels: int) -> Labels:
+    """Return later communities in terms of those of this window.
+
+    The later community that most nodes of a community went into counts as that community, for its
+    own nodes. Another one that has not begun yet is replaced by the community that most of its
+    nodes come from, or is unknown.
+    """
+    likeliest = future[:, 0].copy()
+    seen = likeliest >= 0
+    into = _successors(likeliest[seen], labels[seen], n_labels)
+    origin = _successors(labels, likeliest, n_labels)
+    mine = labels[:, None]
+    became = (future == into[mine]) & (future >= 0)
+    has_begun = np.zeros(n_labels + 1, np.bool_)
+    has_begun[-1] = True  # for -1
+    has_begun[labels] = True
+    origins = np.append(origin, NOBODY)[future]
+    return np.where(became, mine, np.where(has_begun[future], future, origins)).astype(np.int32)
+
+
+def _successors(labels: Labels, remembered: Labels, n_remembered: int) -> Labels:
+    """The current label of each remembered community, (n_remembered,), or `NOBODY`.
+
+    Its own label if it still has nodes, or if none of its nodes is present; else the community
+    that has more than half of its nodes.
+    """
+    stays = np.ones(n_remembered, np.bool_)
+    stays[remembered[remembered >= 0]] = False
+    stays[labels[labels < n_remembered]] = True
+    own = np.arange(n_remembered, dtype=np.int32)
+    return np.where(stays, own, majority(remembered, labels, n_remembered))
+
+
+class Message(NamedTuple):
+    """β of the named communities, and of all others."""
+
+    communities: Labels  # (n, N_KEPT), unused places last and -1
+    factors: Floats  # (n, N_KEPT)
+    others: Floats  # (n, 1)
+
+
+def backward_message(sizes: Floats, now: Prior, then: Prior, stay: float) -> Message:
+    """Return β_t.
+
+    sizes: n_c, (K,), add up to 1.
+    now:   filtered beliefs of this window; then: smoothed beliefs of the next.
+    stay:  η between the two, below 1.
+    """
+    communities, shares = tidy(then.communities, then.shares)
+    by_chance = _moved(now, stay) * sizes[communities]
+    expected = by_chance + stay * _believed(now.communities, now.shares, communities)
+    ratio = np.where(communities >= 0, shares / expected, 0.0)
+    unnamed = (1 - shares.sum(axis=1, keepdims=True, dtype=np.float64)).clip(0)
+    others = unnamed + (1 - stay) * (ratio * sizes[communities]).sum(axis=1, keepdims=True)
+    return Message(communities, others + stay * ratio, others)
+
+
+def two_sided_prior(sizes: Floats, past: Prior, stay: float, message: Message) -> Prior:
+    """Return the prior p_t β_t, as shares beyond what the size n_c alone would give each community.
+
+    past: filtered beliefs of the window before; stay: η between it and this one, below 1.
+    """
+    moved = _moved(past, stay)
+    named = np.concatenate([past.communities, message.communities], axis=1)  # (n, 2 N_KEPT)
+    expected = moved * sizes[named] + _believed(past.communities, stay * past.shares, named)
+    others = np.repeat(message.others, N_KEPT, axis=1)
+    chance = moved * message.others
+    beyond = expected * np.concatenate([others, message.factors], axis=1) - chance * sizes[named]
+    counts = named >= 0
+    twice = past.communities[:, :, None] == message.communities[:, None, :]
+    counts[:, :N_KEPT] &= ~twice.any(axis=2)
+    beyond = np.where(counts, beyond, 0.0).clip(0)
+    shares = (beyond / (chance + beyond.sum(axis=1, keepdims=True))).astype(np.float32)
+    order = np.argsort(-shares, axis=1, kind="stable")[:, :N_KEPT]
+    kept = np.take_along_axis(shares, order, 1)
+    communities = np.take_along_axis(named, order, 1)
+    return Prior(*tidy(np.where(kept > 0, communities, NOBODY).astype(np.int32), kept))
+
+
+def _moved(beliefs: Prior, stay: float) -> Floats:
+    """Return the probability that a node's next community is independent of this one, (n, 1)."""
+    moved: Floats = 1 - stay * beliefs.shares.sum(axis=1, keepdims=True, dtype=np.float64)
+    return moved
+
+
+def _believed(communities: Labels, shares: Shares, named: Labels) -> NDArray[np.float64]:
+    """Return the share of each of the named communities, 0 for -1, (n, m)."""
+    believed = np.zeros(named.shape)
+    for place in range(N_KEPT):
+        same = (communities[:, place : place + 1] == named) & (named >= 0)
+        believed += np.where(same, shares[:, place : place + 1], 0.0)
+    return believed

@@ -1,11 +1,11 @@
 """Claim check: stores values too large for a message; the message names the stored object.
 
 An object is named by its content, so a retry writes the same object again (which also renews its
-modification time, for expiry rules). It is complete and durable before its message is sent: a crash
-in between leaves an unreferenced object. Objects are never deleted here.
+modification time, for expiry rules). It is durable before its message is sent: a crash in between
+leaves an unreferenced object. Objects are never deleted here. docs/wire.md describes the headers.
 
 A received message must not cause arbitrary files to be opened: only objects below the configured
-location are read, and only if size and digest match the claim. docs/wire.md describes the headers.
+location are read, and only if size and digest match the claim.
 """
 
 from __future__ import annotations
@@ -126,13 +126,13 @@ def read_claim(headers: Headers) -> Claim | None:
     Raises:
         BadClaim: a header of the claim is missing, repeated or malformed.
     """
-    found = [(name, value) for name, value in headers if name in NAMES]
-    if not found:
+    said = [(name, value) for name, value in headers if name in NAMES]
+    if not said:
         return None
-    if len(found) > len(dict(found)):
-        raise BadClaim(f"a header is given twice: {', '.join(sorted(name for name, _ in found))}")
+    if len(said) > len(dict(said)):
+        raise BadClaim(f"a header is given twice: {', '.join(sorted(name for name, _ in said))}")
     texts: dict[str, str] = {}
-    for name, value in found:
+    for name, value in said:
         try:
             texts[name] = value.decode()
         except UnicodeDecodeError as cause:
@@ -250,7 +250,7 @@ class ClaimCheck:
 
     Args:
         pause: waits before the topic's limit is requested again while the broker is unavailable;
-            None: do not wait for the broker.
+            None: raise `BrokerUnavailable`.
     """
 
     def __init__(

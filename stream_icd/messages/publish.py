@@ -10,18 +10,19 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
-from typing import Literal, Protocol
+from threading import Event
+from typing import Protocol
 
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import LABELS, SNAPSHOTS, describe_topic
+from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import NeverStop, Source, Stop
+from stream_icd.sources.source import Source
 from stream_icd.times import utc_now
-from stream_icd.tracking.settings import too_far_ahead
+from stream_icd.tracking.windows import too_far_ahead
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import EventHeaders, graph_of
@@ -77,35 +78,17 @@ def read_sent_before(
     settings: KafkaSettings, topic: str = SNAPSHOTS, *, correct: bool = False
 ) -> SentBefore:
     """Read all of `topic`; return the snapshots that it holds now; raises as `open_reader`."""
-    found = SentBefore(correct=correct)
+    sent_before = SentBefore(correct=correct)
     with open_reader(settings, topic, until="end") as records:
         for record in records:
-            found.add(record)
-    return found
+            sent_before.add(record)
+    return sent_before
 
 
-PartitionBy = Literal["graph", "snapshot"]
-PartitionOf = Callable[[Snapshot], int | None]
-"""Returns a snapshot's partition; None: the key (the graph's name) selects it."""
-
-
-def by_graph(_snapshot: Snapshot) -> None:
-    """Send all snapshots of a graph to one partition, in order."""
-
-
-def by_snapshot(n_partitions: int) -> PartitionOf:
+def partition_by_id(snapshot: Snapshot, n_partitions: int) -> int:
     """Spread a graph's snapshots evenly; a snapshot's id always selects the same partition."""
-
-    def partition_of(snapshot: Snapshot) -> int:
-        digest = blake2b(snapshot.id.encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "big") % n_partitions
-
-    return partition_of
-
-
-def partitioning(settings: KafkaSettings, by: PartitionBy, topic: str = SNAPSHOTS) -> PartitionOf:
-    """Return how snapshots are distributed over the partitions of `topic`, which must exist."""
-    return by_graph if by == "graph" else by_snapshot(describe_topic(settings, topic).partitions)
+    digest = blake2b(snapshot.id.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % n_partitions
 
 
 class Sends(Protocol):
@@ -152,14 +135,15 @@ class Destination:
 
     Attributes:
         labels_topic: None: labels are not sent.
-        partition_of: of snapshots; labels are partitioned by graph.
+        spread_over: so many partitions, by `partition_by_id`; None: all snapshots of a graph are
+            sent to one partition, in order, as its labels are.
         claim_check: makes a record fit its topic, as `ClaimCheck`; by default, a record that is
             too large is refused.
     """
 
     topic: str = SNAPSHOTS
     labels_topic: str | None = LABELS
-    partition_of: PartitionOf = by_graph
+    spread_over: int | None = None
     claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record
 
 
@@ -171,7 +155,7 @@ def publish_source(
     *,
     limit: int | None = None,
     already: Container[Snapshot] = (),
-    stop: Stop = NeverStop(),
+    stop: Event = Event(),
     on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
     on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
 ) -> Published:
@@ -201,7 +185,9 @@ def publish_source(
         if labels is not None and to.labels_topic is not None:
             sends.send(to.claim_check(outgoing(to.labels_topic, encode_labels(labels))))
             sent.labels += 1
-        partition = to.partition_of(snapshot)
+        partition = None
+        if to.spread_over is not None:
+            partition = partition_by_id(snapshot, to.spread_over)
         message = encode_snapshot(snapshot, unordered=partition is not None)
         sends.send(to.claim_check(outgoing(to.topic, message, partition)))
         if partition is not None:

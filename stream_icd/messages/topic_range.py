@@ -34,24 +34,25 @@ class TopicRange:
     end: Position = None
 
     def __post_init__(self) -> None:
-        named = [set(one) for one in (self.start, self.end) if isinstance(one, dict)]
-        if any(one != named[0] for one in named):
+        named = [set(at) for at in (self.start, self.end) if isinstance(at, dict)]
+        if any(partitions != named[0] for partitions in named):
             raise BadSettings("--from and --to name different partitions: give the same ones")
 
     def precedes(self, record: Record) -> bool:
         """Return whether a record is before the range, in one of its partitions."""
-        if self.start is None:
-            return False
-        named = not isinstance(self.start, dict) or record.partition in self.start
-        return named and _is_before(record, self.start)
+        return self._names(record) and self.start is not None and _is_before(record, self.start)
 
     def holds(self, record: Record) -> bool:
         """Return whether a record of the topic is in the range."""
-        for position in (self.start, self.end):
-            if isinstance(position, dict) and record.partition not in position:
-                return False
-        begun = self.start is None or not _is_before(record, self.start)
-        return begun and (self.end is None or _is_before(record, self.end))
+        return (
+            self._names(record)
+            and not self.precedes(record)
+            and (self.end is None or _is_before(record, self.end))
+        )
+
+    def _names(self, record: Record) -> bool:
+        positions = (self.start, self.end)
+        return all(record.partition in at for at in positions if isinstance(at, dict))
 
 
 def _is_before(record: Record, position: datetime | dict[int, int]) -> bool:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
@@ -34,36 +34,23 @@ PUBLISH = "publish"
 """The stage after processing: results are published, offsets committed."""
 
 
-@dataclass(slots=True)
-class LastPoll:
-    """The last poll of the loop on one topic, and what `Watcher.polled` was told then.
+class LastPoll(NamedTuple):
+    """The last poll of the loop on one topic, and what `Watcher.polled` was told then."""
 
-    Attributes:
-        at: time of the poll on the clock, seconds; before the first poll, when the loop started.
-    """
-
-    at: float
+    at: float  # on the clock; before the first poll, when the loop started
     generation: int | None = None
     silence_s: float = 0.0
 
 
 @dataclass(slots=True)
 class Health:
-    """Liveness and readiness of a worker, for Kubernetes and compose, by the polls of its loops.
+    """Liveness and readiness of a worker, for Kubernetes and compose, by the polls of its loops."""
 
-    Attributes:
-        max_poll_interval_s: after this time without a poll, a loop hangs, or its group has removed
-            it.
-        session_timeout_s: after this time without an answer, the broker is unavailable.
-        last_polls: by topic.
-        in_hand: returns the jobs in progress, the longest-running first.
-    """
-
-    max_poll_interval_s: float
-    session_timeout_s: float
+    max_poll_interval_s: float  # without a poll for this long, a loop hangs, or was removed
+    session_timeout_s: float  # without an answer for this long, the broker is unavailable
     clock: Callable[[], float] = time.monotonic
-    last_polls: dict[str, LastPoll] = field(default_factory=dict)
-    in_hand: Callable[[], Sequence[InHand]] = tuple
+    last_polls: dict[str, LastPoll] = field(default_factory=dict)  # by topic
+    in_hand: Callable[[], Sequence[InHand]] = tuple  # returns the jobs in progress
 
     def expect(self, topic: str) -> None:
         """Expect a loop on this topic, which counts as alive from now on."""
@@ -87,20 +74,17 @@ class Health:
         """Return why no results can be expected of it now; empty if they can."""
         if not self.last_polls:
             return ["starting: opening the model and warming up"]
-        return [
-            why for topic, last in self.last_polls.items() for why in self._missing(topic, last)
-        ]
+        missing = []
+        for topic, last in self.last_polls.items():
+            silence_s = last.silence_s + self.clock() - last.at
+            if silence_s > self.session_timeout_s:
+                missing.append(f"{topic}: the broker has not answered for {silence_s:.0f} s")
+            elif last.generation is None:
+                missing.append(f"{topic}: not a settled member of its group")
+        return missing
 
     def in_hand_lines(self) -> list[str]:
         return [str(job) for job in self.in_hand()]
-
-    def _missing(self, topic: str, last: LastPoll) -> list[str]:
-        silence_s = last.silence_s + self.clock() - last.at
-        if silence_s > self.session_timeout_s:
-            return [f"{topic}: the broker has not answered for {silence_s:.0f} s"]
-        if last.generation is None:
-            return [f"{topic}: not a settled member of its group"]
-        return []
 
 
 class Metrics:
@@ -108,9 +92,6 @@ class Metrics:
 
     Only committed work is counted, so repeated work is counted once. Each counter whose labels are
     known begins at 0 (`watch`): an alert sees a count that changes, not one that appears.
-
-    Args:
-        now: seconds since 1970, for the age of results.
     """
 
     def __init__(self, health: Health, now: Callable[[], float] = time.time) -> None:
@@ -249,11 +230,6 @@ class Metrics:
         self._graphs.add(name)
         return name
 
-    def forget_graphs(self) -> None:
-        """Stop reporting how far back graphs look: after a rebalance, others may report them."""
-        self.horizon.clear()
-        self.predicted_bits.clear()
-
     def watch(
         self, topic: str, graph: str | None = None, stages: Sequence[str] = ("decode",)
     ) -> Loop:
@@ -288,7 +264,9 @@ class Loop(Watcher):
         if generation not in (None, self._generation):
             self._generation = generation
             self.metrics.rebalances.labels(self.topic).inc()
-            self.metrics.forget_graphs()
+            # How far back graphs look: others may report it from now on.
+            self.metrics.horizon.clear()
+            self.metrics.predicted_bits.clear()
 
     def lagged(self, lag: Mapping[int, int]) -> None:
         for partition in self._partitions - lag.keys():
@@ -299,13 +277,13 @@ class Loop(Watcher):
 
     def done(self, batch: BatchDone) -> None:
         letters, results = [], []
-        for one in batch.outgoing:
-            if is_dead_letter_topic(one.topic):
-                letters.append(split_headers(one.headers)[1])
+        for outgoing in batch.outgoing:
+            if is_dead_letter_topic(outgoing.topic):
+                letters.append(split_headers(outgoing.headers)[1])
             else:
-                results.append(one)
+                results.append(outgoing)
         failed = {(said["icd_dlq_partition"], said["icd_dlq_offset"]) for said in letters}
-        ours = [one for one in batch.records if self.key is None or one.key == self.key]
+        ours = [record for record in batch.records if self.key in (None, record.key)]
         for record in ours:
             if (str(record.partition), str(record.offset)) not in failed:
                 self._snapshot(record)

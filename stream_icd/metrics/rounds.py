@@ -17,19 +17,13 @@ UNAVAILABLE = "unavailable"
 
 @dataclass(slots=True)
 class RoundsHealth:
-    """Is the program alive, and do its rounds end?
+    """Is the program alive, and do its rounds end?"""
 
-    Attributes:
-        limit_s: no step takes longer, nor the wait between two rounds.
-        step: what it does since `since`; empty between two rounds.
-        trouble: why the last round ended without a decision; None before the first one.
-    """
-
-    limit_s: float
+    limit_s: float  # no step takes longer, nor the wait between two rounds
     clock: Callable[[], float] = time.monotonic
-    step: str = ""
+    step: str = ""  # what it does since `since`; empty between two rounds
     since: float = field(init=False)
-    trouble: str | None = None
+    trouble: str | None = None  # why the last round decided nothing; None before the first one
 
     def __post_init__(self) -> None:
         self.since = self.clock()
@@ -41,9 +35,10 @@ class RoundsHealth:
     def not_alive(self) -> list[str]:
         """Return why this process should be restarted; empty if it should not."""
         seconds = self.clock() - self.since
-        what = self.step or "the wait for the next round"
-        said = f"{what} has taken {seconds:.0f} s, the limit is {self.limit_s:g}"
-        return [said] if seconds > self.limit_s else []
+        if seconds <= self.limit_s:
+            return []
+        step = self.step or "the wait for the next round"
+        return [f"{step} has taken {seconds:.0f} s, the limit is {self.limit_s:g}"]
 
     def not_ready(self) -> list[str]:
         """Return why its rounds decide nothing now; empty if they do."""
@@ -56,12 +51,7 @@ class RoundsHealth:
 
 
 class RoundsMetrics:
-    """Numbers of all rounds.
-
-    Args:
-        outcomes: what rounds may decide; their counters begin at 0.
-        now: seconds since 1970.
-    """
+    """Numbers of all rounds; the counters of the outcomes that they may have begin at 0."""
 
     def __init__(
         self, health: RoundsHealth, outcomes: Sequence[str], now: Callable[[], float] = time.time

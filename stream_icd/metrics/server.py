@@ -71,9 +71,9 @@ def _verdict(
     complaints: Callable[[], list[str]], remarks: Callable[[], list[str]] = list
 ) -> Respond:
     def respond(_: dict[str, Any], start: Start) -> Iterable[bytes]:
-        found = complaints()
-        status = "503 Service Unavailable" if found else "200 OK"
-        return _text(start, status, found or ["ok", *remarks()])
+        if problems := complaints():
+            return _text(start, "503 Service Unavailable", problems)
+        return _text(start, "200 OK", ["ok", *remarks()])
 
     return respond
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stream_icd.lazy_import import lazy_imports
+from stream_icd.imports import lazy_imports
 
 if TYPE_CHECKING:
     from stream_icd.names.attributes import Attributes, attributes_of

@@ -1,10 +1,17 @@
-"""Attributes of nodes: what is known of them besides their edges, such as a country or a class."""
+"""Attributes of nodes: what is known of them besides their edges, such as a country or a class.
+
+A fixed table of them, or a live one that changes while a program runs.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
+import threading
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -16,20 +23,30 @@ from stream_icd.node_ids import is_id_type, is_text, places, widened
 UNKNOWN = -1
 """Code of a node without a value."""
 
+MOST_MEMORY = 256 << 20
+"""Bytes of all attributes together; those of more nodes are ignored."""
+
+A_GRAPH = 2000
+"""Bytes of a graph without its nodes, at most."""
+
+MOST_ATTRIBUTES = 64
+"""Attributes of a graph; others are ignored, since each is a column of all nodes."""
+
+AGAIN_SHARE = 20
+"""A table is made anew after so many times the time that it took: in 5% of the time."""
+
+INTEGER = re.compile(r"0|-?[1-9][0-9]{0,19}")
+
+Row = tuple[tuple[str, str], ...]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attribute:
-    """One attribute.
-
-    Attributes:
-        name: such as `country`.
-        values: ascending.
-        codes: position of each node's value in `values`, `(n,)`; `UNKNOWN` without one.
-    """
+    """One attribute, such as `country`."""
 
     name: str
-    values: tuple[str, ...]
-    codes: NDArray[np.int32]
+    values: tuple[str, ...]  # ascending
+    codes: NDArray[np.int32]  # (n,) position of each node's value in `values`, or `UNKNOWN`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +67,7 @@ class Attributes:
         """
         if is_text(nodes.type) != is_text(self.nodes.type):
             ours, theirs = (
-                "text" if is_text(one.type) else "integers" for one in (self.nodes, nodes)
+                ("text", "integers") if is_text(self.nodes.type) else ("integers", "text")
             )
             raise BadSettings(
                 f"the table of attributes names nodes by {ours}, the graph by {theirs}: no node "
@@ -64,16 +81,15 @@ class Attributes:
 
     def rows(self) -> dict[str, dict[str, str]]:
         """Return the known values of each node, by its id as text."""
-        found: dict[str, dict[str, str]] = {str(node): {} for node in self.nodes.to_pylist()}
+        rows: dict[str, dict[str, str]] = {str(node): {} for node in self.nodes.to_pylist()}
         for column in self.columns:
-            for row, code in zip(found.values(), column.codes.tolist(), strict=True):
+            for row, code in zip(rows.values(), column.codes.tolist(), strict=True):
                 if code != UNKNOWN:
                     row[column.name] = column.values[code]
-        return found
+        return rows
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the attributes."""
         return tuple(column.name for column in self.columns)
 
     @property
@@ -135,3 +151,133 @@ def _attribute(name: str, values: pa.Array, order: pa.Array) -> Attribute:
     known = known.take(pc.sort_indices(known))
     codes = pc.fill_null(pc.index_in(text, value_set=known), UNKNOWN).to_numpy()
     return Attribute(name, tuple(known.to_pylist()), codes.astype(np.int32))
+
+
+class LiveAttributes:
+    """The newest attributes of the nodes of any number of graphs, within a budget of memory.
+
+    Every method may be called from any thread.
+    """
+
+    def __init__(
+        self, most_bytes: int = MOST_MEMORY, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.trouble = ""  # why the attributes of some nodes are missing
+        self._most_bytes = most_bytes
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._graphs: dict[str, _Graph] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all attributes, ascending."""
+        with self._lock:
+            return tuple(sorted({name for graph in self._graphs.values() for name in graph.named}))
+
+    def rows(self, graph: str) -> dict[str, dict[str, str]]:
+        """Return the attributes of each node of a graph."""
+        with self._lock:
+            known = self._graphs.get(graph, _Graph())
+            return {node: dict(row) for node, row in known.rows.items()}
+
+    def take(self, graph: str, node: str, values: Mapping[str, str]) -> None:
+        """Take the newest attributes of a node; empty: nothing is known of it any more."""
+        with self._lock:
+            of_graph = self._graphs.get(graph) or _Graph()
+            self._bytes -= of_graph.remove(node)
+            row = of_graph.with_room(values)
+            if len(row) < len(values):
+                self.trouble = (
+                    f"attributes after the first {MOST_ATTRIBUTES} of a graph are ignored"
+                )
+            size = _size(node, row) + A_GRAPH * (len(self._graphs) + 1)
+            if row and self._bytes + size > self._most_bytes:
+                self.trouble = (
+                    f"attributes take more than {self._most_bytes >> 20} MiB; those of other nodes "
+                    "are ignored"
+                )
+            elif row:
+                self._bytes += of_graph.put(node, row)
+            if of_graph.rows:
+                self._graphs[graph] = of_graph
+            else:
+                self._graphs.pop(graph, None)
+
+    def of_graph(self, graph: str, kind: pa.DataType) -> Attributes | None:
+        """Return the attributes of a graph whose ids have this type; None if there are none.
+
+        Ids are texts. If those of the graph are integers, decimal integers count.
+        """
+        with self._lock:
+            known = self._graphs.get(graph)
+            return None if known is None else known.table(self._clock, text=is_text(kind))
+
+
+@dataclass(slots=True)
+class _Graph:
+    """The nodes of one graph.
+
+    `tables`: for texts and for integers, the last one made, its version and when it may be made
+    anew.
+    """
+
+    rows: dict[str, Row] = field(default_factory=dict)
+    named: Counter[str] = field(default_factory=Counter)  # how many nodes have each attribute
+    version: int = 0
+    tables: dict[bool, tuple[Attributes | None, int, float]] = field(default_factory=dict)
+
+    def with_room(self, values: Mapping[str, str]) -> Row:
+        """Return the attributes that the graph has, or may have besides."""
+        new = sorted(values.keys() - self.named.keys())
+        ignored = set(new[MOST_ATTRIBUTES - len(self.named) :])
+        return tuple(sorted(pair for pair in values.items() if pair[0] not in ignored))
+
+    def remove(self, node: str) -> int:
+        """Remove a node's row; return how many bytes it had."""
+        row = self.rows.pop(node, ())
+        self.named -= Counter(name for name, _ in row)
+        self.version += bool(row)
+        return _size(node, row)
+
+    def put(self, node: str, row: Row) -> int:
+        """Add a node's row; return how many bytes it has."""
+        self.rows[node] = row
+        self.named.update(name for name, _ in row)
+        self.version += 1
+        return _size(node, row)
+
+    def table(self, clock: Callable[[], float], *, text: bool) -> Attributes | None:
+        began = clock()
+        made, version, again = self.tables.get(text, (None, -1, began))
+        if version == self.version or began < again:
+            return made
+        made = self._made(text=text)
+        took = clock() - began
+        self.tables[text] = made, self.version, began + AGAIN_SHARE * took
+        return made
+
+    def _made(self, *, text: bool) -> Attributes | None:
+        if text:
+            ids = pa.array(list(self.rows), pa.string())
+            rows = [dict(row) for row in self.rows.values()]
+        else:
+            whole = ((int(node), row) for node, row in self.rows.items() if INTEGER.fullmatch(node))
+            numbers = {number: dict(row) for number, row in whole if -(1 << 63) <= number < 1 << 64}
+            if high := max(numbers, default=0) >= 1 << 63:  # as ids of type uint64
+                numbers = {number: row for number, row in numbers.items() if number >= 0}
+            ids = pa.array(list(numbers), pa.uint64() if high else pa.int64())
+            rows = list(numbers.values())
+        if not rows:
+            return None
+        return attributes_of(
+            ids, {name: pa.array([row.get(name) for row in rows]) for name in sorted(self.named)}
+        )
+
+
+def _size(node: str, row: Row) -> int:
+    """Return the bytes that a node takes, at most: a value may be shared with other nodes."""
+    if not row:
+        return 0
+    texts = sum(sys.getsizeof(text) for pair in row for text in pair)
+    return 200 + sys.getsizeof(node) + texts + 100 * len(row)

@@ -10,8 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
-from stream_icd.names.attributes import UNKNOWN, Attribute, Attributes
-from stream_icd.names.live import LiveAttributes
+from stream_icd.names.attributes import UNKNOWN, Attribute, Attributes, LiveAttributes
 from stream_icd.names.over_represented import Counts, chance, counts, log_odds, significant
 from stream_icd.printable import printable, shortened
 from stream_icd.quality.agreement import ami
@@ -28,7 +27,6 @@ class Name:
     """What is over-represented in a community.
 
     Attributes:
-        attribute: such as `country`.
         values: the values that name it, that of the most members first, and how many have each.
         known: members with a value of the attribute.
         size: all members.
@@ -72,16 +70,13 @@ class Part:
 class Compared:
     """The values of one attribute, compared between communities.
 
-    Attributes:
-        counts: the pairs of a community and a value that occur.
-        z: log-odds of each pair, `(n_pairs,)`.
-        chosen: whether the value is over-represented beyond chance, `(n_pairs,)`.
+    `of` and `naming` return pairs: their positions in `counts`.
     """
 
     attribute: Attribute
     counts: Counts
-    z: NDArray[np.float64]
-    chosen: NDArray[np.bool_]
+    z: NDArray[np.float64]  # (n_pairs,) log-odds
+    chosen: NDArray[np.bool_]  # (n_pairs,) over-represented beyond chance
 
     def of(self, community: int) -> list[int]:
         """Return the pairs of a community, that with the most members first."""
@@ -116,11 +111,11 @@ class NamedWindow:
         """
         sizes = np.bincount(self.labels, minlength=len(self.ids))
         best: dict[int, tuple[float, Name]] = {}
-        for one in self.compared:
-            for at, pairs in one.naming():
-                clearest = float(one.z[pairs].max())
+        for compared in self.compared:
+            for at, pairs in compared.naming():
+                clearest = float(compared.z[pairs].max())
                 if at not in best or clearest > best[at][0]:
-                    best[at] = clearest, _name(one, pairs, at, int(sizes[at]))
+                    best[at] = clearest, _name(compared, pairs, at, int(sizes[at]))
         return {int(self.ids[at]): name for at, (_, name) in sorted(best.items())}
 
     def composition(self, community: int, most: int = 12) -> dict[str, tuple[Part, ...]]:
@@ -129,16 +124,19 @@ class NamedWindow:
         if at == len(self.ids) or self.ids[at] != community:
             return {}
         size = int((self.labels == at).sum())
-        return {one.attribute.name: tuple(_parts(one, at, size, most)) for one in self.compared}
+        return {
+            compared.attribute.name: tuple(_parts(compared, at, size, most))
+            for compared in self.compared
+        }
 
     def agreement(self) -> dict[str, float | None]:
         """Return the AMI of communities and values by attribute; None if no node has a value."""
-        found: dict[str, float | None] = {}
-        for one in self.compared:
-            has = one.attribute.codes != UNKNOWN
-            known = one.attribute.codes[has], self.labels[has]
-            found[one.attribute.name] = ami(*known) if has.any() else None
-        return found
+        agreement: dict[str, float | None] = {}
+        for attribute in (compared.attribute for compared in self.compared):
+            known = attribute.codes != UNKNOWN
+            score = ami(attribute.codes[known], self.labels[known]) if known.any() else None
+            agreement[attribute.name] = score
+        return agreement
 
 
 def named(nodes: pa.Array, communities: NDArray[np.integer], attributes: Attributes) -> NamedWindow:
@@ -168,43 +166,39 @@ def named(nodes: pa.Array, communities: NDArray[np.integer], attributes: Attribu
     z = [log_odds(table) for table in tables]
     n_tests = sum(int((table.known > 0).sum() * (table.totals > 0).sum()) for table in tables)
     chosen = significant([chance(table) for table in tables], n_tests)
-    compared = zip(of_nodes, tables, z, chosen, strict=True)
-    return NamedWindow(ids.astype(np.int64), labels, tuple(Compared(*one) for one in compared))
+    compared = tuple(map(Compared, of_nodes, tables, z, chosen))
+    return NamedWindow(ids.astype(np.int64), labels, compared)
 
 
-def _name(one: Compared, pairs: list[int], community: int, size: int) -> Name:
+def _name(compared: Compared, pairs: list[int], community: int, size: int) -> Name:
     """Return the name by the most frequent of these values, as many as cover half of the known."""
-    known, covered = int(one.counts.known[community]), 0
+    attribute, table = compared.attribute, compared.counts
+    known, covered = int(table.known[community]), 0
     values: list[tuple[str, int]] = []
     for pair in pairs[:MOST_VALUES]:
-        members = int(one.counts.members[pair])
-        values.append((one.attribute.values[one.counts.value[pair]], members))
+        members = int(table.members[pair])
+        values.append((attribute.values[table.value[pair]], members))
         covered += members
         if 2 * covered > known:
             break
-    return Name(one.attribute.name, tuple(values), known, size)
+    return Name(attribute.name, tuple(values), known, size)
 
 
-def _parts(one: Compared, community: int, size: int, most: int) -> Iterator[Part]:
-    found = one.counts
-    for pair in one.of(community)[:most]:
-        value = int(found.value[pair])
-        members, total = int(found.members[pair]), int(found.totals[value])
-        z, chosen = float(one.z[pair]), bool(one.chosen[pair])
-        yield Part(one.attribute.values[value], members, total, z, chosen)
-    if unknown := size - int(found.known[community]):
-        total = int((one.attribute.codes == UNKNOWN).sum())
+def _parts(compared: Compared, community: int, size: int, most: int) -> Iterator[Part]:
+    attribute, table = compared.attribute, compared.counts
+    for pair in compared.of(community)[:most]:
+        value = int(table.value[pair])
+        members, total = int(table.members[pair]), int(table.totals[value])
+        z, chosen = float(compared.z[pair]), bool(compared.chosen[pair])
+        yield Part(attribute.values[value], members, total, z, chosen)
+    if unknown := size - int(table.known[community]):
+        total = int((attribute.codes == UNKNOWN).sum())
         yield Part(None, unknown, total, 0.0, names=False)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowNames:
-    """What is known of a window's communities besides their members.
-
-    Attributes:
-        names: by id; communities without one are left out.
-        agreement: AMI of communities and values by attribute; None if no node has a value.
-    """
+    """What is kept of a `NamedWindow`: its `names` and its `agreement`."""
 
     names: Mapping[int, Name] = field(default_factory=dict)
     agreement: Mapping[str, float | None] = field(default_factory=dict)
@@ -214,15 +208,11 @@ NOTHING = WindowNames()
 
 
 class Naming:
-    """Names communities, window after window, by attributes of nodes that may change.
-
-    Attributes:
-        other_ids: why a graph has no attributes, since its ids are of another type; else empty.
-    """
+    """Names communities, window after window, by attributes of nodes that may change."""
 
     def __init__(self, attributes: Attributes | LiveAttributes) -> None:
         self.attributes = attributes
-        self.other_ids = ""
+        self.other_ids = ""  # why a graph has no attributes, since its ids are of another type
 
     @property
     def trouble(self) -> str:
@@ -242,5 +232,5 @@ class Naming:
 
     def of(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> WindowNames:
         """Return what is kept of a window."""
-        found = self.window(graph, nodes, ids)
-        return NOTHING if found is None else WindowNames(found.names(), found.agreement())
+        window = self.window(graph, nodes, ids)
+        return NOTHING if window is None else WindowNames(window.names(), window.agreement())

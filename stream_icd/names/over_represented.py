@@ -20,20 +20,13 @@ PRIOR_NODES = 1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """How many members of each community have each value of one attribute: pairs that occur.
+    """How many members of each community have each value of one attribute: pairs that occur."""
 
-    Attributes:
-        community, value: numbers of the two, `(n_pairs,)`, ascending.
-        members: number of nodes, `(n_pairs,)`, at least 1.
-        known: members of each community that have a value, `(K,)`.
-        totals: nodes that have each value, `(V,)`.
-    """
-
-    community: NDArray[np.int64]
-    value: NDArray[np.int64]
-    members: NDArray[np.int64]
-    known: NDArray[np.int64]
-    totals: NDArray[np.int64]
+    community: NDArray[np.int64]  # (n_pairs,) number of the community of each pair, ascending
+    value: NDArray[np.int64]  # (n_pairs,) number of the value, ascending in each community
+    members: NDArray[np.int64]  # (n_pairs,) nodes, at least 1
+    known: NDArray[np.int64]  # (K,) members of each community that have a value
+    totals: NDArray[np.int64]  # (V,) nodes that have each value
 
 
 def counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> Counts:
@@ -55,7 +48,7 @@ def counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> Counts:
     return Counts(community, value, members, known, totals)
 
 
-def log_odds(found: Counts) -> NDArray[np.float64]:
+def log_odds(table: Counts) -> NDArray[np.float64]:
     """Return z of each pair, `(n_pairs,)`: log-odds in the community against all others.
 
     With y nodes of n in the community and y' of n' in the others, and a Dirichlet prior in
@@ -67,10 +60,10 @@ def log_odds(found: Counts) -> NDArray[np.float64]:
     words: lexical feature selection and evaluation for identifying the content of political
     conflict", Political Analysis 2008, equations 15, 18 and 22). A pair without others has z 0.
     """
-    all_known = found.known.sum()
-    inside = found.members, found.known[found.community]
-    outside = found.totals[found.value] - inside[0], all_known - inside[1]
-    prior = PRIOR_NODES * found.totals[found.value] / max(all_known, 1)
+    all_known, total = table.known.sum(), table.totals[table.value]
+    inside = table.members, table.known[table.community]
+    outside = total - inside[0], all_known - inside[1]
+    prior = PRIOR_NODES * total / max(all_known, 1)
     delta, variance = np.zeros(len(prior)), np.zeros(len(prior))
     for sign, (y, n) in ((1, inside), (-1, outside)):
         has, has_not = y + prior, n - y + PRIOR_NODES - prior
@@ -78,11 +71,11 @@ def log_odds(found: Counts) -> NDArray[np.float64]:
         delta += sign * (np.log(has) - np.log(has_not))
         variance += 1 / has + 1 / has_not
     z = delta / np.sqrt(variance)
-    z[(outside[1] == 0) | (found.totals[found.value] == all_known)] = 0.0
+    z[(outside[1] == 0) | (total == all_known)] = 0.0
     return z
 
 
-def chance(found: Counts) -> NDArray[np.float64]:
+def chance(table: Counts) -> NDArray[np.float64]:
     """Return the probability of as many members with the value, or more, by chance, `(n_pairs,)`.
 
     The tail of the binomial distribution, for n members drawn from the whole graph: an upper bound
@@ -90,9 +83,9 @@ def chance(found: Counts) -> NDArray[np.float64]:
     normal distribution of z is no substitute for counts of 1 to 5, which are most: by it, three in
     ten windows with shuffled communities had a name.
     """
-    n = found.known[found.community]
-    fraction = found.totals[found.value] / max(found.known.sum(), 1)
-    p: NDArray[np.float64] = betainc(found.members, n - found.members + 1, fraction)
+    n = table.known[table.community]
+    fraction = table.totals[table.value] / max(table.known.sum(), 1)
+    p: NDArray[np.float64] = betainc(table.members, n - table.members + 1, fraction)
     return p
 
 
@@ -104,11 +97,11 @@ def significant(p: Sequence[NDArray[np.float64]], n_tests: int) -> list[NDArray[
     n_tests: number of all comparisons, also of those that are in none of the arrays because the
     community has no such member (Benjamini and Hochberg, JRSS B 1995).
 
-    >>> [one.tolist() for one in significant([np.array([0.1, 1e-4]), np.array([0.004])], 20)]
+    >>> [names.tolist() for names in significant([np.array([0.1, 1e-4]), np.array([0.004])], 20)]
     [[False, True], [True]]
     """
     ascending = np.sort(np.concatenate(p))
     limits = FALSE_NAMES * np.arange(1, len(ascending) + 1) / max(n_tests, 1)
     passing = np.flatnonzero(ascending <= limits)
     most = ascending[passing[-1]] if len(passing) else -1.0
-    return [one <= most for one in p]
+    return [of_attribute <= most for of_attribute in p]

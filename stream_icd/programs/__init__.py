@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stream_icd.lazy_import import lazy_imports
+from stream_icd.imports import lazy_imports
 
 if TYPE_CHECKING:
     from stream_icd.messages.claims import MessageReader
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stream_icd.programs.producer import ProducerRun, run_producer
     from stream_icd.programs.worker import WorkerRun, run_worker
     from stream_icd.sources.source import Source
-    from stream_icd.workers.step import BatchStep, Step
+    from stream_icd.workers.runner import BatchStep, Step
 
 __all__ = [
     "BatchStep",
@@ -40,24 +40,17 @@ __all__ = [
     "run_worker",
 ]
 
-_MODULES = {
-    "BatchStep": "stream_icd.workers.step",
-    "MessageReader": "stream_icd.messages.claims",
-    "Outcome": "stream_icd.messages.records",
-    "Processed": "stream_icd.messages.records",
-    "Producer": "stream_icd.programs.options",
-    "ProducerRun": "stream_icd.programs.producer",
-    "ReadingProducer": "stream_icd.programs.options",
-    "Refused": "stream_icd.messages.records",
-    "Source": "stream_icd.sources.source",
-    "Step": "stream_icd.workers.step",
-    "WorkerOptions": "stream_icd.programs.options",
-    "WorkerRun": "stream_icd.programs.worker",
-    "argument": "stream_icd.programs.declared",
-    "command": "stream_icd.programs.declared",
-    "option": "stream_icd.programs.declared",
-    "run_producer": "stream_icd.programs.producer",
-    "run_worker": "stream_icd.programs.worker",
+_NAMES = {
+    "stream_icd.messages.claims": ("MessageReader",),
+    "stream_icd.messages.records": ("Outcome", "Processed", "Refused"),
+    "stream_icd.programs.declared": ("argument", "command", "option"),
+    "stream_icd.programs.options": ("Producer", "ReadingProducer", "WorkerOptions"),
+    "stream_icd.programs.producer": ("ProducerRun", "run_producer"),
+    "stream_icd.programs.worker": ("WorkerRun", "run_worker"),
+    "stream_icd.sources.source": ("Source",),
+    "stream_icd.workers.runner": ("BatchStep", "Step"),
 }
 
-__getattr__ = lazy_imports(__name__, _MODULES)
+__getattr__ = lazy_imports(
+    __name__, {name: module for module, names in _NAMES.items() for name in names}
+)

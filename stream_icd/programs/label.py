@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stream_icd.communities import Labels
 from stream_icd.history.archive import Selection, read_snapshot, windows
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.node_tables import LabelOfNode, WindowName, names_of
 from stream_icd.store.store import Store
@@ -21,31 +21,23 @@ Archived = dict[str, dict[str | datetime | None, list[ArchivedWindow]]]
 """The windows of each graph by their names; None: all."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counts:
-    """What became of a table of labels.
+    """What became of a table of labels."""
 
-    Attributes:
-        windows, nodes: what was sent.
-        partly: how many of these windows have nodes without a label.
-        unknown_nodes: labels of nodes that none of their windows has; not sent.
-        unknown_windows: windows that the archive does not have; their labels were not sent.
-    """
-
-    windows: int
-    nodes: int
-    partly: int
-    unknown_nodes: int
-    unknown_windows: tuple[WindowName, ...]
+    windows: int = 0  # sent
+    nodes: int = 0  # sent
+    partly: int = 0  # windows that were sent, and have nodes without a label
+    unknown_nodes: int = 0  # labels, not sent, of nodes that none of their windows has
+    unknown_windows: list[WindowName] = field(default_factory=list)  # not in the archive
 
 
 def send_labels(
     groups: Mapping[WindowName, LabelOfNode],
     store: Store,
     send: Callable[[Labels], None],
-    *,
-    graph: str | None = None,
-    source: str = "stream_icd/label",
+    graph: str | None,
+    source: str,
 ) -> Counts:
     """Join labels with the windows of an archive, and send them.
 
@@ -53,37 +45,37 @@ def send_labels(
         groups: labels by window, as `label_groups` reads them.
         graph: the graph of windows without one; None: any graph that has such a window.
     """
-    archived = _archived(store, graph)
-    sent, nodes, partly, unknown_nodes = 0, 0, 0, 0
-    unknown: list[WindowName] = []
+    archived, counts = _archived(store, graph), Counts()
     for name, label_of in groups.items():
-        found = _named(archived, name)
-        if not found:
-            unknown.append(name)
-        unseen = set(label_of) if found else set[str]()
-        for noted in found:
+        named = _named(archived, name)
+        if not named:
+            counts.unknown_windows.append(name)
+            continue
+        unseen = set(label_of)
+        for noted in named:
             snapshot = read_snapshot(store, noted)
             labels = _labels(snapshot, label_of, source)
             if labels is not None:
                 send(labels)
                 unseen.difference_update(labels.nodes.cast(pa.string()).to_pylist())
-                sent, nodes = sent + 1, nodes + len(labels.nodes)
-                partly += len(labels.nodes) < snapshot.n_nodes
-        unknown_nodes += len(unseen)
-    return Counts(sent, nodes, partly, unknown_nodes, tuple(unknown))
+                counts.windows += 1
+                counts.nodes += len(labels.nodes)
+                counts.partly += len(labels.nodes) < snapshot.n_nodes
+        counts.unknown_nodes += len(unseen)
+    return counts
 
 
 def _archived(store: Store, graph: str | None) -> Archived:
     """The archived windows by the names that a table may give them."""
-    found: Archived = defaultdict(dict)
+    named: Archived = defaultdict(dict)
     stems: Archived = defaultdict(dict)
     for noted in windows(store, Selection("snapshots", graph)):
         of_graph = noted.partition.graph
-        found[of_graph].setdefault(None, []).append(noted)
+        named[of_graph].setdefault(None, []).append(noted)
         *own, stem = names_of(of_graph, noted.identity.snapshot_id, noted.window.start)
-        found[of_graph] |= {name: [noted] for name in own}
+        named[of_graph] |= {name: [noted] for name in own}
         stems[of_graph][stem] = [noted]
-    return {of_graph: stems[of_graph] | names for of_graph, names in found.items()}
+    return {of_graph: stems[of_graph] | names for of_graph, names in named.items()}
 
 
 def _named(archived: Archived, name: WindowName) -> list[ArchivedWindow]:

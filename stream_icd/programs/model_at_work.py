@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 
 import structlog
 
+from stream_icd.detection.record import DetectSettings, RecordDetection, result_version
 from stream_icd.errors import BrokerError, StreamIcdError
+from stream_icd.execution.processes import Processes
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
 from stream_icd.messages.announce import announce, refusal
 from stream_icd.programs.worker import WorkerRun
 from stream_icd.registry.aliases import CHAMPION
-from stream_icd.registry.find import find_model
+from stream_icd.registry.find import find_model, open_model
+from stream_icd.registry.model import VersionedModel
 from stream_icd.registry.settings import RegistrySettings, registry_at, required
-from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.workers.follow_champion import ChampionFollower, Refusal, start_with_champion
-from stream_icd.workers.model_swap import ModelSwap, OpenPool, Pool
+from stream_icd.workers.model_swap import ModelSwap, Pool
 
 JOIN_S = 5.0
 """How long a background thread may take to end before it dies with the process."""
 
 TRY_AGAIN_S = 30.0
-
-Version = Callable[[VersionedModel], str]
 
 
 def check_model(name: str, registry_uri: str | None) -> None:
@@ -42,16 +42,15 @@ def check_model(name: str, registry_uri: str | None) -> None:
 
 @contextmanager
 def model_at_work(
-    run: WorkerRun, name: str, registry_uri: str | None, open_pool: OpenPool, version: Version
+    run: WorkerRun, name: str, registry_uri: str | None, settings: DetectSettings, processes: int
 ) -> Iterator[ModelSwap]:
-    """Open a model and its worker processes; close them when the block ends.
+    """Open a model in worker processes that detect; close them when the block ends.
 
     The model `champion` is followed: promotions and rollbacks in the registry take effect between
     two batches.
 
     Args:
         name: see `find_model`.
-        version: the version under which a model's results are published.
 
     Raises:
         ModelError: the model cannot be used; of the champion: no former champion can be, either.
@@ -59,26 +58,32 @@ def model_at_work(
     """
     log, metrics = structlog.get_logger(), run.metrics
     registry = registry_at(registry_uri)
+    version = partial(result_version, settings=settings)
 
     def swapped(old: VersionedModel, new: VersionedModel) -> None:
         metrics.model(version(new))
         metrics.swaps.inc()
         log.info("the model changed", before=version(old), model=version(new))
 
-    def refused(one: Refusal) -> None:
-        kind = type(one.error).__name__
+    def refused(champion: Refusal) -> None:
+        aliases, error = champion.aliases, champion.error
+        kind = type(error).__name__
         metrics.refused_models.labels(kind).inc()
-        reason = f"{kind}: {one.error}"
-        log.error("champion refused; the one before it is used", model=one.version, reason=reason)
+        log.error(
+            "champion refused; the one before it is used",
+            model=champion.version,
+            reason=f"{kind}: {error}",
+        )
         now, by = datetime.now(UTC), "consume detect"
         try:
-            announce(run.settings, refusal(required(registry), one.aliases, one.error, by, now))
-        except BrokerError as error:
-            log.info("the refusal is not announced", reason=f"{type(error).__name__}: {error}")
+            announce(run.settings, refusal(required(registry), aliases, error, by, now))
+        except BrokerError as failed:
+            log.info("the refusal is not announced", reason=f"{type(failed).__name__}: {failed}")
 
     def opening(model: VersionedModel, place: str) -> AbstractContextManager[Pool]:
         log.info("warming up", model=version(model))
-        return open_pool(model, place)
+        detection = RecordDetection(model, settings)
+        return Processes(detection, place, processes, again=False)
 
     swap = ModelSwap(opening, swapped)
     metrics.processes(lambda: swap.alive, lambda: swap.resident_bytes)

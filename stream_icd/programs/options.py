@@ -6,17 +6,16 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.graph_name import check_graph_name
 from stream_icd.programs.declared import argument, option, options
 from stream_icd.replay.pacing import parse_rate
 
 if TYPE_CHECKING:
-    from stream_icd.detection.settings import DetectSettings
+    from stream_icd.detection.record import DetectSettings
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.names.names import Naming
     from stream_icd.programs.producer import ProducerRun
@@ -33,22 +32,21 @@ BootstrapServers = Annotated[
 ]
 
 
-def kafka_settings(bootstrap_servers: str | None) -> KafkaSettings:
-    """Return `chosen_settings`; raise `BrokerUnavailable` if nobody listens at the address."""
-    from stream_icd.kafka.somebody import check_that_somebody_listens
+def kafka_settings(bootstrap_servers: str | None, *, check: bool = True) -> KafkaSettings:
+    """Return settings of the environment and the configuration file, with this address if given.
 
-    settings = chosen_settings(bootstrap_servers)
-    check_that_somebody_listens(settings)
+    Raises:
+        BrokerUnavailable: nobody listens at the address, and `check` asks for it.
+    """
+    from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
+
+    given: dict[str, Any] = {}
+    if bootstrap_servers is not None:
+        given["bootstrap_servers"] = bootstrap_servers
+    settings = KafkaSettings(**given)
+    if check:
+        check_that_somebody_listens(settings)
     return settings
-
-
-def chosen_settings(bootstrap_servers: str | None) -> KafkaSettings:
-    """Return settings of the environment and the configuration file, with this address if given."""
-    from stream_icd.kafka.settings import KafkaSettings
-
-    if bootstrap_servers is None:
-        return KafkaSettings()
-    return KafkaSettings(bootstrap_servers=bootstrap_servers)
 
 
 @options
@@ -59,7 +57,7 @@ class BrokerOptions:
 
     def kafka(self, *, check: bool = True) -> KafkaSettings:
         """Return the settings of the broker; check that it is there."""
-        return (kafka_settings if check else chosen_settings)(self.bootstrap_servers)
+        return kafka_settings(self.bootstrap_servers, check=check)
 
 
 RegistryUri = Annotated[
@@ -113,15 +111,15 @@ def naming_by(
         return
     from stream_icd.names.names import Naming
 
-    if names == TOPIC:
-        from stream_icd.subscribers.attributes import following_attributes
+    if names != TOPIC:
+        from stream_icd.sources.node_tables import read_attributes
 
-        with following_attributes(settings(), graph) as attributes:
-            yield Naming(attributes)
+        yield Naming(read_attributes(names))
         return
-    from stream_icd.sources.node_tables import read_attributes
+    from stream_icd.subscribers.attributes import following_attributes
 
-    yield Naming(read_attributes(names))
+    with following_attributes(settings(), graph) as attributes:
+        yield Naming(attributes)
 
 
 Seed = Annotated[int, Option(min=0, help="Random seed; the same seed gives the same bytes.")]
@@ -188,7 +186,7 @@ class DetectionOptions(MethodOptions):
 
     def settings(self, processes: int, group: str = "") -> DetectSettings:
         """Return the settings of a detection in so many processes."""
-        from stream_icd.detection.settings import DetectSettings
+        from stream_icd.detection.record import DetectSettings
 
         return DetectSettings(
             memory=self.memory,
@@ -296,6 +294,8 @@ class WorkerOptions(BrokerOptions):
 
 def checked_graph(name: str | None) -> str | None:
     """Return the name; raise `BadSettings` if no graph may have it."""
+    from stream_icd.snapshot import check_graph_name
+
     try:
         if name is not None:
             check_graph_name(name)

@@ -8,11 +8,10 @@ from typer import Argument, Option
 from stream_icd.errors import BadSettings
 from stream_icd.programs.declared import option, options
 from stream_icd.programs.options import OnlyGraph, Rate
-from stream_icd.times import parse_utc
 
 if TYPE_CHECKING:
     from stream_icd.history.archive import Selection
-    from stream_icd.history.layout import Kind
+    from stream_icd.history.files import Kind
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.messages.topic_range import TopicRange
     from stream_icd.replay.pacing import Tempo
@@ -81,6 +80,8 @@ class TempoOptions:
 
 def parse_time(option: str, text: str | None) -> datetime | None:
     """Parse a time, or a date, which means its beginning; the default zone is UTC."""
+    from stream_icd.times import parse_utc
+
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""A process that runs for long: how its memory stays small, and how signals stop it."""
+"""A program as a process: what a terminal shows, how signals end it, and its memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,81 @@ import os
 import signal
 import sys
 import threading
+from typing import TYPE_CHECKING
 
+import structlog
+import typer
+
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
+
+INTERRUPTED = 130
+"""Exit status after a requested stop, as shells use for Ctrl-C."""
+
+WIDTH = 160
+"""Of tables that a program reads: none is cut."""
+
 M_ARENA_MAX = -8  # of malloc.h
+
+
+def wide_console() -> Console:
+    """As wide as the terminal, or as a table needs where there is none."""
+    from rich.console import Console
+
+    console = Console(markup=False)  # names of graphs come from outside
+    return console if console.is_terminal else Console(width=WIDTH, markup=False)
+
+
+def progress_bar(*columns: ProgressColumn) -> Progress:
+    """A bar and columns (default: count, rate and times) on standard error, if a terminal."""
+    from rich import progress
+    from rich.console import Console
+    from rich.text import Text
+
+    class Rate(progress.ProgressColumn):
+        def render(self, task: progress.Task) -> Text:
+            return Text(f"{task.speed:.1f}/s" if task.speed else "", style="progress.data.speed")
+
+    times = progress.TimeElapsedColumn(), progress.TimeRemainingColumn()
+    usual = (progress.MofNCompleteColumn(), Rate(), *times)
+    shown = (*progress.Progress.get_default_columns()[:2], *(columns or usual))
+    console = Console(stderr=True)
+    return progress.Progress(*shown, console=console, disable=not console.is_terminal)
+
+
+def stop_on_signals() -> threading.Event:
+    """Return an event that SIGINT and SIGTERM set; a second signal ends the program at once."""
+    stop = threading.Event()
+    asked = False
+
+    def on_signal(number: int, _frame: object) -> None:
+        nonlocal asked
+        if asked:
+            sys.exit(128 + number)
+        asked = True
+        # In another thread: the interrupted main thread may hold the event's lock.
+        _thread.start_new_thread(stop.set, ())
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    return stop
+
+
+def finish(stop: Stop, failed: bool, /, **counts: object) -> None:
+    """Log what was done.
+
+    Raises:
+        typer.Exit: `INTERRUPTED` after a requested stop, else 1 if something failed.
+    """
+    structlog.get_logger().info("stopped" if stop.is_set() else "finished", **counts)
+    if stop.is_set():
+        raise typer.Exit(INTERRUPTED)
+    if failed:
+        raise typer.Exit(1)
 
 
 def share_one_heap() -> None:
@@ -43,21 +114,3 @@ class FreezeWhatStays(Watcher):
             gc.freeze()
             gc.collect()  # resets the count of old objects to nearly none
         self._first = False
-
-
-def stop_on_signals() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set; a second signal ends the program at once."""
-    stop = threading.Event()
-    asked = False
-
-    def on_signal(number: int, _frame: object) -> None:
-        nonlocal asked
-        if asked:
-            sys.exit(128 + number)
-        asked = True
-        # In another thread: the interrupted main thread may hold the event's lock.
-        _thread.start_new_thread(stop.set, ())
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
-    return stop

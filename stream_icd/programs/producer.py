@@ -17,9 +17,8 @@ from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.somebody import check_that_somebody_listens
-from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics
+from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
+from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics, describe_topic
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.publish import (
@@ -27,16 +26,14 @@ from stream_icd.messages.publish import (
     Pace,
     Published,
     SentBefore,
-    partitioning,
     publish_source,
     read_sent_before,
 )
 from stream_icd.printable import listed
 from stream_icd.programs.options import Producer
-from stream_icd.programs.process import stop_on_signals
-from stream_icd.programs.terminal import finish, progress_bar
+from stream_icd.programs.process import finish, progress_bar, stop_on_signals
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import Source, stop_at_bad_row
+from stream_icd.sources.source import Source
 from stream_icd.sources.windows import LateRows, OnLate
 from stream_icd.tracing import Tracing, traces_of
 
@@ -44,40 +41,22 @@ SHOWN = 5
 """Number of bad rows, and of changed snapshots, that are logged."""
 
 
-class BadRows:
-    """Counts the rows that cannot be read, and shows the first few."""
-
-    def __init__(self, *, strict: bool) -> None:
-        self.count = 0
-        self.first = ""
-        self._strict = strict
-
-    def __call__(self, error: BadRow) -> None:
-        """Note a bad row; if strict, raise it."""
-        if self._strict:
-            stop_at_bad_row(error)
-        self.count += 1
-        self.first = self.first or str(error)
-        if self.count <= SHOWN:
-            structlog.get_logger().warning("bad row", reason=str(error))
-
-
-@dataclass(frozen=True)
+@dataclass
 class ProducerRun:
     """Information about the run for a producer's source.
 
     Attributes:
-        bad_rows: called with each row that cannot be read.
         stop: set when a stop is requested.
         left_out: counts of data left out on purpose, by kind.
     """
 
     settings: KafkaSettings
     options: Producer
-    bad_rows: BadRows
     stop: Event
     topic: str = SNAPSHOTS
     left_out: Counter[str] = field(default_factory=Counter)
+    n_bad_rows: int = 0
+    first_bad_row: str = ""
 
     @cached_property
     def sent_before(self) -> SentBefore:
@@ -89,9 +68,18 @@ class ProducerRun:
             return SentBefore()
         return read_sent_before(self.settings, self.topic, correct=self.options.correct)
 
-    def count(self, what: str, how_many: int) -> None:
+    def bad_rows(self, error: BadRow) -> None:
+        """Count a row that cannot be read, and log the first few; with `--strict`, raise it."""
+        if self.options.strict:
+            raise error
+        self.n_bad_rows += 1
+        self.first_bad_row = self.first_bad_row or str(error)
+        if self.n_bad_rows <= SHOWN:
+            structlog.get_logger().warning("bad row", reason=str(error))
+
+    def count(self, kind: str, how_many: int) -> None:
         """Count data that was left out; the summary shows it."""
-        self.left_out[what] += how_many
+        self.left_out[kind] += how_many
 
     def on_late(self, path: Path) -> OnLate:
         """Count rows that are too late for their windows, and write them to this file."""
@@ -121,19 +109,27 @@ def run_producer(
     configure_logging()
     stop = stop_on_signals()
     pace = Pace(options.rate, time.monotonic, stop.wait)
-    settings = options.kafka(check=False)
-    run = ProducerRun(settings, options, BadRows(strict=options.strict), stop, topic)
-    source, limit = open_source(run), options.limit
+    run = ProducerRun(options.kafka(check=False), options, stop, topic)
+    sent, changed = _send(open_source(run), run, pace)
+    _report(sent, changed, run, way_out)
+    return sent
+
+
+def _send(source: Source, run: ProducerRun, pace: Pace) -> tuple[Published, list[str]]:
+    """Send what the topic lacks; return the counts, and what the topic has with other content."""
+    options, limit, sent_before = run.options, run.options.limit, run.sent_before
     total = source.total if limit is None else min(limit, source.total or limit)
-    sent_before, changed = run.sent_before, list[str]()
-    labels = LABELS if topic == SNAPSHOTS else None
-    partition_of = partitioning(settings, options.partition_by, topic)
+    changed: list[str] = []
+    labels = LABELS if run.topic == SNAPSHOTS else None
+    by_graph = options.partition_by == "graph"
+    spread_over = None if by_graph else describe_topic(run.settings, run.topic).partitions
     with (
-        Publisher(settings) as publisher,
+        Publisher(run.settings) as publisher,
         progress_bar() as progress,
         traces_of("produce") as tracing,
     ):
         task = progress.add_task("sent", total=total)
+        claim_check = _traced(ClaimCheck(run.settings), tracing)
 
         def on_already(snapshot: Snapshot) -> None:
             progress.advance(task, 1 if limit is None or total == source.total else 0)
@@ -150,16 +146,14 @@ def run_producer(
             source,
             publisher,
             pace,
-            Destination(topic, labels, partition_of, _traced(ClaimCheck(settings), tracing)),
+            Destination(run.topic, labels, spread_over, claim_check),
             limit=limit,
             already=sent_before,
-            stop=stop,
+            stop=run.stop,
             on_sent=lambda _: progress.advance(task),
             on_already=on_already,
         )
-    _sum_up(sent, run, way_out)
-    _check(sent, run, changed)
-    return sent
+    return sent, changed
 
 
 def _traced(
@@ -171,21 +165,8 @@ def _traced(
     return lambda record: claim_check(tracing.created(record))
 
 
-def _check(sent: Published, run: ProducerRun, changed: Sequence[str]) -> None:
-    if run.bad_rows.count and not sent.snapshots and not sent.already_sent:
-        raise NoGoodRows(
-            f"no snapshot was sent: the input has {run.bad_rows.count:,} bad rows and no good "
-            f"ones; the first bad row: {run.bad_rows.first}"
-        )
-    if changed:
-        raise ContentChanged(
-            f"{len(changed):,} snapshots were not sent, because {run.topic} holds them with other "
-            f"content: {listed(changed)}. Send them as corrections with --correct, or send "
-            "everything again with --again"
-        )
-
-
-def _sum_up(sent: Published, run: ProducerRun, way_out: str) -> None:
+def _report(sent: Published, changed: Sequence[str], run: ProducerRun, way_out: str) -> None:
+    """Log what was sent; raise if there were only bad rows, or some content has changed."""
     if sent.already_sent:
         which = "some" if sent.snapshots else "nothing was sent: all"
         structlog.get_logger().log(
@@ -194,4 +175,15 @@ def _sum_up(sent: Published, run: ProducerRun, way_out: str) -> None:
             already_sent=sent.already_sent,
             topic=run.topic,
         )
-    finish(run.stop, False, **asdict(sent), bad_rows=run.bad_rows.count, **run.left_out)
+    finish(run.stop, False, **asdict(sent), bad_rows=run.n_bad_rows, **run.left_out)
+    if run.n_bad_rows and not sent.snapshots and not sent.already_sent:
+        raise NoGoodRows(
+            f"no snapshot was sent: the input has {run.n_bad_rows:,} bad rows and no good "
+            f"ones; the first bad row: {run.first_bad_row}"
+        )
+    if changed:
+        raise ContentChanged(
+            f"{len(changed):,} snapshots were not sent, because {run.topic} holds them with other "
+            f"content: {listed(changed)}. Send them as corrections with --correct, or send "
+            "everything again with --again"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from importlib.metadata import entry_points
-from itertools import count, islice, zip_longest
+from itertools import count, islice, starmap, zip_longest
 from pathlib import Path
 from threading import Event
 from typing import Any, cast
@@ -13,12 +13,14 @@ from typing import Any, cast
 import numpy as np
 import typer
 
+from stream_icd.communities import Labels
 from stream_icd.errors import BadRow, BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.publish import SentBefore
 from stream_icd.programs.options import Producer
-from stream_icd.programs.producer import BadRows, ProducerRun
+from stream_icd.programs.producer import ProducerRun
+from stream_icd.snapshot import Snapshot
 from stream_icd.sources.edge_files import is_archive
 from stream_icd.sources.node_tables import LabelTable
 from stream_icd.sources.windows import OnLate, TimedRows
@@ -60,7 +62,6 @@ UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 """What typer raises for arguments that do not fit; it exports only a kind of it."""
 
 Options = dict[str, str]
-Labelled = Iterator[LabelledGraph]
 
 
 def training_graphs(description: str) -> list[LabelledGraph]:
@@ -110,7 +111,7 @@ def _parsed(description: str) -> tuple[str, Options]:
     raise ValueError(f"no graphs at or of kind {kind!r}")
 
 
-def _generated(kind: str, given: Options) -> Labelled:
+def _generated(kind: str, given: Options) -> Iterator[LabelledGraph]:
     if unknown := given.keys() - GENERATED[kind].keys():
         raise ValueError(f"unknown {', '.join(sorted(unknown))}")
     options = {**GENERATED[kind], **given}
@@ -129,22 +130,21 @@ def _generated(kind: str, given: Options) -> Labelled:
     return (LabelledGraph(graph.adjacency(), graph.communities) for graph in graphs)
 
 
-def _produced(kind: str, options: Options) -> Labelled:
+def _produced(kind: str, options: Options) -> Iterator[LabelledGraph]:
     labels = options.pop("labels", None)
     producer = _producer(PRODUCERS[kind], {**DEFAULTS.get(kind, {}), **options})
-    run = _Learning(KafkaSettings(), producer, BadRows(strict=True), Event())
+    run = _Learning(KafkaSettings(), producer, Event())
     source = producer.open(run)
     table = None if labels is None else LabelTable(Path(labels))
 
-    def graphs() -> Labelled:
-        for snapshot, known in source.snapshots:
-            communities = None if known is None else known.labels
-            if table is not None:
-                communities = table.of(snapshot)
-            moment = Moment(snapshot.graph, snapshot.nodes, snapshot.window)
-            yield LabelledGraph(snapshot.adjacency(), communities, moment)
+    def labelled(snapshot: Snapshot, known: Labels | None) -> LabelledGraph:
+        communities = None if known is None else known.labels
+        if table is not None:
+            communities = table.of(snapshot)
+        moment = Moment(snapshot.graph, snapshot.nodes, snapshot.window)
+        return LabelledGraph(snapshot.adjacency(), communities, moment)
 
-    return graphs()
+    return starmap(labelled, source.snapshots)
 
 
 def _producer(name: str, options: Options) -> Producer:
@@ -173,9 +173,11 @@ class _Learning(ProducerRun):
     def sent_before(self) -> SentBefore:
         return SentBefore()
 
+    def bad_rows(self, error: BadRow) -> None:
+        raise error
+
     def on_late(self, path: Path) -> OnLate:  # noqa: ARG002 - nothing is written
-        return _stop_at_disorder
+        def refuse(late: TimedRows) -> None:
+            raise BadRow(f"{len(late.time)} rows come after later ones; sort the file by time")
 
-
-def _stop_at_disorder(late: TimedRows) -> None:
-    raise BadRow(f"{len(late.time)} rows come after later ones; sort the file by time")
+        return refuse

@@ -12,29 +12,20 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.reader import Start, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.programs.options import RowOptions
 from stream_icd.programs.producer import ProducerRun
-from stream_icd.sources.durations import EPOCH, parse_duration
-from stream_icd.sources.source import OnBadRow, Source, Stop
+from stream_icd.sources.source import OnBadRow, Source
 from stream_icd.sources.tables import RawRows, read_rows, rows_of_json
-from stream_icd.sources.timed_rows import (
-    Columns,
-    Number,
-    sorted_by_time,
-    time_of,
-    timed_rows,
-)
+from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time, time_of, timed_rows
 from stream_icd.sources.windows import Quiet, TimedRows, Windowing, windowed_snapshots
+from stream_icd.times import EPOCH, parse_duration
 
 BATCH = 10_000
 LOOK_EVERY_S = 0.2
-
-Arrived = queue.Queue[Record | BaseException | None]
-"""The records of a topic, then None at its end or the error that ended the reading."""
 
 
 def windowed_source(
@@ -105,7 +96,7 @@ def read_topic_rows(
     since: datetime | None = None,
     until: Literal["forever", "end"] = "forever",
     quiet_after_s: float | None = None,
-    stop: Stop,
+    stop: threading.Event,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[RawRows | Quiet]:
     """Yield a topic's rows as they arrive, each batch from one partition.
@@ -143,55 +134,50 @@ def _batches(
     topic: str,
     since: datetime | None,
     until: Literal["forever", "end"],
-    stop: Stop,
+    stop: threading.Event,
 ) -> Iterator[list[Record]]:
     """Yield what has arrived, at least every `LOOK_EVERY_S`, even if it is nothing.
 
     A thread reads, since the reader blocks until a record arrives.
     """
-    arrived: Arrived = queue.Queue(BATCH)
-    enough = threading.Event()
+    arrived: queue.Queue[Record] = queue.Queue(BATCH)
+    enough, failed = threading.Event(), list[BaseException]()
 
     def read() -> None:
+        start: Start = since or "beginning"
         try:
-            with open_reader(
-                settings, topic, since or "beginning", until=until, stop=enough
-            ) as records:
+            with open_reader(settings, topic, start, until, stop=enough) as records:
                 for record in records:
                     _put(arrived, record, enough)
-            _put(arrived, None, enough)
-        except BaseException as error:  # raised again in the waiting thread
-            _put(arrived, error, enough)
+        except BaseException as error:
+            failed.append(error)
 
     thread = threading.Thread(target=read, name=f"read {topic}", daemon=True)
     thread.start()
     try:
         while not stop.is_set():
-            taken, ended = _take(arrived)
-            yield taken
-            if ended:
-                return
+            ended = not thread.is_alive()  # asked first: then all that it read is there
+            yield _take(arrived)
+            if ended and arrived.empty():
+                break
+        if failed and not stop.is_set():
+            raise failed[0]
     finally:
         enough.set()
         thread.join(timeout=5.0)
 
 
-def _put(arrived: Arrived, item: Record | BaseException | None, enough: threading.Event) -> None:
+def _put(arrived: queue.Queue[Record], record: Record, enough: threading.Event) -> None:
     while not enough.is_set():
         with suppress(queue.Full):
-            arrived.put(item, timeout=LOOK_EVERY_S)
+            arrived.put(record, timeout=LOOK_EVERY_S)
             return
 
 
-def _take(arrived: Arrived) -> tuple[list[Record], bool]:
-    """Return what is available, and whether the reader has ended."""
+def _take(arrived: queue.Queue[Record]) -> list[Record]:
+    """Return what is available; if it is nothing, wait for a moment."""
     taken: list[Record] = []
     with suppress(queue.Empty):
         while len(taken) < BATCH:
-            item = arrived.get(timeout=0 if taken else LOOK_EVERY_S)
-            if item is None:
-                return taken, True
-            if isinstance(item, BaseException):
-                raise item
-            taken.append(item)
-    return taken, False
+            taken.append(arrived.get(timeout=0 if taken else LOOK_EVERY_S))
+    return taken

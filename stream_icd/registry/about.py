@@ -1,4 +1,4 @@
-"""What a model's folder says about it: a short description, a card, and a lineage."""
+"""What a model's folder says about it to people: a short description, and a card."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 import tomli_w
 
-from stream_icd.errors import ModelDamaged, RegistryDamaged
-from stream_icd.lineage import Lineage
-from stream_icd.registry.json_file import read_json
+from stream_icd.errors import ModelDamaged
+from stream_icd.registry.model import read_file
 from stream_icd.store.store import Store
 
-ABOUT_FILE, CARD_FILE, LINEAGE_FILE = "about.toml", "card.md", "lineage.json"
-LINEAGE_FORMAT = 1
+ABOUT_FILE, CARD_FILE = "about.toml", "card.md"
 UNSAID = "not said"
-
-MOST_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,39 +66,7 @@ def read_card(store: Store) -> str:
 
 
 def _text(store: Store, name: str) -> str:
-    path, size = f"{store.place}/{name}", store.size(name)
-    if size > MOST_BYTES:
-        raise ModelDamaged(f"{path}: {size} bytes; at most {MOST_BYTES} are read")
     try:
-        return (store.read(name, size) or b"").decode()
-    except FileNotFoundError as error:
-        raise ModelDamaged(f"{store.place} holds no {name}") from error
-    except ValueError as error:
-        raise ModelDamaged(f"{path}: {error}") from error
-
-
-def lineage_in(folder: Store) -> Lineage:
-    """The lineage of the model in a folder.
-
-    Raises:
-        RegistryDamaged: there is none, or it cannot be read.
-    """
-    try:
-        return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
-    except FileNotFoundError as error:
-        raise RegistryDamaged(f"{folder.place} holds no {LINEAGE_FILE}") from error
-
-
-def proved_on(folder: Store) -> frozenset[str]:
-    """The graphs that a model learned from before a gate promoted it.
-
-    These need no further check whether the model fits them. A lineage that is missing or damaged
-    proves nothing.
-    """
-    try:
-        lineage = lineage_in(folder)
-    except RegistryDamaged:
-        return frozenset()
-    if lineage.gate is None or not lineage.gate.passed or lineage.data is None:
-        return frozenset()
-    return frozenset(lineage.data.graphs)
+        return read_file(store, name).decode()
+    except UnicodeDecodeError as error:
+        raise ModelDamaged(f"{store.place}/{name}: {error}") from error

@@ -34,23 +34,17 @@ Change = Literal["promoted", "rolled back"]
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """One generation of the aliases; generations count from 1.
+    """One generation of the aliases."""
 
-    Attributes:
-        previous, back_to: the version and the earlier generation that a rollback returns to.
-        by: the program that made the change.
-        id: unique, by which a writer recognises its own generation.
-    """
-
-    generation: int
+    generation: int  # from 1 on
     champion: str
-    previous: str | None
+    previous: str | None  # the version that a rollback returns to
     change: Change
     reason: str
-    by: str
+    by: str  # the program that made the change
     at: datetime
-    back_to: int | None
-    id: str
+    back_to: int | None  # the earlier generation that a rollback returns to
+    id: str  # unique: a writer recognises its own generation
 
 
 def current(registry: Store) -> Aliases | None:

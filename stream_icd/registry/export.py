@@ -8,9 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from stream_icd.errors import BadSettings
-from stream_icd.extras import needs_extra
-from stream_icd.registry.about import LINEAGE_FILE
-from stream_icd.registry.model import RECIPE_FILE, flat_recipe, read_model
+from stream_icd.imports import needs_extra
+from stream_icd.registry.model import LINEAGE_FILE, RECIPE_FILE, flat_recipe, read_model
 from stream_icd.registry.versions import MODEL_FILES, files_in
 from stream_icd.store.store import Store, open_store
 

@@ -1,4 +1,4 @@
-"""A model on disk: weights as safetensors or from a seed, all else as text."""
+"""A model's folder: its recipe, its weights (as safetensors, or from a seed), and its lineage."""
 
 from __future__ import annotations
 
@@ -18,27 +18,45 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.errors import BadSettings, ModelDamaged, ModelForeign, ModelNotFound, ModelTooNew
+from stream_icd.errors import (
+    BadSettings,
+    ModelDamaged,
+    ModelForeign,
+    ModelNotFound,
+    ModelTooNew,
+    RegistryDamaged,
+)
 from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.encoder.registry import can_be_made_again, digest, encoder
 from stream_icd.icd.presets import deviations
 from stream_icd.icd.recipe import Recipe, recipe_values
-from stream_icd.model import Model, can_be_made_again, digest, initial_weights
+from stream_icd.lineage import Lineage
+from stream_icd.model import Model
+from stream_icd.registry.json_file import read_json
 from stream_icd.store.store import Store, open_store
 
 STORED, SEEDED, SHORT = 1, 2, 3
 """Versions of the layout on disk: weights in a file; from the recipe's seed; the same, and the
 recipe leaves out defaults. A reader rejects later versions."""
 
-MOST_RECIPE_BYTES = 2**20
-MOST_WEIGHTS = 2**28
-"""Maximum number of parameters: 1 GiB, eight times the paper's largest model."""
+MOST_TEXT_BYTES = 2**20
 
 MOST_MAGNITUDE = 1e6
 """Maximum absolute value of a weight; far larger ones overflow in the first layer."""
 
 WEIGHTS_FILE = "model.safetensors"
 RECIPE_FILE = "recipe.toml"
+LINEAGE_FILE = "lineage.json"
+LINEAGE_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VersionedModel:
+    """A model and the name under which its results are published."""
+
+    version: str  # see `version_of`
+    model: Model
+    proved_on: frozenset[str] = frozenset()  # graphs that it is known to fit; see `proved_on`
 
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
@@ -60,15 +78,10 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedModel:
-    """The files of a model, ready to be written to a folder.
+    """The files of a model, ready to be written to a folder."""
 
-    Attributes:
-        version: see `version_of`.
-        files: content by name; the recipe, which completes the model, comes last.
-    """
-
-    version: str
-    files: dict[str, bytes]
+    version: str  # see `version_of`
+    files: dict[str, bytes]  # by name; the recipe, which completes the model, comes last
 
 
 def pack(model: Model) -> PackedModel:
@@ -92,7 +105,8 @@ def pack(model: Model) -> PackedModel:
 def read_model(store: Store) -> tuple[Model, str]:
     """Read and check the model in a folder; return it and its version (`version_of`).
 
-    Neither torch is imported nor code from the files run.
+    Neither torch is imported nor code from the files run. Weights that a seed makes are made and
+    checked when the encoder is used (`Model.weights`).
 
     Raises:
         ModelNotFound: no such folder, or a folder without a recipe.
@@ -102,8 +116,15 @@ def read_model(store: Store) -> tuple[Model, str]:
             recipe. Sizes are checked before anything is read.
         StoreUnreachable: nobody answers there; try again.
     """
-    head = _read_head(store)
-    return Model(head.recipe, _read_weights(store, head), head.bp), head.version
+    values, recipe, bp, version = _read_head(store)
+    if values["format"] == STORED:
+        return Model(recipe, bp, _read_weights(store, recipe, values["sha256"])), version
+    if values.get("weights") != "seed":
+        raise ModelDamaged(
+            f"{store.place}/{RECIPE_FILE}: weights = {values.get('weights')!r}; in this format it "
+            'must be "seed"'
+        )
+    return Model(recipe, bp, sha256=values["sha256"]), version
 
 
 def version_of(store: Store) -> str:
@@ -164,7 +185,7 @@ def _read_head(store: Store) -> _Head:
     if not store.exists(RECIPE_FILE):
         others = ", ".join(models_in(store.above())) or "none"
         raise ModelNotFound(f"no model in {store.place}; beside it: {others}")
-    path, content = f"{store.place}/{RECIPE_FILE}", _read(store, RECIPE_FILE, MOST_RECIPE_BYTES)
+    path, content = f"{store.place}/{RECIPE_FILE}", read_file(store, RECIPE_FILE)
     try:
         values = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:  # from both decoders, and from very long numbers
@@ -178,13 +199,17 @@ def _read_head(store: Store) -> _Head:
         )
     try:
         recipe = Recipe.model_validate(values["recipe"])
-        encoder(recipe.encoder)
         return _Head(values, recipe, BpParameters(**values["bp"]), _version(recipe, content))
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{path}: {error}") from error
 
 
-def _read(store: Store, name: str, most_bytes: int) -> bytes:
+def read_file(store: Store, name: str, most_bytes: int = MOST_TEXT_BYTES) -> bytes:
+    """One file of a model's folder.
+
+    Raises:
+        ModelDamaged: it is missing, or too large.
+    """
     path, size = f"{store.place}/{name}", store.size(name)
     if size > most_bytes:
         raise ModelDamaged(f"{path} has {size} bytes; at most {most_bytes} fit this model")
@@ -197,19 +222,10 @@ def _read(store: Store, name: str, most_bytes: int) -> bytes:
     return content
 
 
-def _read_weights(store: Store, head: _Head) -> Weights:
-    settings, expected_hash = head.recipe.encoder, head.values["sha256"]
-    shapes = encoder(settings).weight_shapes()
-    n_weights = sum(map(prod, shapes.values()))
-    if n_weights > MOST_WEIGHTS:
-        raise ModelDamaged(
-            f"{store.place}/{RECIPE_FILE}: widths {settings.widths} make {n_weights} "
-            f"weights; at most {MOST_WEIGHTS} are read"
-        )
-    if head.values["format"] != STORED:
-        return _made_by_seed(f"{store.place}/{RECIPE_FILE}", head)
-    path = f"{store.place}/{WEIGHTS_FILE}"
-    content = _read(store, WEIGHTS_FILE, 4 * n_weights + MOST_RECIPE_BYTES)  # its header is small
+def _read_weights(store: Store, recipe: Recipe, expected_hash: str) -> Weights:
+    path, shapes = f"{store.place}/{WEIGHTS_FILE}", encoder(recipe.encoder).weight_shapes()
+    n_bytes = 4 * sum(map(prod, shapes.values()))
+    content = read_file(store, WEIGHTS_FILE, n_bytes + MOST_TEXT_BYTES)  # its header is small
     found = hashlib.sha256(content).hexdigest()
     if found != expected_hash:
         raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {expected_hash}")
@@ -217,25 +233,11 @@ def _read_weights(store: Store, head: _Head) -> Weights:
         tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise ModelDamaged(f"{path} is not a safetensors file: {error}") from error
-    kinds = {name: (one["dtype"], tuple(one["shape"])) for name, one in tensors.items()}
+    kinds = {name: (tensor["dtype"], tuple(tensor["shape"])) for name, tensor in tensors.items()}
     expected = {name: ("F32", shape) for name, shape in shapes.items()}
     if kinds != expected:
         raise ModelDamaged(f"{path}: weights {kinds} do not fit the recipe's {expected}")
-    return {name: _weight(path, name, shapes[name], one) for name, one in tensors.items()}
-
-
-def _made_by_seed(path: str, head: _Head) -> Weights:
-    source, expected_hash = head.values.get("weights"), head.values["sha256"]
-    if source != "seed":
-        raise ModelDamaged(f'{path}: weights = {source!r}; in this format it must be "seed"')
-    weights = initial_weights(head.recipe)
-    found = digest(weights)
-    if found != expected_hash:
-        raise ModelDamaged(
-            f"{path}: seed {head.recipe.seed} makes weights of SHA-256 {found}, and the recipe "
-            f"says {expected_hash}"
-        )
-    return weights
+    return {name: _weight(path, name, shapes[name], tensor) for name, tensor in tensors.items()}
 
 
 def _weight(
@@ -249,3 +251,32 @@ def _weight(
             f"to {MOST_MAGNITUDE:g}"
         )
     return weight
+
+
+def lineage_in(folder: Store) -> Lineage:
+    """The lineage of the model in a folder.
+
+    Raises:
+        RegistryDamaged: there is none, or it cannot be read.
+    """
+    try:
+        return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
+    except FileNotFoundError as error:
+        raise RegistryDamaged(f"{folder.place} holds no {LINEAGE_FILE}") from error
+
+
+def proved_on(folder: Store) -> frozenset[str]:
+    """The graphs that a model learned from before a gate promoted it.
+
+    These need no further check whether the model fits them. A lineage that is missing or damaged
+    proves nothing.
+    """
+    if not folder.exists(LINEAGE_FILE):
+        return frozenset()
+    try:
+        lineage = lineage_in(folder)
+    except RegistryDamaged:
+        return frozenset()
+    if lineage.gate is None or not lineage.gate.passed or lineage.data is None:
+        return frozenset()
+    return frozenset(lineage.data.graphs)

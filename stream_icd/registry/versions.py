@@ -17,17 +17,20 @@ import pyarrow as pa
 
 from stream_icd.errors import ModelDamaged, ModelNotFound
 from stream_icd.lineage import Lineage
-from stream_icd.registry.about import (
-    ABOUT_FILE,
-    CARD_FILE,
+from stream_icd.registry.about import ABOUT_FILE, CARD_FILE
+from stream_icd.registry.json_file import to_json
+from stream_icd.registry.model import (
     LINEAGE_FILE,
     LINEAGE_FORMAT,
+    RECIPE_FILE,
+    WEIGHTS_FILE,
+    PackedModel,
+    VersionedModel,
     lineage_in,
+    models_in,
     proved_on,
+    read_model,
 )
-from stream_icd.registry.json_file import to_json
-from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, PackedModel, models_in, read_model
-from stream_icd.registry.shipped import VersionedModel
 from stream_icd.store.store import Store
 
 VERSIONS = "versions"

@@ -8,12 +8,10 @@ the ids that are used up. What reads the archive raises `HistoryDamaged`.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import ClassVar
 
 from stream_icd.history.archive import (
     Selection,
@@ -23,7 +21,7 @@ from stream_icd.history.archive import (
     read_partition,
     windows,
 )
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.memory.memory import BEFORE_ALL
 from stream_icd.replay.redetect import chain_name
 from stream_icd.store.store import Store
@@ -35,21 +33,14 @@ Beginnings = Sequence[ArchivedWindow]
 
 @dataclass(frozen=True, slots=True)
 class ArchivedMemory:
-    """Gives each era of each graph the memory that a replay starts with.
-
-    Attributes:
-        beginnings: of each graph that started anew.
-        memory: by the name of the chain that an era's windows are; others start without any.
-        earlier: the windows that must be detected first, in time order.
-    """
+    """The memory that a replay starts with, for each era of each graph."""
 
     store: Store
-    beginnings: Mapping[str, Beginnings]
-    memory: Mapping[str, ArchivedWindow]
-    earlier: Sequence[ArchivedWindow]
-    most_bytes: ClassVar[float] = math.inf
+    beginnings: Mapping[str, Beginnings]  # of each graph that started anew
+    memory: Mapping[str, ArchivedWindow]  # by the name of an era's chain; others start without any
+    earlier: Sequence[ArchivedWindow]  # must be detected first, in time order
 
-    def __call__(self, chain: str) -> bytes | None:
+    def at_start(self, chain: str) -> bytes | None:
         """Return the encoded memory of a chain; None if it starts without any."""
         memory = self.memory.get(chain)
         return None if memory is None else read_message(self.store, memory).value
@@ -82,17 +73,16 @@ def archived_memory(store: Store, selection: Selection, model: str) -> ArchivedM
             if memory is not None:
                 memories[chain_name(graph, era)] = memory
             earlier += after
-    return ArchivedMemory(
-        store, beginnings, memories, sorted(earlier, key=lambda window: window.order)
-    )
+    earlier.sort(key=lambda window: window.order)
+    return ArchivedMemory(store, beginnings, memories, earlier)
 
 
 def _beginnings(store: Store, graph: str | None) -> dict[str, Beginnings]:
-    found: dict[str, list[ArchivedWindow]] = defaultdict(list)
+    beginnings: dict[str, list[ArchivedWindow]] = defaultdict(list)
     year_one = Selection("memory", graph, end=BEFORE_ALL.end + timedelta(days=1))
     for day in partitions(store, year_one):
-        found[day.graph] += newest(read_partition(store, day))
-    return {graph: sorted(of_graph, key=_offset) for graph, of_graph in found.items()}
+        beginnings[day.graph] += newest(read_partition(store, day))
+    return {graph: sorted(of_graph, key=_offset) for graph, of_graph in beginnings.items()}
 
 
 def _offset(memory: ArchivedWindow) -> int:
@@ -116,12 +106,11 @@ def _before(
     if memory is not None:  # windows of days before it are not after it, whatever their hour
         midnight = memory.window.start.replace(hour=0, minute=0, second=0, microsecond=0)
         before = replace(before, start=midnight)
-    of_era = (
-        window for window in windows(store, before) if _era(beginnings, window.received[1]) == era
-    )
-    return memory, [
-        window for window in of_era if memory is None or window.window.end > memory.window.end
-    ]
+    earlier = windows(store, before)
+    of_era = [window for window in earlier if _era(beginnings, window.received[1]) == era]
+    if memory is None:
+        return None, of_era
+    return memory, [window for window in of_era if window.window.end > memory.window.end]
 
 
 def _last_memory(
@@ -129,20 +118,20 @@ def _last_memory(
 ) -> ArchivedWindow | None:
     """Return the memory after the last window, from the last day of the era that has one."""
     for day in reversed(partitions(store, before)):
-        found = [
-            window
-            for window in read_partition(store, day)
-            if before.holds(window)
-            and window.window != BEFORE_ALL
-            and _era(beginnings, _offset(window)) == era
+        memories = [
+            memory
+            for memory in read_partition(store, day)
+            if before.holds(memory)
+            and memory.window != BEFORE_ALL
+            and _era(beginnings, _offset(memory)) == era
         ]
-        if found:
+        if memories:
             return max(
-                newest(found),
-                key=lambda window: (
-                    window.window.end,
-                    window.identity.model == model,
-                    window.received,
+                newest(memories),
+                key=lambda memory: (
+                    memory.window.end,
+                    memory.identity.model == model,
+                    memory.received,
                 ),
             )
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
+from datetime import datetime
 
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
@@ -51,11 +52,11 @@ def archived_source(store: Store, selection: Selection, as_graph: str | None = N
     def snapshots() -> Iterator[tuple[Snapshot, Labels | None]]:
         for noted in chosen:
             snapshot, known = read_snapshot(store, noted, limits), None
-            found = labels.get((snapshot.graph, snapshot.id))
+            labelled = labels.get((snapshot.graph, snapshot.id))
             if as_graph is not None:
                 snapshot = _renamed(snapshot, as_graph)
-            if found is not None:
-                message = read_message(store, found)
+            if labelled is not None:
+                message = read_message(store, labelled)
                 known = decode_labels(message.key, message.value, message.headers, limits)
                 known = replace(known, graph=snapshot.graph, snapshot_id=snapshot.id)
             yield snapshot, known
@@ -82,11 +83,8 @@ def paced_source(
     Args:
         already: snapshots that were already sent; they are not delayed.
     """
-    snapshots = paced(
-        source.snapshots,
-        lambda one: None if one[0] in already else one[0].window.end,
-        tempo,
-        monotonic,
-        sleep,
-    )
-    return Source(source.total, snapshots)
+
+    def due(pair: tuple[Snapshot, Labels | None]) -> datetime | None:
+        return None if pair[0] in already else pair[0].window.end
+
+    return Source(source.total, paced(source.snapshots, due, tempo, monotonic, sleep))

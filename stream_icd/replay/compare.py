@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_icd.communities import Communities
 from stream_icd.node_ids import places
 from stream_icd.quality.agreement import accuracy, nmi
-from stream_icd.replay.results import Name
+from stream_icd.replay.replay import Name
 
 Version = tuple[str, str, str]
 """Graph, model version, and `before` or `replayed`."""
@@ -23,41 +23,29 @@ Version = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class VersionQuality:
-    """Means over the windows of one graph in one version.
-
-    Attributes:
-        churn: fraction of the common nodes of two consecutive windows that change community, with
-            communities matched optimally; NaN if there is only one window.
-        horizon, predicted_bits: of the windows that say them; NaN if none does.
-    """
+    """Means over the windows of one graph in one version; NaN where no window says the number."""
 
     version: Version
     windows: int
     communities: float
     modularity: float
     ncut: float
-    churn: float
+    churn: float  # of two consecutive windows; NaN if there is only one
     horizon: float
     predicted_bits: float
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of two versions on their common windows.
-
-    Attributes:
-        same: number of windows with the same partition.
-        nmi, least_nmi: mean and minimum.
-        least_at: the snapshot with the lowest NMI.
-    """
+    """Agreement of two versions on their common windows."""
 
     before: Version
     replayed: Version
     windows: int
-    same: int
-    nmi: float
+    same: int  # number of windows with the same partition
+    nmi: float  # mean
     least_nmi: float
-    least_at: str
+    least_at: str  # the snapshot with the lowest NMI
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +57,10 @@ class Comparison:
 def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> Comparison:
     """Compare results on the replayed snapshots; ignore others."""
     new = _by_version(replayed, "replayed")
-    names = {name for found in new.values() for name in found}
-    again = (
-        communities
-        for communities in before
-        if (communities.graph, communities.snapshot_id) in names
-    )
+    names = set(chain.from_iterable(new.values()))
+    again = (result for result in before if (result.graph, result.snapshot_id) in names)
     old = _by_version(again, "before")
-    qualities = (_quality(version, found) for version, found in sorted((old | new).items()))
+    qualities = (_quality(version, results) for version, results in sorted((old | new).items()))
     agreements = (
         _agreement(a, b, old[a], new[b])
         for a, b in product(sorted(old), sorted(new))
@@ -88,23 +72,23 @@ def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> C
 def _by_version(
     results: Iterable[Communities], when: str
 ) -> dict[Version, dict[Name, Communities]]:
-    found: dict[Version, dict[Name, Communities]] = defaultdict(dict)
+    versions: dict[Version, dict[Name, Communities]] = defaultdict(dict)
     for result in results:
-        found[result.graph, result.model, when][result.graph, result.snapshot_id] = result
-    return found
+        versions[result.graph, result.model, when][result.graph, result.snapshot_id] = result
+    return versions
 
 
 def _quality(version: Version, results: dict[Name, Communities]) -> VersionQuality:
-    found = sorted(results.values(), key=lambda communities: communities.window.end)
+    in_order = sorted(results.values(), key=lambda result: result.window.end)
     return VersionQuality(
         version=version,
-        windows=len(found),
-        communities=_mean(communities.n_communities for communities in found),
-        modularity=_mean(communities.modularity for communities in found),
-        ncut=_mean(communities.ncut for communities in found),
-        churn=_mean(churn(earlier, later) for earlier, later in pairwise(found)),
-        horizon=_mean(communities.horizon for communities in found),
-        predicted_bits=_mean(communities.predicted_bits for communities in found),
+        windows=len(in_order),
+        communities=_mean(result.n_communities for result in in_order),
+        modularity=_mean(result.modularity for result in in_order),
+        ncut=_mean(result.ncut for result in in_order),
+        churn=_mean(churn(earlier, later) for earlier, later in pairwise(in_order)),
+        horizon=_mean(result.horizon for result in in_order),
+        predicted_bits=_mean(result.predicted_bits for result in in_order),
     )
 
 

@@ -18,16 +18,12 @@ Item = TypeVar("Item")
 class Tempo:
     """The speed of a replay; without speed and rate it is unlimited.
 
-    Attributes:
-        speed: seconds of event time per second; keeps the relative spacing of windows.
-        rate: windows per second.
-
     Raises:
         BadSettings: both are given, or one is not above 0.
     """
 
-    speed: float | None = None
-    rate: float | None = None
+    speed: float | None = None  # seconds of event time per second; keeps the spacing of windows
+    rate: float | None = None  # windows per second
 
     def __post_init__(self) -> None:
         if self.speed is not None and self.rate is not None:

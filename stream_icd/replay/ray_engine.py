@@ -11,10 +11,9 @@ from itertools import cycle
 from typing import Any
 
 from stream_icd.errors import Overloaded
-from stream_icd.execution.engines import done_in_chain
-from stream_icd.execution.relay import Baton, First, LocalRelay, nothing
-from stream_icd.execution.waiting import IN_HAND, in_order
-from stream_icd.extras import needs_extra
+from stream_icd.execution.chains import IN_HAND, in_order
+from stream_icd.execution.work import Baton, First, LocalRelay, done_in_chain
+from stream_icd.imports import needs_extra
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 
@@ -26,21 +25,17 @@ class RayActors:
     Each actor reads its windows itself: the archive's URI must be valid on all machines. An actor
     that dies is restarted, and its windows are detected again, with the same results.
 
-    Attributes:
-        workers: number of actors.
-        address: address of the cluster, such as `auto` or `ray://head:10001`; None starts one here.
-
     Raises:
         MissingExtra: Ray is not installed; the message says how to install it.
         Overloaded: actors died repeatedly on one window; the message names it.
     """
 
     redetection: Redetection
-    workers: int
-    address: str | None = None
+    workers: int  # number of actors
+    address: str | None = None  # such as `auto` or `ray://head:10001`; None starts a cluster here
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = nothing, /
+        self, jobs: Iterable[Job], first: First = First(), /
     ) -> Iterator[tuple[Job, Outcome]]:
         with _connected(self.address, self.workers) as ray:
             detector, model = ray.remote(_Detector), ray.put(self.redetection)
@@ -48,16 +43,18 @@ class RayActors:
             actor = detector.options(num_cpus=1, max_restarts=-1, max_task_retries=0)
             actors = cycle([actor.remote(model) for _ in range(self.workers)])
             # Needs no free core: the other actors use all cores.
-            spare = _Spare(partial(detector.options(num_cpus=0).remote, model))
+            another, spares = partial(detector.options(num_cpus=0).remote, model), list[Any]()
             chains = _Chains(actors, self.redetection, first)
             yield from in_order(
                 jobs,
                 lambda some: [chains.begin(job) for job in some],
-                lambda begun: self._outcome(ray, spare, begun),
+                lambda begun: self._outcome(ray, another, spares, begun),
                 self.workers * IN_HAND,
             )
 
-    def _outcome(self, ray: Any, spare: _Spare, begun: _Begun) -> Any:
+    def _outcome(
+        self, ray: Any, another: Callable[[], Any], spares: list[Any], begun: _Begun
+    ) -> Any:
         died = (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError)
         if not begun.took_from_a_dead_actor:
             with suppress(*died):
@@ -65,12 +62,12 @@ class RayActors:
                 begun.before = None  # it is needed no longer
                 return outcome
         # When an actor dies, all its windows fail, whichever caused it: the other attempts are in
-        # an actor that has no other window.
+        # an actor that has no other window, the spare one or another if that died.
         for _ in range(GIVEN_UP_AFTER - 1):
             with suppress(*died):
-                actor = spare.take()
+                actor = spares.pop() if spares else another()
                 outcome, memory = ray.get(actor.detect.remote(begun.job, begun.memory_before))
-                spare.give_back(actor)
+                spares.append(actor)
                 begun.before, begun.memory = None, memory
                 return outcome
         raise Overloaded(
@@ -80,37 +77,15 @@ class RayActors:
         )
 
 
-class _Spare:
-    """An actor for one window at a time; one that died is not given back, and another starts."""
-
-    def __init__(self, start: Callable[[], Any]) -> None:
-        self._start = start
-        self._actor: Any = None
-
-    def take(self) -> Any:
-        actor, self._actor = self._actor, None
-        return self._start() if actor is None else actor
-
-    def give_back(self, actor: Any) -> None:
-        self._actor = actor
-
-
 @dataclass(slots=True, eq=False)
 class _Begun:
-    """A job that was given to an actor.
-
-    Attributes:
-        before: the job before it in its chain.
-        took: the memory that the actor was given: a value, or a reference to a future one.
-        outcome: a reference to its outcome.
-        memory: the memory after it: a reference, or a value if the job was done again.
-    """
+    """A job that was given to an actor."""
 
     job: Job
-    before: _Begun | None
-    took: Any
-    outcome: Any
-    memory: Any
+    before: _Begun | None  # the job before it in its chain
+    took: Any  # the memory that the actor was given: a value, or a reference to a future one
+    outcome: Any  # a reference to its outcome
+    memory: Any  # the memory after it: a reference, or a value if the job was done again
 
     @property
     def memory_before(self) -> Any:
@@ -139,7 +114,7 @@ class _Chains:
         if chain not in self._actor_of:
             self._actor_of[chain] = next(self._actors)
         before = self._last.get(chain)
-        took = self._first(chain) if before is None else before.memory
+        took = self._first.of_chain(chain) if before is None else before.memory
         begun = self._begun(job, self._actor_of[chain], before, took)
         self._last[chain] = begun
         return begun
@@ -165,13 +140,10 @@ class _Detector:
 
 @contextmanager
 def _connected(address: str | None, workers: int) -> Iterator[Any]:
-    # Disable Ray's usage statistics.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with needs_extra("ray", "ray"):
         import ray
-    here: dict[str, Any] = (
-        {"num_cpus": workers, "include_dashboard": False} if address is None else {}
-    )
+    here: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
     ray.init(address=address or "local", log_to_driver=False, **here)
     try:
         yield ray

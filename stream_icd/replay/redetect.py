@@ -1,29 +1,42 @@
-"""Detects a past snapshot again: the work of one worker, in this process or in another."""
+"""Detects past snapshots again: the work of one worker, on a snapshot or on all of a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache, partial
+from time import perf_counter
 
 from stream_icd.communities import MemoryKind, revision_of
-from stream_icd.detection.record import RecentMemories, detected, warm_up
-from stream_icd.detection.settings import DetectSettings, has_memory, result_version
+from stream_icd.detection.detect import stage_ms
+from stream_icd.detection.record import (
+    DetectSettings,
+    RecentMemories,
+    detected,
+    has_memory,
+    result_version,
+    warm_up,
+)
+from stream_icd.detection.snapshot import communities_with
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.execution.budget import Allowance, sent_bytes
-from stream_icd.execution.relay import Relay
+from stream_icd.execution.work import Engine, First, Relay
 from stream_icd.history.archive import read_snapshot
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.kafka.record import Record
-from stream_icd.memory.encoding import anew
+from stream_icd.memory.encoding import decode_memory
+from stream_icd.memory.memory import Memory
+from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Refused
 from stream_icd.printable import printable
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import open_store
+from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of, refusing
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
@@ -37,23 +50,18 @@ does not store the sizes of messages."""
 class Job:
     """A snapshot to detect again; can be sent to another process.
 
-    Attributes:
-        sent_bytes: size of the snapshot's message, or an estimate.
-        headers: those of the message.
-        snapshot: fetches the snapshot; called in the process that detects it. Raises BadInput if
-            the snapshot violates the contract.
-        for_memory: whether it is detected only because later windows need the memory of it.
-        era: how often the graph had started anew before; memory is handed on within an era.
+    `snapshot` fetches it, in the process that detects it, and raises `BadInput` if it violates the
+    contract.
     """
 
     graph: str
     snapshot_id: str
     window_end: datetime
-    sent_bytes: int
-    headers: Headers
+    sent_bytes: int  # of the snapshot's message, or an estimate
+    headers: Headers  # those of the message
     snapshot: Callable[[], Snapshot]
-    for_memory: bool = False
-    era: int = 0
+    for_memory: bool = False  # it is detected only because later windows need the memory of it
+    era: int = 0  # how often the graph had started anew; memory is handed on within an era
 
 
 def archived_job(
@@ -108,16 +116,12 @@ class Redetection:
     """The work on a job: it returns the communities as a message, or why there are none.
 
     The same model, settings, snapshot and memory give the same communities in any process.
-
-    Attributes:
-        smooth: results are made by `Smoothing`, from all windows of a graph.
-        recent: memories that need not be decoded.
     """
 
     model: VersionedModel
     settings: DetectSettings
-    smooth: bool = False
-    recent: RecentMemories = field(default_factory=RecentMemories, compare=False)
+    smooth: bool = False  # results are made by `Smoothing`, from all windows of a graph
+    recent: RecentMemories = field(default_factory=RecentMemories, compare=False)  # decoded ones
 
     @property
     def version(self) -> str:
@@ -155,10 +159,6 @@ class Redetection:
     def allowance(self, job: Job) -> Allowance:
         return self.settings.budget.allowance(job.sent_bytes)
 
-    def instead(self, baton: bytes) -> bytes:
-        """Return the memory of a graph that starts anew, since this one cannot be used."""
-        return anew(baton)
-
     def warm_up(self) -> None:
         warm_up(self.model, self.settings)
 
@@ -166,3 +166,108 @@ class Redetection:
 def chain_name(graph: str, era: int = 0) -> str:
     """Return the name of the chain that the windows of an era of a graph are."""
     return f"{graph}\0{era}" if era else graph
+
+
+PASSES = 2
+"""To smooth, each window is detected twice: forward in time, and backward."""
+
+Graph = tuple[Job, ...]
+"""All windows of an era of a graph, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Smoothing:
+    """The work on a graph: it returns the outcome of each window."""
+
+    model: VersionedModel
+    settings: DetectSettings
+
+    def __call__(self, graph: Graph, relay: Relay | None = None) -> tuple[Outcome, ...]:
+        baton = None if relay is None else relay.take()
+        memory = None if baton is None else decode_memory(baton)
+        snapshots: dict[int, Snapshot] = {}
+        outcomes: dict[int, Outcome] = {}
+        for at, job in enumerate(graph):
+            try:
+                snapshots[at] = _after(job.snapshot(), snapshots)
+            except BadInput as error:
+                outcomes[at] = Refused("decode", error)
+        try:
+            smoothed = self._smoothed(list(snapshots.values()), memory)
+            outcomes |= dict(zip(snapshots, smoothed, strict=True))
+        except BadInput as error:
+            outcomes |= dict.fromkeys(snapshots, Refused("detect", error))
+        return tuple(outcome for _, outcome in sorted(outcomes.items()))
+
+    def _smoothed(self, windows: Sequence[Snapshot], memory: Memory | None) -> Iterator[Outcome]:
+        settings = self.settings
+        given = (window.n_communities or settings.n_communities for window in windows)
+        most = (window.n_nodes for window in windows)
+        smoothed = detect_smoothed(
+            windows,
+            self.model.model,
+            memory,
+            [None if k is None else min(k, n) for k, n in zip(given, most, strict=True)],
+            horizon=settings.horizon,
+            seed=settings.seed,
+        )
+        for snapshot, result in zip(windows, smoothed, strict=True):
+            started = perf_counter()
+            adjacency = snapshot.adjacency()
+            decode_ms = 1000 * (perf_counter() - started)
+            communities = communities_with(
+                result.communities,
+                {**stage_ms(result.milliseconds), "decode": decode_ms},
+                snapshot,
+                adjacency,
+                self.model,
+                settings,
+                remembered=(result, "smoothed"),
+            )
+            yield encode_communities(communities)
+
+    def chain(self, graph: Graph) -> str:
+        """Return the era, whose first window needs the memory before it."""
+        return chain_name(graph[0].graph, graph[0].era)
+
+    def name(self, graph: Graph) -> str:
+        return printable(f"graph {graph[0].graph}, {len(graph)} windows")
+
+    def allowance(self, graph: Graph) -> Allowance:
+        """Return the resource limits for the graph: those of its windows together."""
+        budget, sent = self.settings.budget, [job.sent_bytes for job in graph]
+        seconds = PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
+        return replace(budget.allowance(sum(sent)), seconds=seconds)
+
+    def warm_up(self) -> None:
+        warm_up(self.model, self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothedGraphs:
+    """An engine that detects all windows of a graph together, and yields graph by graph."""
+
+    engine: Engine[Graph, tuple[Outcome, ...] | Refused]
+
+    def __call__(
+        self, jobs: Iterable[Job], first: First = First(), /
+    ) -> Iterator[tuple[Job, Outcome]]:
+        chains: dict[str, list[Job]] = defaultdict(list)
+        for job in jobs:
+            chains[chain_name(job.graph, job.era)].append(job)
+        for graph, outcomes in self.engine(map(tuple, chains.values()), first):
+            if isinstance(outcomes, Refused):
+                yield from ((job, outcomes) for job in graph)
+            else:
+                yield from zip(graph, outcomes, strict=True)
+
+
+def _after(snapshot: Snapshot, before: dict[int, Snapshot]) -> Snapshot:
+    """Return a window if it is after those before it; else raise `BadInput`."""
+    last = next(reversed(before.values()), None)
+    if last is not None and snapshot.window.end <= last.window.end:
+        raise BadInput(
+            f"its window does not end after that of {last.id}: with --smooth, windows of a graph "
+            "follow each other. Replay it without --smooth"
+        )
+    return snapshot

@@ -1,12 +1,12 @@
 """The program `stream-icd retrain` and `stream-icd consume retrain`: its options and wiring."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.declared import command
+from stream_icd.programs.declared import command, option
 from stream_icd.programs.options import BootstrapServers, MetricsHost, MetricsPort, RegistryUri
 from stream_icd.programs.past import ArchiveUri
 
@@ -37,88 +37,57 @@ class Retrain:
 
     archive: ArchiveUri
     registry: RegistryUri = None
-    once: Annotated[bool, typer.Option("--once", help="Make one round and end, for cron.")] = False
-    now: Annotated[
-        bool, typer.Option("--now", help="Learn now, whatever the triggers say. Only with --once.")
-    ] = False
-    every_windows: Annotated[
-        int | None, typer.Option(min=1, help="Trigger: learn every so many windows. Default: off.")
-    ] = None
-    every: Annotated[
-        str | None, typer.Option(help="Trigger: learn once in this time, such as 1d. Default: off.")
-    ] = None
-    drift: Annotated[
-        bool,
-        typer.Option(
-            "--drift/--no-drift",
-            help="Trigger: learn when the score on hidden edges drifts, or the NMI of labels.",
-        ),
-    ] = True
-    graph: Annotated[
-        str | None, typer.Option(help="Learn from this graph only. Default: all graphs.")
-    ] = None
-    name: Annotated[str, typer.Option(help="Name of the models that are learned.")] = "retrained"
-    first: Annotated[
-        str,
-        typer.Option(help="First champion of an empty registry: a shipped model, or a folder."),
-    ] = "default"
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Also train the paper's encoder, with the paper's settings for this data set, "
-            "such as 'L(f,0.6)' or AS; compare models by method icd, as for detectors with "
-            "--method icd. Takes minutes to hours; needs pip install 'stream-icd[train]'. "
-            "Default: learn only what the default method uses."
-        ),
-    ] = None
-    epochs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Epochs of the encoder's training. Default: the paper's 100."),
-    ] = None
-    samples: Annotated[
-        int | None, typer.Option(min=1, help="Windows per epoch. Default: the paper's number.")
-    ] = None
-    newest: Annotated[int, typer.Option(min=1, help="Number of newest windows to learn from.")] = 6
-    older: Annotated[
-        int, typer.Option(min=0, help="Number of older windows to learn from, drawn at random.")
-    ] = 2
-    prove: Annotated[
-        int, typer.Option(min=4, help="Number of still newer windows to compare the models on.")
-    ] = 8
-    watch: Annotated[
-        int,
-        typer.Option(min=1, help="Number of windows after a swap that confirm it or roll it back."),
-    ] = 8
-    margin: Annotated[
-        float,
-        typer.Option(
-            help="Promote only if the score on hidden edges rises by more than this fraction."
-        ),
-    ] = 0.005
-    confidence: Annotated[
-        float, typer.Option(help="Promote only if that holds with this probability.")
-    ] = 0.99
-    most_windows: Annotated[
-        int, typer.Option(min=5, help="Number of archived windows to look at, the newest ones.")
-    ] = 1000
-    budget_seconds: Annotated[
-        float, typer.Option(help="Processor time for each learning or comparison, in seconds.")
-    ] = 1800.0
-    budget_memory: Annotated[
-        int, typer.Option(help="Memory for each learning or comparison, in bytes.")
-    ] = 4 << 30
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0
-    threads: Annotated[int, typer.Option(min=1, help="Cores to learn with.")] = 1
-    check: Annotated[
-        str, typer.Option(help="Time between two rounds without --once, such as 1m.")
-    ] = "1m"
-    announce: Annotated[
-        bool,
-        typer.Option(
-            help="Announce decisions in the topic icd.models.v1. Detectors find a new champion "
-            "without it, but later."
-        ),
-    ] = True
+    once: bool = option(False, "Make one round and end, for cron.")
+    now: bool = option(False, "Learn now, whatever the triggers say. Only with --once.")
+    every_windows: int | None = option(
+        None, "Trigger: learn every so many windows. Default: off.", min=1
+    )
+    every: str | None = option(None, "Trigger: learn once in this time, such as 1d. Default: off.")
+    drift: bool = option(
+        True,
+        "Trigger: learn when the score on hidden edges drifts, or the NMI of labels.",
+        "--drift/--no-drift",
+    )
+    graph: str | None = option(None, "Learn from this graph only. Default: all graphs.")
+    name: str = option("retrained", "Name of the models that are learned.")
+    first: str = option(
+        "default", "First champion of an empty registry: a shipped model, or a folder."
+    )
+    encoder: str | None = option(
+        None,
+        "Also train the paper's encoder, with the paper's settings for this data set, such as "
+        "'L(f,0.6)' or AS; compare models by method icd, as for detectors with --method icd. Takes "
+        "minutes to hours; needs pip install 'stream-icd[train]'. Default: learn only what the "
+        "default method uses.",
+    )
+    epochs: int | None = option(
+        None, "Epochs of the encoder's training. Default: the paper's 100.", min=1
+    )
+    samples: int | None = option(None, "Windows per epoch. Default: the paper's number.", min=1)
+    newest: int = option(6, "Number of newest windows to learn from.", min=1)
+    older: int = option(2, "Number of older windows to learn from, drawn at random.", min=0)
+    prove: int = option(8, "Number of still newer windows to compare the models on.", min=4)
+    watch: int = option(8, "Number of windows after a swap that confirm it or roll it back.", min=1)
+    margin: float = option(
+        0.005, "Promote only if the score on hidden edges rises by more than this fraction."
+    )
+    confidence: float = option(0.99, "Promote only if that holds with this probability.")
+    most_windows: int = option(
+        1000, "Number of archived windows to look at, the newest ones.", min=5
+    )
+    budget_seconds: float = option(
+        1800.0, "Processor time for each learning or comparison, in seconds."
+    )
+    budget_memory: int = option(4 << 30, "Memory for each learning or comparison, in bytes.")
+    seed: int = option(0, "Seed of every random choice.", min=0)
+    threads: int = option(1, "Cores to learn with.", min=1)
+    check: str = option("1m", "Time between two rounds without --once, such as 1m.")
+    announce: bool = option(
+        True,
+        "Announce decisions in the topic icd.models.v1. Detectors find a new champion without it, "
+        "but later.",
+        "--announce/--no-announce",
+    )
     metrics_port: MetricsPort = None
     metrics_host: MetricsHost = "127.0.0.1"
     bootstrap_servers: BootstrapServers = None
@@ -131,10 +100,10 @@ class Retrain:
         """
         from stream_icd.execution.budget import Allowance
         from stream_icd.icd.presets import preset
-        from stream_icd.retraining.choose_windows import Sizes
         from stream_icd.retraining.gate import Rules
         from stream_icd.retraining.settings import Retraining, Triggers
-        from stream_icd.sources.durations import parse_duration
+        from stream_icd.retraining.windows import Sizes
+        from stream_icd.times import parse_duration
 
         schedule = {name: n for name in ("epochs", "samples") if (n := getattr(self, name))}
         if schedule and self.encoder is None:
@@ -172,12 +141,19 @@ class Retrain:
 
         from stream_icd.log import configure_logging
         from stream_icd.metrics.server import serving
-        from stream_icd.programs.options import chosen_settings
+        from stream_icd.programs.options import kafka_settings
         from stream_icd.programs.process import stop_on_signals
         from stream_icd.registry.settings import registry_at, required
-        from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision
-        from stream_icd.retraining.run import Observed, rounds_metrics, run_once, run_until
-        from stream_icd.sources.durations import parse_duration
+        from stream_icd.retraining.run import (
+            Announce,
+            Observed,
+            announce_in_topic,
+            log_decision,
+            rounds_metrics,
+            run_once,
+            run_until,
+        )
+        from stream_icd.times import parse_duration
         from stream_icd.tracing import traces_of
 
         settings = self.settings()
@@ -186,7 +162,7 @@ class Retrain:
         configure_logging()
         announcers: list[Announce] = [log_decision]
         if self.announce:
-            kafka = chosen_settings(self.bootstrap_servers)
+            kafka = kafka_settings(self.bootstrap_servers, check=False)
             announcers.append(announce_in_topic(kafka, opened, self.name))
         limit_s = max(settings.budget.clock_seconds, every_s) + GRACE_S
         with traces_of("retrain") as tracing:

@@ -20,25 +20,19 @@ from stream_icd.lineage import Figure
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One model on one window.
+    """One model on one window; None where the window has no labels, or none is before it.
+
+    Hidden edges are fair between models that find different numbers of communities.
 
     Attributes:
-        hidden_edges: how well its communities predict them, bits per edge
-            (`quality.hidden_edges`); fair between models that find different numbers of
-            communities.
-        seconds: processor time of one detection.
-        nmi: against the labels, 0..1; None if the window has none.
-        churn: fraction of the nodes that change community since the window before; None for the
-            first window of a graph.
         predicted: how well the communities of the window before, found with memory, predict the
-            edges of this one that are new, bits per edge (`training.yardstick`); None if there is
-            no window before, or no memory.
+            edges of this one that are new, bits per edge (`training.yardstick`).
     """
 
-    hidden_edges: float
-    seconds: float
-    nmi: float | None = None
-    churn: float | None = None
+    hidden_edges: float  # how well its communities predict them, bits per edge
+    seconds: float  # processor time of one detection
+    nmi: float | None = None  # against the labels, 0..1
+    churn: float | None = None  # share of the nodes that change community since the window before
     predicted: float | None = None
 
 
@@ -51,9 +45,6 @@ class Paired:
     challenger: Measured
 
 
-RESAMPLES = 10_000
-
-
 class Interval(NamedTuple):
     """A mean and its confidence interval."""
 
@@ -63,7 +54,7 @@ class Interval(NamedTuple):
 
 
 def paired_bootstrap(
-    differences: ArrayLike, confidence: float, seed: int = 0, resamples: int = RESAMPLES
+    differences: ArrayLike, confidence: float, seed: int = 0, resamples: int = 10_000
 ) -> Interval:
     """The mean of the differences; the true mean is above `low` with this confidence.
 
@@ -91,29 +82,22 @@ FAR_BETTER = 10
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When a challenger is better.
+    """When a challenger is better; NMI and churn are in 0..1.
 
-    Attributes:
-        margin: gain on hidden edges, as a fraction of the champion's score, that it must exceed.
-        confidence: probability that the gain really exceeds the margin (one-sided).
-        labelled: windows with labels from which NMI counts.
-        nmi_loss: loss of NMI (0..1) that vetoes the challenger.
-        nmi_gain: gain of NMI (0..1) that promotes a challenger as good on hidden edges.
-        churn_loss: rise of the churn (0..1) that vetoes the challenger, unless its gain on hidden
-            edges exceeds ten margins: a champion that finds nothing never changes anything.
-        slowdown: factor of processor time that vetoes the challenger.
+    The churn vetoes only a challenger whose gain on hidden edges is at most `FAR_BETTER` margins: a
+    champion that finds nothing never changes anything.
 
     Raises:
         BadSettings: a value is out of range.
     """
 
-    margin: float = 0.005
-    confidence: float = 0.99
-    labelled: int = 4
-    nmi_loss: float = 0.01
-    nmi_gain: float = 0.01
-    churn_loss: float = 0.1
-    slowdown: float = 5.0
+    margin: float = 0.005  # to exceed on hidden edges, as a fraction of the champion's score
+    confidence: float = 0.99  # probability that the gain really exceeds it (one-sided)
+    labelled: int = 4  # windows with labels from which NMI counts
+    nmi_loss: float = 0.01  # vetoes the challenger
+    nmi_gain: float = 0.01  # promotes a challenger as good on hidden edges
+    churn_loss: float = 0.1  # rise that vetoes the challenger
+    slowdown: float = 5.0  # factor of processor time that vetoes the challenger
 
     def __post_init__(self) -> None:
         if not (self.margin >= 0 and 0.5 < self.confidence < 1 and self.slowdown >= 1):
@@ -158,8 +142,9 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     """
     if not paired:
         raise BadSettings("there are no windows to compare the models on")
-    found = {name: one for name in MEASURES if (one := _compared(paired, name, rules, seed))}
-    figures = tuple(one.figure(*MEASURES[name]) for name, one in found.items())
+    compared_by = ((name, _compared(paired, name, rules, seed)) for name in MEASURES)
+    found = {name: means for name, means in compared_by if means is not None}
+    figures = tuple(means.figure(*MEASURES[name]) for name, means in found.items())
     hidden, nmi, margin = found["hidden_edges"].gain, found.get("nmi"), margin_bits(paired, rules)
     if nmi is not None and nmi.n_windows < rules.labelled:
         nmi = None
@@ -181,7 +166,7 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
 
 def margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
     """The margin in bits per edge."""
-    champion = float(np.mean([one.champion.hidden_edges for one in paired]))
+    champion = float(np.mean([both.champion.hidden_edges for both in paired]))
     return max(LEAST_BITS, rules.margin * champion)
 
 
@@ -196,7 +181,7 @@ MEASURES: dict[str, tuple[str, float]] = {
 
 
 def _compared(paired: Sequence[Paired], name: str, rules: Rules, seed: int) -> _Compared | None:
-    both = [(getattr(one.champion, name), getattr(one.challenger, name)) for one in paired]
+    both = [(getattr(pair.champion, name), getattr(pair.challenger, name)) for pair in paired]
     values = [(a, b) for a, b in both if a is not None and b is not None]
     if not values:
         return None
@@ -234,19 +219,15 @@ class Watched:
 
 
 def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -> Watched:
-    """Judge a new champion by the first windows after it was promoted.
+    """Judge a new champion by the first of so many `windows` after it was promoted.
 
     It is worse if its score on hidden edges is below that of the previous model: with confidence
-    from the fourth window on, and by more than the margin after all windows.
-
-    Args:
-        paired: the previous model as the champion, the new one as the challenger, on the first
-            windows since the promotion.
-        windows: the number of windows to watch.
+    from the fourth window on, and by more than the margin after all windows. In `paired`, the
+    previous model is the champion, and the new one the challenger.
     """
     if len(paired) < min(LEAST, windows):
         return Watched("watching", f"{len(paired)} of {windows} windows since the swap")
-    gains = [one.challenger.hidden_edges - one.champion.hidden_edges for one in paired]
+    gains = [both.challenger.hidden_edges - both.champion.hidden_edges for both in paired]
     gain = paired_bootstrap(gains, rules.confidence, seed)
     compared = (
         f"hidden edges {gain.mean:+.3f} bits an edge against the previous model on "

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import tee
 from typing import Any
 
-from stream_icd.detection.detect import Method
+from scipy.sparse import csr_array
+
+from stream_icd.arrays import Labels
+from stream_icd.detection.detect import Method, detect
 from stream_icd.errors import BadInput, HistoryDamaged, OverBudget, Overloaded
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.graphs.weights import comparable
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
-from stream_icd.registry.model import PackedModel, pack, read_model
-from stream_icd.registry.shipped import folder_of
-from stream_icd.retraining.compare_models import compare_models, hidden_edges, nmi_alone
-from stream_icd.retraining.gate import Paired
+from stream_icd.model import Model
+from stream_icd.quality.agreement import nmi
+from stream_icd.quality.hidden_edges import mean_hidden_edge_score
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import PackedModel, pack
+from stream_icd.replay.compare import Assignment, churn
+from stream_icd.retraining.gate import Measured, Paired
 from stream_icd.retraining.learn import LearnedFrom, learn
 from stream_icd.retraining.state import Scored
-from stream_icd.retraining.windows import Lesson, name_of, read_lesson
-from stream_icd.store.store import Store, open_store
+from stream_icd.retraining.windows import UNKNOWN, Lesson, name_of, read_lesson
+from stream_icd.store.store import open_store
+from stream_icd.training.yardstick import Judged, judge
 
 Job = Callable[[], Any]
 """What is done; it and its result can be pickled."""
@@ -64,79 +76,157 @@ ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
 
 
 @dataclass(frozen=True, slots=True)
-class LearnJob:
-    """Learn a model from archived windows; `checkpoints` is the URI of a folder, see `learn`."""
+class _OnWindows:
+    """A job on windows of the archive at a path or URI."""
 
     archive: str
     lessons: tuple[ArchivedLesson, ...]
+
+    def read(self) -> Iterator[Lesson]:
+        """Read one window after the other, so that not all are in memory.
+
+        Unreadable ones are skipped; labels that cannot be read do not spoil their window.
+        """
+        store = open_store(self.archive)
+        for window, labels in self.lessons:
+            with suppress(BadInput, HistoryDamaged):
+                try:
+                    lesson = read_lesson(store, window, labels)
+                except (BadInput, HistoryDamaged):
+                    lesson = read_lesson(store, window, None)
+                yield lesson
+
+
+@dataclass(frozen=True, slots=True)
+class LearnJob(_OnWindows):
+    """Learn a model; `checkpoints` is the URI of a folder, see `learn`."""
+
     recipe: Recipe
     threads: int
     checkpoints: str
 
     def __call__(self) -> tuple[PackedModel, tuple[LearnedFrom, ...]]:
         """Return the files of the model, and the windows that it was learned from."""
-        lessons = list(_read(self.archive, self.lessons))
         checkpoints = open_store(self.checkpoints) if self.recipe.trains_encoder else None
-        learned = learn(lessons, self.recipe, self.threads, checkpoints)
+        learned = learn(list(self.read()), self.recipe, self.threads, checkpoints)
         return pack(learned.model), learned.windows
 
 
 @dataclass(frozen=True, slots=True)
-class CompareJob:
-    """Compare two models, given by paths or URIs, on archived windows."""
+class CompareJob(_OnWindows):
+    """Compare two models, given by paths or URIs."""
 
-    archive: str
-    lessons: tuple[ArchivedLesson, ...]
     champion: str
     challenger: str
     seed: int
     method: Method = "bp"
 
     def __call__(self) -> list[Paired]:
-        places = self.champion, self.challenger
-        champion, challenger = (read_model(folder_of(place))[0] for place in places)
-        lessons = _read(self.archive, self.lessons)
-        return compare_models(lessons, champion, challenger, self.seed, method=self.method)
+        champion, challenger = open_model(self.champion).model, open_model(self.challenger).model
+        return compare_models(self.read(), champion, challenger, self.seed, method=self.method)
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreJob:
-    """Measure a model on hidden edges of archived windows, and NMI where they are labelled."""
+class ScoreJob(_OnWindows):
+    """Measure a model on hidden edges, and NMI where windows are labelled."""
 
-    archive: str
-    lessons: tuple[ArchivedLesson, ...]
     model: str
     seed: int
     method: Method = "bp"
 
     def __call__(self) -> list[Scored]:
-        model = read_model(folder_of(self.model))[0]
+        model = open_model(self.model).model
         labelled = {name_of(window) for window, labels in self.lessons if labels is not None}
-        return [
-            Scored(
-                lesson.snapshot.graph,
-                lesson.snapshot.id,
-                hidden_edges(lesson, model, self.seed, self.method),
-                (lesson.snapshot.graph, lesson.snapshot.id) in labelled,
-                nmi_alone(lesson, model, self.seed, self.method),
+        return [self._scored(model, lesson, labelled) for lesson in self.read()]
+
+    def _scored(self, model: Model, lesson: Lesson, labelled: set[tuple[str, str]]) -> Scored:
+        name, agreement = (lesson.snapshot.graph, lesson.snapshot.id), None
+        if lesson.labels is not None:
+            adjacency = lesson.snapshot.adjacency()
+            agreement = _nmi(lesson, _labels(adjacency, model, self.seed, self.method))
+        predicted = hidden_edges(lesson, model, self.seed, self.method)
+        return Scored(*name, predicted, name in labelled, agreement)
+
+
+CpuClock = Callable[[], float]
+
+
+def compare_models(
+    lessons: Iterable[Lesson],
+    champion: Model,
+    challenger: Model,
+    seed: int = 0,
+    cpu_clock: CpuClock = time.process_time,
+    method: Method = "bp",
+) -> list[Paired]:
+    """Measure both models on each window; both see the same hidden edges.
+
+    With bp, each model follows the windows of a graph as a detector does, with its own memory. The
+    score on hidden edges is that of single windows: memory would know them from the windows before.
+
+    Args:
+        lessons: those of a graph in time order.
+        cpu_clock: processor time in seconds.
+    """
+    models = champion, challenger
+    lessons, windows = tee(lessons)
+    all_detected = _detected(windows, models, seed, cpu_clock, method)
+    before: dict[tuple[str, int], Assignment] = {}
+    paired = []
+    for lesson, detected in zip(lessons, all_detected, strict=True):
+        measured = []
+        for number, (model, judged) in enumerate(zip(models, detected, strict=True)):
+            of_model = lesson.snapshot.graph, number
+            last = before.get(of_model)
+            before[of_model] = Assignment(lesson.snapshot.nodes, judged.communities)
+            measured.append(
+                Measured(
+                    hidden_edges=hidden_edges(lesson, model, seed, method),
+                    seconds=judged.seconds,
+                    predicted=judged.bits,
+                    nmi=_nmi(lesson, judged.communities),
+                    churn=None if last is None else churn(last, before[of_model]),
+                )
             )
-            for lesson in _read(self.archive, self.lessons)
-        ]
+        paired.append(Paired(lesson.snapshot.id, *measured))
+    return paired
 
 
-def _read(archive: str, lessons: tuple[ArchivedLesson, ...]) -> Iterator[Lesson]:
-    """Read one window after the other, so that not all are in memory; skip the unreadable ones."""
-    store = open_store(archive)
-    for window, labels in lessons:
-        try:
-            yield _lesson(store, window, labels)
-        except (BadInput, HistoryDamaged):
-            continue
+def hidden_edges(lesson: Lesson, model: Model, seed: int = 0, method: Method = "bp") -> float:
+    """How well the model's communities predict hidden edges of a window, bits per edge."""
+    find = partial(_labels, model=model, seed=seed, method=method)
+    score = mean_hidden_edge_score(comparable(lesson.snapshot.adjacency()), find, seed)
+    assert score is not None, "a model finds communities in every graph"
+    return score
 
 
-def _lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
-    """Labels that cannot be read do not spoil their window."""
-    try:
-        return read_lesson(store, window, labels)
-    except (BadInput, HistoryDamaged):
-        return read_lesson(store, window, None)
+def _labels(adjacency: csr_array, model: Model, seed: int, method: Method) -> Labels:
+    return detect(adjacency, model, method=method, seed=seed, threads=1).communities
+
+
+def _detected(
+    lessons: Iterable[Lesson],
+    models: Sequence[Model],
+    seed: int,
+    cpu_clock: CpuClock,
+    method: Method,
+) -> Iterator[tuple[Judged, ...]]:
+    """What each model finds in each window."""
+    if method == "bp":
+        graphs = (lesson.graph(by_labels=False) for lesson in lessons)
+        return judge(graphs, [model.bp for model in models], seed, cpu_clock)
+
+    def alone(lesson: Lesson, model: Model) -> Judged:
+        adjacency, started = lesson.snapshot.adjacency(), cpu_clock()
+        labels = _labels(adjacency, model, seed, method)
+        return Judged(None, labels, cpu_clock() - started)
+
+    return (tuple(alone(lesson, model) for model in models) for lesson in lessons)
+
+
+def _nmi(lesson: Lesson, labels: Labels) -> float | None:
+    """NMI on the labelled nodes."""
+    if lesson.labels is None:
+        return None
+    known = lesson.labels != UNKNOWN
+    return nmi(lesson.labels[known], labels[known])

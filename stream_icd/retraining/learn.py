@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from stream_icd.errors import BadSettings
-from stream_icd.extras import needs_extra
-from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.recipe import Recipe, recipe_digest
+from stream_icd.imports import needs_extra
 from stream_icd.lineage import DataRange, Figure, Gate
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, About
 from stream_icd.retraining.windows import Known, Lesson
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
-from stream_icd.training.train_model import pseudo_labelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +37,17 @@ class Learned:
 def learn(
     lessons: Sequence[Lesson], recipe: Recipe, threads: int = 1, checkpoints: Store | None = None
 ) -> Learned:
-    """Learn bp's parameters, and train the encoder (`trained_encoder`) if the recipe says so.
+    """Learn bp's parameters, and train the encoder if the recipe says so.
 
     Deterministic for windows and recipe. Labels are used if more than half of the windows are
     completely labelled, and then only those windows; otherwise all windows are used, without
     labels. So a few late labels of old windows do not decide how to learn after a change.
+
+    The newest quarter of the windows, at least one, chooses the encoder's epoch; the others train.
+
+    Args:
+        lessons: in time order.
+        checkpoints: training goes on from a checkpoint in a folder of the recipe below this one.
 
     Raises:
         BadSettings: no window has an edge, or too few of them for the encoder.
@@ -54,47 +57,27 @@ def learn(
     by_labels = 2 * len(complete) > len(lessons)
     used = complete if by_labels else list(lessons)
     graphs = [lesson.graph(by_labels=by_labels) for lesson in used]
-    model = initial_model(recipe, fit_parameters(graphs, recipe.seed, threads).parameters)
+    model = Model(recipe, fit_parameters(graphs, recipe.seed, threads).parameters)
     if recipe.trains_encoder:
         linked = [graph for graph in graphs if graph.adjacency.nnz]
-        weights = trained_encoder(linked, recipe, checkpoints, threads)
-        model = Model(recipe, weights, model.bp)
+        if len(linked) < 2:
+            raise BadSettings(f"the encoder needs at least 2 windows with edges, not {len(linked)}")
+        with needs_extra("train", "torch"):
+            from stream_icd.training.icd.train_encoder import train
+        at = len(linked) - max(1, len(linked) // 4)
+        training = train(
+            linked[:at],
+            recipe,
+            validation=linked[at:],
+            checkpoints=checkpoints and checkpoints.below(recipe_digest(recipe)[:16]),
+            threads=threads,
+        )
+        model = replace(training.model, bp=model.bp)
     windows = tuple(
         LearnedFrom(lesson.snapshot.id, "labels" if by_labels else "edges", lesson.known)
         for lesson in used
     )
     return Learned(model, windows)
-
-
-def trained_encoder(
-    graphs: Sequence[LabelledGraph], recipe: Recipe, checkpoints: Store | None, threads: int = 1
-) -> Weights:
-    """The weights of the encoder after its best epoch.
-
-    The newest quarter of the graphs, at least one, chooses the epoch; the others train. Graphs
-    without labels get pseudo-labels. Deterministic for a recipe and these graphs.
-
-    Args:
-        graphs: in time order, with edges.
-        checkpoints: training goes on from a checkpoint in a folder of the recipe below this one.
-
-    Raises:
-        BadSettings: fewer than two graphs.
-        MissingExtra: torch is not installed.
-    """
-    if len(graphs) < 2:
-        raise BadSettings(f"the encoder needs at least 2 windows with edges, not {len(graphs)}")
-    with needs_extra("train", "torch"):
-        from stream_icd.training.icd.train_encoder import train
-    n_choosing = max(1, len(graphs) // 4)
-    training = train(
-        [pseudo_labelled(graph, recipe.seed) for graph in graphs[:-n_choosing]],
-        recipe,
-        validation=graphs[-n_choosing:],
-        checkpoints=checkpoints and checkpoints.below(recipe_digest(recipe)[:16]),
-        threads=threads,
-    )
-    return training.model.weights
 
 
 def described(windows: Sequence[LearnedFrom], data: DataRange, gate: Gate) -> dict[str, bytes]:

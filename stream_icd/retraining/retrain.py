@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from stream_icd.errors import ChampionChanged, OverBudget, Overloaded
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Gate, Lineage
 from stream_icd.printable import printable
 from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
+from stream_icd.registry.find import folder_of
 from stream_icd.registry.model import PackedModel
-from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import pack_folder, publish, read_lineage, version_folder
-from stream_icd.retraining.choose_windows import Chosen, TooFew, choose_windows
 from stream_icd.retraining.gate import Paired, decide, watch
 from stream_icd.retraining.jobs import (
     ArchivedLesson,
@@ -37,9 +36,18 @@ from stream_icd.retraining.learn import LearnedFrom, described
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
 from stream_icd.retraining.triggers import Due, any_due, drift, every_period, every_windows
-from stream_icd.retraining.windows import Accumulated, Marks, accumulated, data_range, name_of
+from stream_icd.retraining.windows import (
+    Accumulated,
+    Chosen,
+    Marks,
+    TooFew,
+    accumulated,
+    choose_windows,
+    data_range,
+    name_of,
+)
 from stream_icd.store.store import Store, open_store
-from stream_icd.tracking.settings import AHEAD
+from stream_icd.tracking.windows import AHEAD
 from stream_icd.version import __version__
 
 BY = "retrain"
@@ -64,28 +72,21 @@ OUTCOMES: tuple[RoundOutcome, ...] = get_args(RoundOutcome)
 class Decision:
     """What a round decided, as it is logged and announced.
 
-    Attributes:
-        champion: after the decision; empty if there is none.
-        challenger: the model that was compared with it; empty if there was none.
-        windows, labelled, until: number of archived windows that were looked at, how many of them
-            have labels, and the end of the newest.
-        strayed: labels of windows that the archive does not have.
-        ahead: number of windows too far in the future to be used.
-        generation: of the aliases that were in force at the decision; 0 if there was no champion.
+    All numbers are of archived windows, except the generation.
     """
 
     outcome: RoundOutcome
     reason: str
     at: datetime
-    champion: str = ""
-    challenger: str = ""
-    windows: int = 0
-    until: datetime | None = None
-    labelled: int = 0
-    strayed: int = 0
-    ahead: int = 0
+    champion: str = ""  # after the decision; empty if there is none
+    challenger: str = ""  # the model that was compared with it; empty if there was none
+    windows: int = 0  # that were looked at
+    until: datetime | None = None  # end of the newest
+    labelled: int = 0  # those with labels
+    strayed: int = 0  # labels of windows that the archive does not have
+    ahead: int = 0  # too far in the future to be used
     gate: Gate | None = None
-    generation: int = 0
+    generation: int = 0  # of the aliases in force at the decision; 0 if there was no champion
 
 
 def retrain(
@@ -192,10 +193,7 @@ class _Round:
             self._remember(state)
             return self.said("not now", due.reason)
         chosen = choose_windows(
-            [
-                (f"{window.partition.graph} {window.identity}", window)
-                for window in self.past.windows
-            ],
+            [f"{window.partition.graph} {window.identity}" for window in self.past.windows],
             self.settings.sizes,
             self.settings.seed,
             unseen=self._unseen(state),
@@ -236,24 +234,24 @@ class _Round:
             answers.append(every_period(triggers.period, state.attempted_at, self.now))
         if triggers.drift:
             state = self._scored(state, new)
-            answers.append(drift([one.hidden_edges for one in state.scored]))
-            if any(one.nmi is not None for one in state.scored):
-                nmi = [None if one.nmi is None else 100 * one.nmi for one in state.scored]
+            answers.append(drift([scored.hidden_edges for scored in state.scored]))
+            nmi = [None if s.nmi is None else 100 * s.nmi for s in state.scored]
+            if any(percent is not None for percent in nmi):
                 answers.append(drift(nmi, "NMI", "%"))
         return state, any_due(answers)
 
     def _scored(self, state: State, windows: Sequence[ArchivedWindow]) -> State:
         """Score the champion in each window once, and again when its labels come."""
-        known = {one.name: one for one in state.scored}
+        known = {scored.name: scored for scored in state.scored}
         labels = self.past.labels
-        done = {name for name, one in known.items() if one.labelled or name not in labels}
+        done = {name for name, scored in known.items() if scored.labelled or name not in labels}
         missing = [window for window in windows if name_of(window) not in done]
         for start in range(0, len(missing), BATCH):
             self.on_step("score")
             batch = missing[start : start + BATCH]
-            known |= {one.name: one for one in self._scored_batch(batch)}
-            scored = (known.get(name_of(window)) for window in windows)
-            state = replace(state, scored=tuple(one for one in scored if one is not None))
+            known |= {scored.name: scored for scored in self._scored_batch(batch)}
+            names = (name for name in map(name_of, windows) if name in known)
+            state = replace(state, scored=tuple(known[name] for name in names))
             self._remember(state)
         return state
 
@@ -263,15 +261,20 @@ class _Round:
         place = self._place(self.aliases.champion)
         job = ScoreJob(settings.archive, lessons, place, settings.seed, settings.method)
         try:
-            found: list[Scored] = self.run(job, settings.budget)
+            scored: list[Scored] = self.run(job, settings.budget)
         except OverBudget:
-            found = []
-        scored, names = {one.name for one in found}, map(name_of, windows)
-        return found + [Scored(*name, None, True) for name in names if name not in scored]
+            scored = []
+        names = {window.name for window in scored}
+        missing = [name for name in map(name_of, windows) if name not in names]
+        return scored + [Scored(*name, None, True) for name in missing]
 
-    def _proved(self, chosen: Chosen[ArchivedWindow], why: str) -> Decision:
+    def _proved(self, chosen: Chosen, why: str) -> Decision:
         settings, parent = self.settings, self.aliases.champion
-        data, lessons = data_range(chosen.learn), self._lessons(chosen.learn)
+        learn, prove = (
+            [self.past.windows[at] for at in positions]
+            for positions in (chosen.learn, chosen.prove)
+        )
+        data, lessons = data_range(learn), self._lessons(learn)
         self.on_step("learn")
         origin = (
             f"{data.windows} windows of {', '.join(data.graphs)} from {data.start.isoformat()} "
@@ -289,15 +292,15 @@ class _Round:
         with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
             for name, content in model.files.items():
                 (Path(folder) / name).write_bytes(content)
-            paired = self._compared(chosen.prove, parent, folder)
+            paired = self._compared(prove, parent, folder)
         verdict = decide(paired, settings.rules, settings.seed)
-        proved, passed, reason = data_range(chosen.prove), verdict.promote, verdict.reason
+        proved, passed, reason = data_range(prove), verdict.promote, verdict.reason
         span = proved.start, proved.end, proved.windows
         gate = Gate(parent, model.version, *span, passed, reason, verdict.figures)
         reason = f"{why}: {reason}"
         if not passed:
             return self.said("kept", reason, model.version, gate)
-        data = replace(data, labelled=sum(one.by == "labels" for one in learned_from))
+        data = replace(data, labelled=sum(window.by == "labels" for window in learned_from))
         lineage = Lineage(BY, self.now, __version__, parent=parent, data=data, gate=gate)
         self.on_step("publish")
         files = described(learned_from, data, gate) | model.files
@@ -323,19 +326,18 @@ class _Round:
         if not windows:
             return []
         settings, lessons, before = self.settings, self._lessons(windows), self._place(champion)
-        job = CompareJob(
-            settings.archive, lessons, before, challenger, settings.seed, settings.method
-        )
-        found: list[Paired] = self.run(job, settings.budget)
-        return found
+        seed, method = settings.seed, settings.method
+        job = CompareJob(settings.archive, lessons, before, challenger, seed, method)
+        paired: list[Paired] = self.run(job, settings.budget)
+        return paired
 
     def _unseen(self, state: State) -> list[int]:
         """Positions of windows after the last rollback that the champion did not learn from."""
         data = read_lineage(self.registry, self.aliases.champion).data
-        learned, failed = ({} if data is None else data.until()), state.rolled_back or {}
-        return self.past.after(
-            learned | {g: max(end, learned.get(g, end)) for g, end in failed.items()}
-        )
+        marks = {} if data is None else dict(data.until())
+        for graph, end in (state.rolled_back or {}).items():
+            marks[graph] = max(end, marks.get(graph, end))
+        return self.past.after(marks)
 
     def _after(self, marks: Marks) -> list[ArchivedWindow]:
         return [self.past.windows[at] for at in self.past.after(marks)]

@@ -9,9 +9,8 @@ from stream_icd.detection.detect import Method
 from stream_icd.errors import BadSettings
 from stream_icd.execution.budget import Allowance
 from stream_icd.icd.recipe import Recipe
-from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.gate import Rules
-from stream_icd.retraining.windows import MOST_WINDOWS
+from stream_icd.retraining.windows import MOST_WINDOWS, Sizes
 
 BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
 """For each job of a retraining, unless another is given."""
@@ -39,30 +38,23 @@ class Retraining:
     """Settings of a retrainer.
 
     Attributes:
-        archive: its URI or path.
-        name: name of the models that it learns, and of its state in the registry.
-        first: the first champion of an empty registry: a shipped model, a path or a URI.
-        graph: learn from this graph only; None for all graphs of the archive.
-        most_windows: number of windows to look at, the newest ones.
-        watch: windows after a swap that must confirm the new champion.
         encoder: recipe by which the encoder is trained too; models are then compared by method icd.
             None: the encoder is not trained, and models are compared by method bp.
-        threads: cores for learning.
 
     Raises:
         BadSettings: the name or a number is out of range.
     """
 
-    archive: str
-    name: str = "retrained"
-    first: str = "default"
-    graph: str | None = None
+    archive: str  # a path or a URI
+    name: str = "retrained"  # of the models that it learns, and of its state in the registry
+    first: str = "default"  # champion of an empty registry: a shipped model, a path or a URI
+    graph: str | None = None  # learn from this graph only
     triggers: Triggers = field(default_factory=Triggers)
     sizes: Sizes = field(default_factory=Sizes)
     rules: Rules = field(default_factory=Rules)
     budget: Allowance = BUDGET
-    most_windows: int = MOST_WINDOWS
-    watch: int = 8
+    most_windows: int = MOST_WINDOWS  # to look at, the newest ones
+    watch: int = 8  # windows after a swap that must confirm the new champion
     encoder: Recipe | None = None
     seed: int = 0
     threads: int = 1

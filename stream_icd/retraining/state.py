@@ -26,20 +26,17 @@ class Scored:
     """How good the champion is in a window.
 
     Attributes:
-        window: its snapshot id.
         hidden_edges: bits per edge; None if the window cannot be read, or takes too long. Called
             `evidence` in files of format 2.
-        labelled: whether labels were known when it was scored.
-        nmi: with these labels, 0..1; None without usable ones.
     """
 
     graph: str
-    window: str
+    window: str  # its snapshot id
     hidden_edges: Annotated[
         float | None, Field(validation_alias=AliasChoices("hidden_edges", "evidence"))
     ]
-    labelled: bool = False
-    nmi: float | None = None
+    labelled: bool = False  # whether labels were known when it was scored
+    nmi: float | None = None  # with these labels, 0..1
 
     @property
     def name(self) -> tuple[str, str]:
@@ -64,26 +61,23 @@ class State:
     """The memory of a retrainer.
 
     Attributes:
-        generation: of the aliases that it saw last; 0: none.
         attempted_at, attempted: when it last learned, whatever came of it, and how far each graph
             had come in the archive then.
         watched: how far each graph had come when the champion was promoted: later windows show
             whether it keeps its promise. None: it is confirmed, or no previous one is known.
         rolled_back: how far each graph had come at the last rollback: only later windows may prove
             a challenger, so that a model that failed is not promoted again on the same windows.
-        scored: how good the champion is in the windows since the last attempt.
-        begun: a training of the encoder that was interrupted.
         announced: generation of the aliases up to which all promotions and rollbacks by retrainers
             are announced; None: not known, as in files of earlier versions.
     """
 
-    generation: int = 0
+    generation: int = 0  # of the aliases that it saw last; 0: none
     attempted_at: datetime | None = None
     attempted: Marks = field(default_factory=dict)
     watched: Marks | None = None
     rolled_back: Marks | None = None
-    scored: tuple[Scored, ...] = ()
-    begun: Begun | None = None
+    scored: tuple[Scored, ...] = ()  # the windows since the last attempt
+    begun: Begun | None = None  # a training of the encoder that was interrupted
     announced: int | None = None
 
 

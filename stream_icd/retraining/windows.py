@@ -1,7 +1,9 @@
-"""Archived windows to learn from: the newest ones, and what is known of their communities."""
+"""Archived windows: which there are, what is known of them, and which to learn from."""
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Labels
+from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.history.archive import (
     Selection,
@@ -24,14 +27,13 @@ from stream_icd.history.archive import (
     read_partition,
     read_snapshot,
 )
-from stream_icd.history.layout import Partition
-from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow, Partition
 from stream_icd.lineage import DataRange
 from stream_icd.node_ids import places
 from stream_icd.quality.description_length import description_length
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
-from stream_icd.tracking.settings import too_far_ahead
+from stream_icd.tracking.windows import too_far_ahead
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
 
@@ -92,23 +94,23 @@ def accumulated(
     Raises:
         HistoryDamaged: a file is not an archive file.
     """
-    found, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
+    windows, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
     for window in _graphs_in_turn(store, Selection("snapshots", graph)):
         if too_far_ahead(window.window, now):
             ahead.append(name_of(window))
             continue
-        found.append(window)
-        if len(found) == most:
+        windows.append(window)
+        if len(windows) == most:
             break
-    if not found:
+    if not windows:
         return Accumulated((), {}, 0, tuple(ahead))
-    earliest = replace(
-        Selection("labels", graph), start=min(window.window.start for window in found)
-    )
-    of_labels = _newest_first(store, earliest, partitions(store, earliest))
-    labels, known = {name_of(label): label for label in of_labels}, set(map(name_of, found))
-    used = {name: window for name, window in labels.items() if name in known}
-    return Accumulated(tuple(found[::-1]), used, len(labels) - len(used), tuple(ahead))
+    start = min(window.window.start for window in windows)
+    since = replace(Selection("labels", graph), start=start)
+    labels = {
+        name_of(label): label for label in _newest_first(store, since, partitions(store, since))
+    }
+    used = {name: labels[name] for name in map(name_of, windows) if name in labels}
+    return Accumulated(tuple(windows[::-1]), used, len(labels) - len(used), tuple(ahead))
 
 
 def data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
@@ -220,3 +222,78 @@ def _contradicted(snapshot: Snapshot, labels: NDArray[np.int32]) -> bool:
     if description_length(adjacency, labels) < 0:
         return False
     return description_length(adjacency, find_communities(adjacency, BpParameters())) < 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many windows to use.
+
+    Raises:
+        BadSettings: a number is out of range.
+    """
+
+    newest: int = 6  # to learn from, directly before those that prove
+    older: int = 2  # to learn from, drawn at random from all earlier ones
+    prove: int = 8  # the newest of all, which nothing is learned from
+    least: int = 3  # fewest to learn from, also after a change of the law
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.least <= self.newest and self.older >= 0 and self.prove >= 4):
+            raise BadSettings(
+                f"{self}: need 1 <= least <= newest, older of at least 0, and prove of at least 4"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Positions of the chosen windows; those of a graph in time order."""
+
+    learn: tuple[int, ...]
+    prove: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TooFew:
+    """There are too few windows; the reason says how many are missing."""
+
+    reason: str
+
+
+def choose_windows(
+    names: Sequence[str],
+    sizes: Sizes,
+    seed: int,
+    *,
+    unseen: Sequence[int],
+    since: Sequence[int] | None = None,
+) -> Chosen | TooFew:
+    """Choose windows: the newest prove, those before them teach, with a sample of older ones.
+
+    The choice depends on windows and seed only, never on when or how often it is made.
+
+    Args:
+        names: identify the windows of a graph, in time order.
+        unseen: positions of the windows that the champion did not learn from; only these can prove
+            anything.
+        since: positions of the windows since the law changed, the only ones that are used then;
+            None if it did not change.
+    """
+    prove, after = sizes.prove, "" if since is None else " after the change"
+    if len(unseen) < prove:
+        return TooFew(f"{len(unseen)} of {prove} windows that the champion did not learn from")
+    usable = range(len(names)) if since is None else sorted(since)
+    if len(usable) < prove + sizes.least:
+        return TooFew(f"{len(usable)} of {prove + sizes.least} windows{after}")
+    proving = sorted(set(unseen) & set(usable))[-prove:]
+    if len(proving) < prove:
+        return TooFew(
+            f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
+        )
+    rest = sorted(set(usable) - set(proving))
+
+    def rank(at: int) -> bytes:
+        """As at random, but a longer stream keeps most of the earlier sample."""
+        return hashlib.sha256(f"{seed} {names[at]}".encode()).digest()
+
+    older = [] if since is not None else heapq.nsmallest(sizes.older, rest[: -sizes.newest], rank)
+    return Chosen((*sorted(older), *rest[-sizes.newest :]), tuple(proving))

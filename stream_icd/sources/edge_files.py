@@ -9,22 +9,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows, SourceNotFound
 from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import WindowOf, time_at, windows_at
 from stream_icd.sources.edge_list import is_edge_list, read_edge_list
 from stream_icd.sources.source import (
     Count,
-    NeverStop,
     OnBadRow,
     Source,
-    Stop,
     count_nothing,
     stop_at_bad_row,
 )
 from stream_icd.sources.values import IdKind
+from stream_icd.times import WindowOf, time_at, windows_at
 
 LOG = logging.getLogger(__name__)
 PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
@@ -46,7 +45,7 @@ def watch_edge_files(
     window: WindowOf | None = None,
     on_bad_row: OnBadRow = stop_at_bad_row,
     count: Count = count_nothing,
-    stop: Stop = NeverStop(),
+    stop: Event = Event(),
 ) -> Source:
     """Read a snapshot from each file, in the order of file names; its id is `graph/file name`.
 
@@ -56,7 +55,7 @@ def watch_edge_files(
     Args:
         every_s: check for new or changed files at this interval, in seconds; a file is read when
             it is unchanged between two checks. By default, check once and end.
-        window: the window that the time of a file lies in; by default as `windows_of`.
+        window: see `windows_of`.
         on_bad_row: called with each row, and each file, that cannot be read.
         count: called with `empty_files`, which make no snapshot.
 
@@ -100,7 +99,7 @@ class _Reading:
 
 
 def _watch(
-    folder: Path, reading: _Reading, every_s: float, stop: Stop
+    folder: Path, reading: _Reading, every_s: float, stop: Event
 ) -> Iterator[tuple[Snapshot, None]]:
     before: Stamps = {}
     done: Stamps = {}
@@ -114,20 +113,19 @@ def _watch(
 
 
 def _files(folder: Path) -> Stamps:
-    found = {}
+    stamps = {}
     for file in sorted(folder.iterdir()):
         unfinished = file.name.startswith(".") or file.name.endswith((".tmp", ".part"))
         if not unfinished and (is_edge_list(file) or file.suffix in PICKLES):
             with suppress(FileNotFoundError):  # deleted since the listing
                 stat = file.stat()
-                found[file] = stat.st_mtime_ns, stat.st_size
-    return found
+                stamps[file] = stat.st_mtime_ns, stat.st_size
+    return stamps
 
 
 def _read_all(
     files: Iterable[Path], folder: Stamps, reading: _Reading
 ) -> Iterator[tuple[Snapshot, None]]:
-    """Yield the snapshots of some of the files in a folder."""
     changed = {file.name: modified_ns for file, (modified_ns, _) in folder.items()}
     windows = windows_of(changed, reading.window)
     for file in files:
@@ -158,15 +156,11 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
 
 
 def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -> dict[str, Window]:
-    """Return the window of each file in a folder, by file name.
+    """Return the window of each file in a folder, by its name, given when each was changed.
 
     A window begins at the date or time in the name and ends at that of the next file
     (`windows_at`); the window of a single file is a day, or a moment if the name has a clock
     time. Without a time in the name, it is the moment when the file was changed. All UTC.
-
-    Args:
-        modified_ns: when each file was changed, by its name.
-        window: function from a time to its window, to use instead.
 
     >>> windows_of({"mails-2026-01-31.csv": 0})["mails-2026-01-31.csv"].end.isoformat()
     '2026-02-01T00:00:00+00:00'
@@ -174,10 +168,10 @@ def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -
     named = {name: time for name in modified_ns if (time := _time_in(name)) is not None}
     has_clock = any(clock for _, clock in named.values())
     alone = timedelta(0) if has_clock else timedelta(days=1)
-    found = windows_at((time for time, _ in named.values()), window, alone)
+    windows = windows_at((time for time, _ in named.values()), window, alone)
     moments = {name: time_at(changed // 1000) for name, changed in modified_ns.items()}
     return {
-        name: found[named[name][0]] if name in named else Window(moment, moment)
+        name: windows[named[name][0]] if name in named else Window(moment, moment)
         for name, moment in moments.items()
     }
 

@@ -12,7 +12,6 @@ from xml.parsers import expat
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows
 from stream_icd.node_ids import is_text, without_views
@@ -27,7 +26,7 @@ from stream_icd.sources.tables import (
     time_column,
     uncompressed,
 )
-from stream_icd.sources.values import INTEGER, IdKind, kind_of_ids, read_ids, read_numbers
+from stream_icd.sources.values import INTEGER, IdKind, Mask, kind_of_ids, read_ids, read_numbers
 
 TEXTS = (".csv", ".tsv", ".txt")
 ARROW_STREAM = ".arrows"
@@ -156,13 +155,12 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
     return table if good.all() else table.filter(pa.array(good))
 
 
-def _is_absent(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return where a value is absent: null or empty text."""
-    absent = column.is_null()
+def _is_absent(column: pa.ChunkedArray) -> Mask:
+    """Return where a value is null or empty text."""
+    absent: Mask = column.is_null().to_numpy()
     if is_text(column.type):
-        absent = pc.or_(absent, pc.fill_null(pc.equal(column, ""), False))
-    found: NDArray[np.bool_] = absent.to_numpy()
-    return found
+        absent = absent | pc.fill_null(pc.equal(column, ""), False).to_numpy()
+    return absent
 
 
 def _refuse_labels(columns: Sequence[str]) -> None:
@@ -175,7 +173,7 @@ def _refuse_labels(columns: Sequence[str]) -> None:
 
 
 def _dividing_column(columns: Sequence[str]) -> str | None:
-    """Return the column that would divide an edge list into several graphs, if there is one."""
+    """Return the column that would divide an edge list into several graphs, if any."""
     lower = {column.lower(): column for column in reversed(columns)}
     usual = (lower.get(name) for name in (*TIMES, "window_start", SNAPSHOT))
     return next(filter(None, (time_column(columns), *usual)), None)
@@ -200,19 +198,14 @@ def _refuse_events_without_names(rows: pa.Table, folder: Path) -> None:
     """Refuse pairs with different times, if a column without a name has the form of times."""
     for number, name in enumerate(rows.column_names[2:], start=3):
         if _all_match(rows[name], TIME):
-            columns = ",".join("t" if one == name else one for one in rows.column_names)
+            columns = ",".join("t" if other == name else other for other in rows.column_names)
             _refuse_times(rows[name], f"column {number}", {"columns": columns}, folder)
 
 
 def _refuse_times(
     times: pa.ChunkedArray, where: str, options: Mapping[str, str], folder: Path
 ) -> None:
-    """Refuse different times, with the commands that read the table as events.
-
-    Args:
-        where: their column, for people, such as `column t`.
-        options: what is needed to read the table as events, in addition to its place.
-    """
+    """Refuse different times, with the commands and their options that read a table as events."""
     if (n_different := len(times.unique())) < 2:
         return
     if where.lower().endswith(SNAPSHOT):
@@ -293,5 +286,4 @@ def _refuse_entities(text: bytes) -> None:
 def _weight(edge: ElementTree.Element, key: str | None) -> str | None:
     if key is None:
         return None
-    found = (data.text for data in edge if data.get("key") == key)
-    return next(found, "1")
+    return next((data.text for data in edge if data.get("key") == key), "1")

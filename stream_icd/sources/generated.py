@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Literal
@@ -74,11 +74,10 @@ def independent_gn(
     """Generate an independent graph at each step, as the paper's test sets; same seed, same bytes.
 
     Args:
-        p_in: probability of an edge inside a community.
-        shift: how it changes from `p_in` to `p_in_after` over the stream.
+        shift: how the probability of an edge inside a community changes from `p_in` to
+            `p_in_after` over the stream.
 
-    Raises:
-        BadSettings: a probability is outside 0..1, or there are more communities than nodes.
+    Raises `BadSettings` if a probability is outside 0..1, or there are more communities than nodes.
     """
     check_gn(n_nodes, n_communities, p_in=p_in, p_in_after=p_in_after)
 
@@ -93,14 +92,6 @@ def independent_gn(
     return Source(n_snapshots, planted_snapshots(graphs(), graph, source))
 
 
-@dataclass(frozen=True, slots=True)
-class LawChange:
-    """Other settings after `at` snapshots, and other communities altogether, of the same nodes."""
-
-    at: int
-    settings: LfrSettings
-
-
 def drifting_lfr(
     seed: int,
     n_snapshots: int,
@@ -108,7 +99,7 @@ def drifting_lfr(
     *,
     churn: float = 0.02,
     event_rate: float = 0.1,
-    change: LawChange | None = None,
+    change: tuple[int, LfrSettings] | None = None,
     graph: str = "lfr",
 ) -> Source:
     """Generate graphs of the same nodes with changing communities; same seed, same bytes.
@@ -116,17 +107,19 @@ def drifting_lfr(
     Args:
         churn: fraction of the nodes that are offered another community at each step.
         event_rate: probability at each step of a merge, and of a split, a birth, a death.
+        change: after this many snapshots, the same nodes have these settings, and other
+            communities altogether.
 
-    Raises:
-        BadSettings: a share or a probability is outside 0..1.
+    Raises `BadSettings` if a share or a probability is outside 0..1.
     """
     source = f"{_name(seed, settings)}&churn={churn:g}&events={event_rate:g}"
-    before = n_snapshots if change is None else min(change.at, n_snapshots)
+    at, later = change or (n_snapshots, settings)
+    before = min(at, n_snapshots)
     stream = generate_drifting_lfr(seed, before, settings, churn, event_rate)
     if change is not None:
-        source += f"&change={change.at}&mixing={change.settings.mixing:g}"
-        source += f"&sizes={change.settings.min_community}-{change.settings.max_community}"
-        after = (SECOND_LAW + seed, n_snapshots - before, change.settings)
+        source += f"&change={at}&mixing={later.mixing:g}"
+        source += f"&sizes={later.min_community}-{later.max_community}"
+        after = SECOND_LAW + seed, n_snapshots - before, later
         stream = chain(stream, generate_drifting_lfr(*after, churn, event_rate))
     graphs = (planted for planted, _ in stream)
     return Source(n_snapshots, planted_snapshots(graphs, graph, source))
@@ -149,8 +142,7 @@ def independent_lfr(
             L(n, ·); by default all have `settings.n_nodes`, as its L(f, ·).
         shift: how the mixing changes from `settings.mixing` to `mixing_after` over the stream.
 
-    Raises:
-        BadSettings: `most_nodes` is below `settings.n_nodes`, or no such graph exists.
+    Raises `BadSettings` if `most_nodes` is below `settings.n_nodes`, or no such graph exists.
     """
     most = settings.n_nodes if most_nodes is None else most_nodes
     if most < settings.n_nodes:

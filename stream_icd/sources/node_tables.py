@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.names.attributes import Attributes, attributes_of
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.durations import time_at
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import RawRows, columns_of, read_rows
 from stream_icd.sources.values import INTEGER, read_times
+from stream_icd.times import time_at
 
 NODE = "node"
 LABELS = ("community", "label")
@@ -48,19 +48,17 @@ LabelOfNode = Mapping[str, str]
 def names_of(graph: str, snapshot_id: str, start: datetime) -> Iterator[str | datetime]:
     """Yield the names that a table may give a window, those that are surely its own first.
 
-    They are its id, the part after the graph's name, its start, and as the part may be the name of
-    a file, that without its ending.
+    The last one is for ids that are made of the name of a file: without its ending.
     """
     part = snapshot_id.removeprefix(f"{graph}/")
     yield from (snapshot_id, part, start, Path(part).stem)
 
 
 def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
-    """Read the columns `node` and `community` (or `label`), and what they belong to.
+    """Read the columns `node` and `community` (or `label`) into memory, and what they belong to.
 
     `snapshot` or `window_start` names the window: without either, the labels hold in each window.
-    `graph` is optional. Nodes and labels are compared as text, so that `7` in a CSV file is the
-    node 7 of a graph. The whole table is read into memory.
+    `graph` is optional. Nodes and labels are compared as text: `7` in a CSV file is node 7.
 
     Raises:
         SourceNotFound: `path` does not exist.
@@ -68,14 +66,14 @@ def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
         BadRow: a value is missing or cannot be read, or a node of a window has two labels.
     """
     columns = columns_of(path)
-    label = next((one for one in LABELS if one in columns), LABELS[0])
+    label = next((name for name in LABELS if name in columns), LABELS[0])
     if columns and not {NODE, label} <= set(columns):
         raise BadSettings(
             f"{path} has the columns {', '.join(columns)}; a table of labels has node and "
             "community, and snapshot or window_start if they change; also graph, if there are "
             "several"
         )
-    of = [one for one in WINDOWS if one in columns][:1]
+    of = [name for name in WINDOWS if name in columns][:1]
     graph = ["graph"] if "graph" in columns else []
     groups: dict[WindowName, dict[str, str]] = {}
     for rows in read_rows(path, [NODE, label, *of, *graph], stop_at_bad_row):
@@ -126,25 +124,22 @@ class LabelTable:
         }
 
     def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
-        """Return its communities, `(n_nodes,)` in 0..K-1; None if the table has none for it.
-
-        Raises `BadInput` if a node has no label.
-        """
+        """Return its communities, `(n_nodes,)`, if there are any; `BadInput` if a node has none."""
         windows = [*names_of(snapshot.graph, snapshot.id, snapshot.window.start), None]
         names = (
             WindowName(graph, window) for graph in (snapshot.graph, None) for window in windows
         )
-        found = next((self._labels[name] for name in names if name in self._labels), None)
-        if found is None:
+        labels = next((self._labels[name] for name in names if name in self._labels), None)
+        if labels is None:
             return None
         nodes = snapshot.nodes.cast(pa.string()).to_pylist()
-        missing = [node for node in nodes if node not in found]
+        missing = [node for node in nodes if node not in labels]
         if missing:
             raise BadInput(
                 f"{self._path} has no label for {len(missing)} of the {len(nodes)} nodes of "
                 f"{snapshot.id}, such as {missing[0]!r}; give each node one"
             )
-        return np.unique([found[node] for node in nodes], return_inverse=True)[1].astype(np.int32)
+        return np.unique([labels[node] for node in nodes], return_inverse=True)[1].astype(np.int32)
 
 
 def read_attributes(path: str | Path) -> Attributes:
@@ -177,11 +172,9 @@ def read_attributes(path: str | Path) -> Attributes:
     if not tables:
         raise BadSettings(f"{path} has no rows; give a row for each node")
     table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    values = {column: table[column].combine_chunks() for column in columns}
     try:
-        named_values = {
-            column: table[column].combine_chunks() for column in columns if column != NODE
-        }
-        return attributes_of(_ids(table[NODE].combine_chunks()), named_values)
+        return attributes_of(_ids(values.pop(NODE)), values)
     except BadSettings as error:
         raise BadSettings(f"{path}: {error}") from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from stream_icd.communities import Labels
 from stream_icd.errors import BadRow
@@ -28,24 +27,6 @@ class Source:
 
     total: int | None
     snapshots: Iterator[tuple[Snapshot, Labels | None]]
-
-
-class Stop(Protocol):
-    """A request for a reader to stop, such as a `threading.Event`."""
-
-    def is_set(self) -> bool: ...
-
-    def wait(self, timeout: float | None = None) -> bool: ...
-
-
-class NeverStop:
-    """Never requests a stop; only for readers that end by themselves."""
-
-    def is_set(self) -> bool:
-        return False
-
-    def wait(self, timeout: float | None = None) -> bool:
-        raise NotImplementedError(f"waiting {timeout} s without a way to stop")
 
 
 def stop_at_bad_row(error: BadRow) -> None:

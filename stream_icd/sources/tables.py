@@ -1,7 +1,4 @@
-"""Read tables in common formats: CSV, JSON lines, Parquet; one file or a folder.
-
-They are read in batches, so that a file may be larger than memory.
-"""
+"""Read tables in common formats: CSV, JSON lines, Parquet; in batches, one file or a folder."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from stream_icd.arrays import Ids
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.node_ids import without_views
 from stream_icd.sources.source import OnBadRow
@@ -51,7 +48,7 @@ class RawRows:
     """
 
     origin: str
-    place: NDArray[np.int64]
+    place: Ids
     rows: pa.Table
     stream: int = 0
 
@@ -76,17 +73,17 @@ def read_rows(
 
     The name sets the format: `.csv`, `.tsv`, `.txt` (with a header line, unless `header` names
     the columns; the first line determines the separator), `.jsonl` or `.ndjson`, each also as `.gz`
-    or `.bz2`; `.parquet`.
+    or `.bz2`; `.parquet`. A file may be larger than memory.
 
     Raises:
         SourceNotFound: `path` does not exist, or its folder has no such file.
         BadSettings: the format is unknown, or a column is missing.
     """
-    files = _tables_at(path)
-    if not files and path.exists() and not path.is_dir():
-        raise BadSettings(f"{path.name} is none of {', '.join(READERS)}")
-    if not files:
-        raise SourceNotFound(f"nothing at {path}; give a file or a folder of {', '.join(READERS)}")
+    if not (files := _tables_at(path)):
+        known = ", ".join(READERS)
+        if path.exists() and not path.is_dir():
+            raise BadSettings(f"{path.name} is none of {known}")
+        raise SourceNotFound(f"nothing at {path}; give a file or a folder of {known}")
     return _read_files(files, _Wanted(columns, on_bad_row, header))
 
 
@@ -120,13 +117,10 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
     """Return the columns of a file that `read_rows` reads, or of the first such file in a folder.
 
     Empty if there is no file, or it is empty or damaged: `read_rows` says so.
-
-    Args:
-        header: the columns of a text file without a header line.
     """
-    file = next(iter(_tables_at(path)), None)
-    if file is None:
+    if not (files := _tables_at(path)):
         return []
+    file = files[0]
     try:
         reader = READERS[form_of(file.name)]
         if reader is _read_parquet:
@@ -156,7 +150,6 @@ def _delimiter(line: str) -> str:
 
 
 def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
-    """Read batches of whole lines; values are text."""
     line_number, first = _first_line(content)
     if not first:
         return
@@ -170,10 +163,13 @@ def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRo
             f"{name} has the columns {', '.join(header)}; expected {', '.join(wanted.columns)}. "
             "Name them, or give --columns if the first line is a row"
         )
-    for batch in _batches(first.encode(), content):
+    start = first.encode()
+    while batch := start + content.read(BATCH_BYTES):
+        batch += content.readline()
         if batch.strip():
             yield _parse(batch, name, line_number, delimiter, replace(wanted, header=header))
         line_number += batch.count(b"\n")
+        start = b""
 
 
 def _first_line(content: IO[bytes]) -> tuple[int, str]:
@@ -183,13 +179,6 @@ def _first_line(content: IO[bytes]) -> tuple[int, str]:
         if text.strip() and not text.startswith("#"):
             return number, text if text.endswith("\n") else text + "\n"
     return 0, ""
-
-
-def _batches(first: bytes, content: IO[bytes]) -> Iterator[bytes]:
-    batch = first + content.read(BATCH_BYTES)
-    while batch:
-        yield batch + content.readline()
-        batch = content.read(BATCH_BYTES)
 
 
 def _parse(batch: bytes, name: str, first_line: int, delimiter: str, wanted: _Wanted) -> RawRows:
@@ -314,7 +303,7 @@ READERS: Mapping[str, Callable[[IO[bytes], str, _Wanted], Iterator[RawRows]]] = 
 
 
 def uncompressed(file: IO[bytes], name: str) -> IO[bytes]:
-    """Return the content of a file: `.gz` and `.bz2` decompressed, other names unchanged."""
+    """Return the content of a file, decompressed if its name ends in `.gz` or `.bz2`."""
     if name.endswith(".gz"):
         return io.BufferedReader(gzip.GzipFile(fileobj=file))
     if name.endswith(".bz2"):

@@ -1,9 +1,10 @@
-"""Convert raw rows to rows with an event time; check each value and report bad rows."""
+"""Rows with an event time: checked, in order, and as the graph of each time window."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.arrays import Floats
-from stream_icd.errors import BadRow, BadSettings
+from stream_icd.errors import BadRow, BadSettings, BadSnapshot
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables import RawRows, columns_of, time_column
 from stream_icd.sources.values import (
@@ -23,7 +25,8 @@ from stream_icd.sources.values import (
     read_numbers,
     read_times,
 )
-from stream_icd.sources.windows import Quiet, TimedRows
+from stream_icd.sources.windows import Quiet, Rule, TimedRows
+from stream_icd.times import snapshot_id
 
 Number = tuple[str, Callable[[Floats], Mask]]
 """The name of a column of numbers, and a check of which values (n,) are good."""
@@ -41,8 +44,7 @@ class Columns:
         zone: IANA time zone of times without one.
         id_kind: `auto`: integers if the first id is an integer.
 
-    Raises:
-        BadSettings: the time zone is unknown.
+    Raises `BadSettings` if the time zone is unknown.
     """
 
     time: str
@@ -68,12 +70,7 @@ class Columns:
 
 
 def time_of(path: Path | None, header: Sequence[str] | None, given: str | None) -> str:
-    """Return the name of the time column: as given, or the obvious one of a table (`t` if none).
-
-    Args:
-        path: the table, or a folder of them; None: the rows come from elsewhere.
-        header: the columns of a file without a header line.
-    """
+    """Return the name of the time column: as given, or the obvious one of a table (`t` if none)."""
     return given or (path and time_column(columns_of(path, header))) or "t"
 
 
@@ -130,3 +127,46 @@ def sorted_by_time(arrivals: Iterable[TimedRows | Quiet]) -> Iterator[TimedRows]
         chosen = order[first : first + (1 << 16)]
         place = np.arange(first, first + len(chosen))
         yield TimedRows(together[0].origin, 0, place, time[chosen], rows.take(pa.array(chosen)))
+
+
+@dataclass(frozen=True, slots=True)
+class EventSettings:
+    """How events become snapshots.
+
+    Attributes:
+        lateness: how far behind the newest event another may arrive.
+        counted: the weight of an edge is its number of events; otherwise the sum of their
+            `weight`, if they have one.
+        least_nodes: windows with fewer nodes make no snapshot.
+        source: source URI of the snapshots (`ce_source`).
+
+    Raises `BadSettings` if `least_nodes` is below two, which make no edge.
+    """
+
+    graph: str
+    rule: Rule
+    lateness: timedelta = timedelta(0)
+    counted: bool = False
+    least_nodes: int = 2
+    source: str = "urn:stream_icd:events"
+
+    def __post_init__(self) -> None:
+        if self.least_nodes < 2:
+            raise BadSettings(f"least_nodes={self.least_nodes}; an edge has two nodes")
+
+    def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:
+        """Return the graph of a window of events: rows of `src`, `dst` and perhaps `weight`."""
+        weights = rows["weight"].to_numpy() if "weight" in rows.column_names else None
+        try:
+            snapshot = snapshot_from_pairs(
+                rows["src"],
+                rows["dst"],
+                graph=self.graph,
+                id=snapshot_id(self.graph, window),
+                window=window,
+                weights=np.ones(len(rows)) if self.counted else weights,
+                source=self.source,
+            )
+        except BadSnapshot:  # rows are already checked: there are only self loops
+            return None
+        return snapshot if snapshot.n_nodes >= self.least_nodes else None

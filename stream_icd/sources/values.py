@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -12,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Floats
+from stream_icd.arrays import Floats, Ids
 from stream_icd.node_ids import is_id_type, is_text
-from stream_icd.sources.durations import EPOCH, MICROSECOND
 from stream_icd.sources.tables import UNREADABLE
+from stream_icd.times import EPOCH, MICROSECOND
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 IdKind = Literal["auto", "integer", "string"]
@@ -62,15 +63,12 @@ def read_numbers(column: pa.ChunkedArray, is_good: Callable[[Floats], Mask]) -> 
 
 
 def _float(text: object) -> float | None:
-    try:
+    with suppress(ValueError):
         return float(str(text))
-    except ValueError:
-        return None
+    return None
 
 
-def read_times(
-    column: pa.ChunkedArray, unit: TimeUnit, zone: str
-) -> tuple[NDArray[np.int64], Mask]:
+def read_times(column: pa.ChunkedArray, unit: TimeUnit, zone: str) -> tuple[Ids, Mask]:
     """Return event times in microseconds since 1970 UTC, and which of them are good.
 
     Args:
@@ -81,17 +79,17 @@ def read_times(
     if pa.types.is_date(times.type):
         times = times.cast(pa.timestamp("us"))
     if pa.types.is_timestamp(times.type):
-        found = _of_timestamps(times, zone)
+        micros = _of_timestamps(times, zone)
     elif is_text(times.type):
-        found = _of_text(times, unit, zone)
+        micros = _of_text(times, unit, zone)
     else:
         try:
-            found = _of_numbers(times, unit)
+            micros = _of_numbers(times, unit)
         except MemoryError:
             raise
         except pa.ArrowException:
-            found = pa.nulls(len(times), pa.int64())
-    read = pc.fill_null(found, LAST_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
+            micros = pa.nulls(len(times), pa.int64())
+    read = pc.fill_null(micros, LAST_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
     return read, (read >= FIRST_TIME) & (read < LAST_TIME)
 
 
@@ -108,28 +106,21 @@ def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
             return read()
         except pa.ArrowInvalid:
             continue
-    return pa.array([_one_time(one, unit, zone) for one in text.to_pylist()], pa.int64())
+    return pa.array([_one_time(value, unit, zone) for value in text.to_pylist()], pa.int64())
 
 
 def _one_time(text: str | None, unit: TimeUnit, zone: str) -> int | None:
     if text is None:
         return None
-    try:
-        return _one_number(text, unit)
-    except (ValueError, OverflowError):
-        pass
-    try:
+    with suppress(ValueError, OverflowError):
+        number = int(text) if text.lstrip("-").isdigit() else float(text)
+        micros = round(number * 10**6 / PER_SECOND[unit])
+        return micros if FIRST_TIME <= micros < LAST_TIME else None
+    with suppress(ValueError, OverflowError):
         time = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return None
-    zoned = time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))
-    return (zoned.astimezone(UTC) - EPOCH) // MICROSECOND
-
-
-def _one_number(text: str, unit: TimeUnit) -> int | None:
-    number = int(text) if text.lstrip("-").isdigit() else float(text)
-    found = round(number * 10**6 / PER_SECOND[unit])
-    return found if FIRST_TIME <= found < LAST_TIME else None
+        zoned = time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))
+        return (zoned.astimezone(UTC) - EPOCH) // MICROSECOND
+    return None
 
 
 def _of_numbers(numbers: pa.Array, unit: TimeUnit) -> pa.Array:

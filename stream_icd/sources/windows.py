@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -28,11 +29,14 @@ from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot, Window
-from stream_icd.sources.durations import microseconds, time_at
-from stream_icd.sources.source import Count, NeverStop, Source, Stop, count_nothing
+from stream_icd.sources.source import Count, Source, count_nothing
+from stream_icd.times import microseconds, time_at
 
 Times = NDArray[np.int64]
 Time = TypeVar("Time", int, Times)
+Spans = list[tuple[int, int]]
+"""Start and end of windows."""
+
 NEVER = np.iinfo(np.int64).min // 4
 FOREVER = np.iinfo(np.int64).max // 4
 
@@ -42,8 +46,8 @@ class TimedRows:
     """Rows as they arrived.
 
     Attributes:
-        origin: where they are from, such as a file's name or a topic's.
-        stream: number of the stream they are from, from 0.
+        origin: a file's name, or a topic's.
+        stream: number of their ordered stream, from 0.
         place: (n,) line or offset of each in its origin.
         time: (n,) event times.
         rows: (n rows) the other columns.
@@ -56,7 +60,6 @@ class TimedRows:
     rows: pa.Table
 
     def where(self, mask: NDArray[np.bool_]) -> TimedRows:
-        """Return the rows for which `mask` (n,) is true."""
         rows = self.rows.filter(pa.array(mask))
         return TimedRows(self.origin, self.stream, self.place[mask], self.time[mask], rows)
 
@@ -69,7 +72,7 @@ class Quiet:
 
 
 OnLate = Callable[[TimedRows], None]
-"""Called with the late rows, which were left out of a window."""
+"""Called with late rows, which were left out of one or more windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,7 @@ class Hopping:
 
     Tumbling windows are those whose hop is their size.
 
-    Raises:
-        BadSettings: `size` or `hop` is not positive, or rows would fall between windows.
+    Raises `BadSettings` if `size` or `hop` is not positive, or rows would fall between windows.
     """
 
     size: timedelta
@@ -107,28 +109,24 @@ class Hopping:
         size = microseconds(self.size)
         return self._next_start(max(earliest, watermark) - size) + size
 
-    def closed(self, time: Times, after: int, watermark: int) -> list[tuple[int, int]]:
-        """Start and end of each window of these ascending times with `after < end <= watermark`.
+    def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:
+        """The windows of these ascending times with `after < end <= watermark`, by their ends.
 
-        In order of their ends.
+        And the earliest time whose rows may still belong to a window that is open.
         """
         size, hop = microseconds(self.size), microseconds(self.hop)
-        found: list[tuple[int, int]] = []
+        spans: Spans = []
         end = self.may_close(int(time[0]), after)
         while end <= watermark:
             row = int(np.searchsorted(time, end - size))
             if row == len(time):
                 break
             if time[row] < end:
-                found.append((end - size, end))
+                spans.append((end - size, end))
                 end += hop
             else:  # empty window: go to the first window of the next row
                 end = self.may_close(int(time[row]), after)
-        return found
-
-    def open_from(self, watermark: int, closed: list[tuple[int, int]]) -> int:  # noqa: ARG002
-        """The earliest time whose rows may still belong to a window that is open."""
-        return self._next_start(watermark - microseconds(self.size))
+        return spans, self._next_start(watermark - size)
 
     def _next_start(self, time: Time) -> Time:
         """Return the first start of a window after this time, or after each."""
@@ -142,8 +140,7 @@ class Session:
 
     A row is late when the watermark has passed it, because it could belong to a closed session.
 
-    Raises:
-        BadSettings: `gap` is not positive.
+    Raises `BadSettings` if `gap` is not positive.
     """
 
     gap: timedelta
@@ -161,15 +158,13 @@ class Session:
     def may_close(self, earliest: int, watermark: int) -> int:  # noqa: ARG002
         return earliest + microseconds(self.gap)
 
-    def closed(self, time: Times, after: int, watermark: int) -> list[tuple[int, int]]:  # noqa: ARG002
+    def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:  # noqa: ARG002
         gap = microseconds(self.gap)
         first = np.flatnonzero(np.diff(time, prepend=NEVER) >= gap)
         ends = time[np.append(first[1:], len(time)) - 1] + gap
-        spans = zip(time[first].tolist(), ends.tolist(), strict=True)
-        return [(start, end) for start, end in spans if end <= watermark]
-
-    def open_from(self, watermark: int, closed: list[tuple[int, int]]) -> int:  # noqa: ARG002
-        return closed[-1][1] if closed else NEVER
+        sessions = zip(time[first].tolist(), ends.tolist(), strict=True)
+        spans = [(start, end) for start, end in sessions if end <= watermark]
+        return spans, spans[-1][1] if spans else NEVER
 
 
 Rule = Hopping | Session
@@ -181,18 +176,18 @@ class _Held:
     """Rows of open windows.
 
     Attributes:
-        found: (n,) the watermark when each arrived.
+        met: (n,) the watermark when each arrived.
         order: (2, n) stream and place of each.
     """
 
     time: Times
-    found: Times
+    met: Times
     order: Times
     rows: pa.Table
 
     def take(self, chosen: Times) -> _Held:
         rows = self.rows.take(pa.array(chosen))
-        return _Held(self.time[chosen], self.found[chosen], self.order[:, chosen], rows)
+        return _Held(self.time[chosen], self.met[chosen], self.order[:, chosen], rows)
 
 
 def cut_windows(
@@ -202,7 +197,7 @@ def cut_windows(
     lateness: timedelta = timedelta(0),
     n_streams: int = 1,
     on_late: OnLate,
-    stop: Stop = NeverStop(),
+    stop: Event = Event(),
 ) -> Iterator[tuple[Window, pa.Table]]:
     """Yield each window that holds a row, once, in order of ends, with its rows in time order.
 
@@ -212,7 +207,6 @@ def cut_windows(
     Args:
         lateness: how far behind the newest row a row may arrive; windows wait this long.
         n_streams: a window waits for each stream.
-        on_late: called with late rows, which were left out of one or more windows.
     """
     newest = np.full(n_streams, NEVER, np.int64)
     watermark = closes = NEVER
@@ -250,13 +244,13 @@ def _accept(
     newest_after = np.maximum.accumulate(np.maximum(arrived.time, newest))
     newest_before = np.concatenate([[newest], newest_after[:-1]])
     # Above the stream's own watermark only where windows did not wait for it, being quiet.
-    found = np.maximum(newest_before - slack, watermark)
-    late = rule.late(arrived.time, found)
+    met = np.maximum(newest_before - slack, watermark)
+    late = rule.late(arrived.time, met)
     if late.any():
         on_late(arrived.where(late))
     order = np.stack([np.full_like(arrived.place, arrived.stream), arrived.place])
-    everything = _Held(arrived.time, found, order, arrived.rows)
-    kept = np.flatnonzero(~rule.lost(arrived.time, found))
+    everything = _Held(arrived.time, met, order, arrived.rows)
+    kept = np.flatnonzero(~rule.lost(arrived.time, met))
     return everything.take(kept), int(newest_after[-1])
 
 
@@ -266,21 +260,21 @@ def _close(
     """Take the closing windows out of the held rows."""
     together = _Held(
         np.concatenate([h.time for h in held]),
-        np.concatenate([h.found for h in held]),
+        np.concatenate([h.met for h in held]),
         np.concatenate([h.order for h in held], axis=1),
         pa.concat_tables([h.rows for h in held]),
     )
     # Independent of the order of arrival: by time, then by stream and place.
     together = together.take(np.lexsort((*together.order[::-1], together.time)))
-    closed = rule.closed(together.time, after, watermark)
+    spans, open_from = rule.closed(together.time, after, watermark)
     windows = []
-    for start, end in closed:
+    for start, end in spans:
         first, last = np.searchsorted(together.time, [start, end])
-        in_time = np.flatnonzero(together.found[first:last] < end)
+        in_time = np.flatnonzero(together.met[first:last] < end)
         if len(in_time):
             rows = together.rows.slice(first, last - first).take(pa.array(in_time))
             windows.append((Window(time_at(start), time_at(end)), rows))
-    left = np.flatnonzero(together.time >= rule.open_from(watermark, closed))
+    left = np.flatnonzero(together.time >= open_from)
     return ([together.take(left)] if len(left) else []), windows
 
 
@@ -306,7 +300,7 @@ def windowed_snapshots(
     after: datetime | None = None,
     on_late: OnLate,
     count: Count = count_nothing,
-    stop: Stop = NeverStop(),
+    stop: Event = Event(),
 ) -> Source:
     """Yield a snapshot for each window of rows, in order of their ends.
 
@@ -315,15 +309,17 @@ def windowed_snapshots(
         count: called with `small_windows`, which make no snapshot.
     """
 
+    windows = cut_windows(
+        arrivals,
+        settings.rule,
+        lateness=settings.lateness,
+        n_streams=n_streams,
+        on_late=on_late,
+        stop=stop,
+    )
+
     def snapshots() -> Iterator[tuple[Snapshot, None]]:
-        for window, rows in cut_windows(
-            arrivals,
-            settings.rule,
-            lateness=settings.lateness,
-            n_streams=n_streams,
-            on_late=on_late,
-            stop=stop,
-        ):
+        for window, rows in windows:
             if after is not None and window.end <= after:
                 continue
             if (snapshot := settings.snapshot(window, rows)) is None:
@@ -340,8 +336,7 @@ class LateRows:
     Each line records where its row was read (`at`), so that a row read again after a restart is
     not written twice. The log names the file once.
 
-    Raises:
-        BadSettings: the file cannot be read or written, or has other content.
+    Raises `BadSettings` if the file cannot be read or written, or has other content.
     """
 
     def __init__(self, path: Path, count: Count) -> None:

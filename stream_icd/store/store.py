@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
-from stream_icd.extras import needs_extra
+from stream_icd.imports import needs_extra
 from stream_icd.store.uri import place_of, refuse_password
 from stream_icd.store.whole_file import whole_file
 
@@ -33,15 +33,11 @@ class Store:
 
     Methods that look up files raise `StoreUnreachable` if the file system does not answer.
 
-    Attributes:
-        filesystem: local disk, S3, GCS, Azure, HDFS, or your own.
-        root: the folder, as the file system names it.
-        uri: opens the same store again.
     """
 
-    filesystem: fs.FileSystem
-    root: str
-    uri: str
+    filesystem: fs.FileSystem  # local disk, S3, GCS, Azure, HDFS, or your own
+    root: str  # the folder, as the file system names it
+    uri: str  # opens the same store again
 
     @property
     def place(self) -> str:
@@ -50,7 +46,7 @@ class Store:
 
     @property
     def name(self) -> str:
-        """The last part of the path: the name of the folder."""
+        """The name of the folder."""
         return self.root.rpartition("/")[2]
 
     def below(self, folder: str) -> Store:
@@ -70,15 +66,14 @@ class Store:
     def files(self, folder: str = "") -> list[str]:
         """Return the paths of all files below `folder`, ascending; empty if it does not exist."""
         selector = fs.FileSelector(self._full(folder), recursive=True, allow_not_found=True)
+        infos = self._look_up(selector)
         prefix = len(self.root) + 1
-        found = self._look_up(selector)
-        return sorted(one.path[prefix:] for one in found if one.type == fs.FileType.File)
+        return sorted(info.path[prefix:] for info in infos if info.type == fs.FileType.File)
 
     def folders(self, folder: str = "") -> list[str]:
         """Return the names of the folders directly in `folder`, ascending."""
-        selector = fs.FileSelector(self._full(folder), allow_not_found=True)
-        found = self._look_up(selector)
-        return sorted(one.base_name for one in found if one.type == fs.FileType.Directory)
+        infos = self._look_up(fs.FileSelector(self._full(folder), allow_not_found=True))
+        return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
 
     def is_there(self) -> bool:
         """Whether the folder exists; in an object store, whether it contains anything."""
@@ -184,12 +179,12 @@ class Store:
         (info,) = self._look_up([self._full(path)])
         return info
 
-    def _look_up(self, what: fs.FileSelector | list[str]) -> list[fs.FileInfo]:
+    def _look_up(self, wanted: fs.FileSelector | list[str]) -> list[fs.FileInfo]:
         try:
-            found: list[fs.FileInfo] = self.filesystem.get_file_info(what)
+            infos: list[fs.FileInfo] = self.filesystem.get_file_info(wanted)
         except OSError as error:
             raise StoreUnreachable(f"cannot look into {self.place}: {error}") from error
-        return found
+        return infos
 
     def _full(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
@@ -219,12 +214,12 @@ def open_store(uri: str) -> Store:
 
 
 @contextmanager
-def _unwritable(what: str) -> Iterator[None]:
+def _unwritable(place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise StoreUnwritable(
-            f"cannot write {what}: {error.strerror or error}. Nothing of it is visible. Make "
+            f"cannot write {place}: {error.strerror or error}. Nothing of it is visible. Make "
             "room or fix the cause, then start again: it continues where it stopped"
         ) from error
 
@@ -233,10 +228,8 @@ def create_object(uri: str, region: str, path: str, content: pa.Buffer) -> bool:
     """Write `BUCKET/KEY` in S3 unless the object exists; return whether it was written.
 
     This is a conditional PUT, which `pyarrow.fs` lacks. Credentials are found as the AWS tools find
-    them: environment, configuration files, instance.
-
-    Args:
-        uri: of the store, with the options `scheme` and `endpoint_override` of `pyarrow.fs`.
+    them: environment, configuration files, instance. Of the options in the store's URI, `scheme`
+    and `endpoint_override` count.
 
     Raises:
         MissingExtra: boto3 is not installed.

@@ -13,8 +13,8 @@ from stream_icd.kafka.reader import Following, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ATTRIBUTES, describe_topic
-from stream_icd.names.live import LiveAttributes
-from stream_icd.subscribers.following import log_bad
+from stream_icd.names.attributes import LiveAttributes
+from stream_icd.subscribers.subscription import log_bad
 from stream_icd.wire.attributes import decode_attributes
 from stream_icd.wire.limits import Limits
 
@@ -30,12 +30,11 @@ def attributes_in_topic(settings: KafkaSettings, graph: str | None = None) -> Li
     Raises:
         TopicMissing, BrokerUnavailable: the topic cannot be read.
     """
-    found = LiveAttributes()
-    take = partial(_take, found, graph, Limits())
+    known, limits = LiveAttributes(), Limits()
     with open_reader(settings, ATTRIBUTES, until="end") as records:
         for record in records:
-            take(record)
-    return found
+            _take(known, graph, limits, record)
+    return known
 
 
 @contextmanager
@@ -49,19 +48,19 @@ def following_attributes(
             attributes stay as they are.
     """
     describe_topic(settings, ATTRIBUTES)
-    found, stop = LiveAttributes(), threading.Event()
-    followed = Following(settings, ATTRIBUTES, partial(_take, found, graph, Limits()), stop)
+    known, stop = LiveAttributes(), threading.Event()
+    followed = Following(settings, ATTRIBUTES, partial(_take, known, graph, Limits()), stop)
     thread = threading.Thread(target=followed.run, name=f"follow {ATTRIBUTES}", daemon=True)
     thread.start()
     try:
         followed.caught_up.wait()
-        yield found
+        yield known
     finally:
         stop.set()
         thread.join(END_S)
 
 
-def _take(found: LiveAttributes, graph: str | None, limits: Limits, record: Record) -> None:
+def _take(known: LiveAttributes, graph: str | None, limits: Limits, record: Record) -> None:
     """Take a record; one that breaks the contract is logged, and changes nothing."""
     try:
         attributes = decode_attributes(record.key, record.value, record.headers, limits)
@@ -69,7 +68,7 @@ def _take(found: LiveAttributes, graph: str | None, limits: Limits, record: Reco
         log_bad(record, error)
         return
     if graph in (None, attributes.graph):
-        before = found.trouble
-        found.take(attributes.graph, attributes.node, attributes.values)
-        if found.trouble != before:
-            LOG.warning(found.trouble)
+        before = known.trouble
+        known.take(attributes.graph, attributes.node, attributes.values)
+        if known.trouble != before:
+            LOG.warning(known.trouble)

@@ -21,14 +21,10 @@ from stream_icd.wire.events import decode_events, is_late
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """An operator has reset a graph, with a record that has the graph's key and no value.
-
-    Attributes:
-        first_id: the first stable id that has never been used in this graph.
-    """
+    """An operator has reset a graph, with a record that has the graph's key and no value."""
 
     graph: str
-    first_id: int
+    first_id: int  # the first stable id that has never been used in this graph
 
 
 def forget_graph(graph: str, topic: str) -> OutgoingRecord:
@@ -38,17 +34,12 @@ def forget_graph(graph: str, topic: str) -> OutgoingRecord:
 
 @dataclass(slots=True)
 class EventsTopic:
-    """Reads the new records of the topic since the last read; the first time, all records.
-
-    Attributes:
-        graph: read only this graph's events; None for all.
-        windows: how many of a graph's last windows to return.
-    """
+    """Reads the new records of the topic since the last read; the first time, all records."""
 
     settings: KafkaSettings
     topic: str
-    graph: str | None
-    windows: int
+    graph: str | None  # read only this graph's events; None for all
+    windows: int  # how many of a graph's last windows to return
     reader: MessageReader
     _positions: dict[int, int] = field(default_factory=dict)
     _first_ids: dict[bytes | None, int] = field(default_factory=dict)

@@ -26,10 +26,8 @@ def open_group_reader(
     """Give an iterator over the group's next records.
 
     A record is committed when the next one is requested, so a record whose processing failed is
-    delivered again. A group without a committed position starts at the beginning.
-
-    Raises:
-        See `run_consumer`.
+    delivered again. A group without a committed position starts at the beginning. Errors are those
+    of `run_consumer`.
     """
     reading = _Reading(settings, topic, group, stop)
     thread = threading.Thread(target=reading.run, name=f"{group}-reader", daemon=True)

@@ -37,16 +37,11 @@ Value = TypeVar("Value")
 
 
 class Result(NamedTuple):
-    """Identifies a result, by the headers of its record.
-
-    Attributes:
-        revision: empty if the message has none.
-        made_from: position of its snapshot in the snapshots topic; empty if the message has none.
-    """
+    """Identifies a result, by the headers of its record; empty where these do not say it."""
 
     name: Name
     revision: bytes
-    made_from: bytes
+    made_from: bytes  # position of its snapshot in the snapshots topic
 
 
 def result_of(record: Record) -> Result:
@@ -61,11 +56,7 @@ def result_of(record: Record) -> Result:
 
 
 class SeenResults:
-    """The last `REMEMBERED` results.
-
-    Args:
-        before: results seen earlier; it is read, and changed only by `keep`.
-    """
+    """The last `REMEMBERED` results, beside those seen `before`, which only `keep` changes."""
 
     def __init__(self, before: SeenResults | None = None) -> None:
         self._before = before
@@ -74,8 +65,10 @@ class SeenResults:
 
     def __contains__(self, result: Result) -> bool:
         """Return whether the result is a repetition."""
-        result = _in_few_bytes(result)
-        return self._newest_of(result.name) == result.revision or self._has_seen(result)
+        name, *_ = result = _in_few_bytes(result)
+        layers = [self] if self._before is None else [self, self._before]
+        newest = next((layer._newest[name] for layer in layers if name in layer._newest), None)
+        return newest == result.revision or any(result in layer._seen for layer in layers)
 
     def add(self, result: Result) -> None:
         """Add a result: its revision is now the newest."""
@@ -89,7 +82,9 @@ class SeenResults:
         """Remove a result that was added here, as if it had not been seen."""
         result = _in_few_bytes(result)
         del self._seen[result], self._newest[result.name]
-        self._newest |= {one.name: one.revision for one in self._seen if one.name == result.name}
+        self._newest |= {
+            seen.name: seen.revision for seen in self._seen if seen.name == result.name
+        }
 
     def is_new(self, result: Result) -> bool:
         """Add a result; return False if it is a repetition."""
@@ -111,16 +106,6 @@ class SeenResults:
         assert self._before is not None, "there is somewhere to keep it"
         for result in self._seen:
             self._before._add(result)
-
-    def _newest_of(self, name: Name) -> bytes | None:
-        if name in self._newest or self._before is None:
-            return self._newest.get(name)
-        return self._before._newest_of(name)
-
-    def _has_seen(self, result: Result) -> bool:
-        if result in self._seen or self._before is None:
-            return result in self._seen
-        return self._before._has_seen(result)
 
 
 class Superseded:

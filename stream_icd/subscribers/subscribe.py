@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Unpack
+
+import pyarrow as pa
 
 from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings
-from stream_icd.events import KINDS, CommunityEvents
+from stream_icd.events import KINDS, CommunityEvent, CommunityEvents
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
-from stream_icd.subscribers.following import SubscribeOptions, following, read_options
-from stream_icd.subscribers.subscription import Subscription
+from stream_icd.snapshot import Window
+from stream_icd.subscribers.subscription import (
+    SubscribeOptions,
+    Subscription,
+    following,
+    read_options,
+)
 from stream_icd.tracking.confirmation import confirmed as only_confirmed
-from stream_icd.tracking.node_changes import NodeChange, node_changes
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import decode_events
 
@@ -127,6 +133,36 @@ def subscribe_events(
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeChange:
+    """A change of one node's community; communities are named by stable ids.
+
+    Attributes:
+        graph, snapshot_id, window, model, revision: the result that shows the change.
+        node: the source's own id, as the caller gave it.
+        before: its community in the window before; None if it was absent, or is seen for the
+            first time.
+        after: its community now; None if it is absent.
+        events: the events of these two communities.
+        window_events: all events of the window.
+    """
+
+    graph: str
+    snapshot_id: str
+    window: Window
+    model: str
+    node: int | str
+    before: int | None
+    after: int | None
+    events: tuple[CommunityEvent, ...]
+    revision: str
+    window_events: CommunityEvents
+
+    def members_of(self, community: int | None) -> pa.Array:
+        """The nodes of a community of the window, ascending; empty if it is absent."""
+        return self.window_events.members_of(community)
+
+
 def subscribe_node(
     node: int | str, graph: str | None = None, **options: Unpack[SubscribeOptions]
 ) -> Subscription[NodeChange]:
@@ -150,7 +186,7 @@ def subscribe_node(
     return following(
         read_options(graph, EVENTS, options),
         decode_events,
-        lambda events: node_changes(events, node),
+        lambda events: _node_changes(events, node),
         node=node,
     )
 
@@ -165,18 +201,43 @@ def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:
 
 
 def _filtered(
-    found: Iterator[CommunityEvents],
+    windows: Iterator[CommunityEvents],
     community: int | None,
     kinds: frozenset[str] | None,
     least_bits: float | None,
 ) -> Iterator[CommunityEvents]:
-    for one in found:
+    for window in windows:
         events = tuple(
             event
-            for event in one.events
+            for event in window.events
             if (kinds is None or event.kind in kinds)
             and (community is None or event.concerns(community))
             and (least_bits is None or (event.bits is not None and event.bits >= least_bits))
         )
         if events or (community is None and kinds is None and least_bits is None):
-            yield replace(one, events=events)
+            yield replace(window, events=events)
+
+
+def _node_changes(tracked: Iterator[CommunityEvents], node: int | str) -> Iterator[NodeChange]:
+    """Yield the node's first community, then each change, in each graph; ignore late windows."""
+    communities: dict[str, int | None] = {}
+    for window in tracked:
+        if window.late:
+            continue
+        before, after = communities.get(window.graph), window.community_of(node)
+        if before == after:
+            continue
+        communities[window.graph] = after
+        concerned = [community for community in (before, after) if community is not None]
+        yield NodeChange(
+            graph=window.graph,
+            snapshot_id=window.snapshot_id,
+            window=window.window,
+            model=window.model,
+            node=node,
+            before=before,
+            after=after,
+            events=tuple(event for event in window.events if any(map(event.concerns, concerned))),
+            revision=window.revision,
+            window_events=window,
+        )

@@ -1,17 +1,131 @@
-"""The return type of the subscribe functions: an iterator for `for` and for `async for`."""
+"""What all subscriptions share: their options; each result once, in order, with gaps reported.
+
+`Subscription` is what the subscribe functions return, an iterator for `for` and for `async for`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
+import logging
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future
-from typing import Any, Self, TypeVar
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from threading import Event
+from typing import Any, Literal, Self, TypedDict, TypeVar
 
+from stream_icd.communities import Communities
+from stream_icd.errors import BadInput, BadSettings
+from stream_icd.events import CommunityEvents
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.group.worker import Worker
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.messages.claims import ClaimSettings, Decode, MessageReader
+from stream_icd.printable import did_you_mean, printable
+from stream_icd.snapshot import Window
+from stream_icd.subscribers.group_reader import open_group_reader
+from stream_icd.subscribers.seen_results import MixedModels, SeenResults, Superseded, result_of
+from stream_icd.times import utc_now
+from stream_icd.tracing import tracing_if_on
+from stream_icd.tracking.windows import Gap, missed_windows, too_far_ahead
+from stream_icd.wire.limits import Limits
+
+Start = Literal["beginning", "latest"] | datetime
+Until = Literal["forever", "end"]
+Revisions = Literal["newest", "all"]
+OnBad = Callable[[Record, BadInput], None]
+OnGap = Callable[[Gap], None]
+
+# The standard library's: without a configuration it writes warnings to standard error, where they
+# do not mix with results.
+LOG = logging.getLogger(__name__)
+
+
+class SubscribeOptions(TypedDict, total=False):
+    """The keyword arguments that all subscribe functions take; `subscribe` explains them.
+
+    None is the same as leaving one out.
+    """
+
+    model: str | None
+    start: Start | None
+    until: Until | None
+    limit: int | None
+    group: str | None
+    revisions: Revisions | None
+    settings: KafkaSettings | None
+    topic: str | None
+    limits: Limits | None
+    claims: ClaimSettings | None
+    on_bad: OnBad | None
+    on_gap: OnGap | None
+
+
+def log_bad(record: Record, error: BadInput) -> None:
+    LOG.warning("skipped %s: %s", record.place, printable(str(error)))
+
+
+def log_gap(gap: Gap) -> None:
+    LOG.warning("%s", printable(str(gap)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Which results to read, from where, and how to report errors; see `read_options`."""
+
+    topic: str
+    graph: str | None = None
+    model: str | None = None
+    start: Start | None = None
+    until: Until = "forever"
+    limit: int | None = None
+    group: str | None = None
+    revisions: Revisions = "newest"
+    settings: KafkaSettings = field(default_factory=KafkaSettings)
+    reader: MessageReader = field(default_factory=MessageReader)
+    on_bad: OnBad = log_bad
+    on_gap: OnGap = log_gap
+
+    def __post_init__(self) -> None:
+        if self.group is not None and (self.start is not None or self.until == "end"):
+            raise BadSettings(
+                f"group {self.group!r} continues at its position and does not end: leave out start "
+                f"(--from) and until (--until), or the group"
+            )
+
+    def want(self, record: Record) -> bool:
+        """Return whether a record is requested, by its key and its headers."""
+        if self.graph is not None and record.key != self.graph.encode():
+            return False
+        if self.model is None:
+            return True
+        version = dict(record.headers).get("icd_model", b"").decode(errors="replace")
+        return self.model in (version, version.rpartition("@")[0])
+
+
+def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> ReadOptions:
+    """Return the keyword arguments of a subscriber with their defaults, checked.
+
+    Raises:
+        TypeError: there is no such keyword.
+        BadSettings: the options exclude each other, or a setting in the environment is wrong.
+    """
+    known = SubscribeOptions.__annotations__
+    if unknown := given.keys() - known:
+        name = min(unknown)
+        raise TypeError(f"subscribe functions have no argument {name!r}{did_you_mean(name, known)}")
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    claims, limits = chosen.pop("claims", None), chosen.pop("limits", None)
+    reader = MessageReader(claims or ClaimSettings(), limits or Limits())
+    return ReadOptions(graph=graph, reader=reader, **{"topic": topic, **chosen})
+
 
 Item = TypeVar("Item")
+Published = TypeVar("Published", Communities, CommunityEvents)
+
 _END: Any = object()
 
 
@@ -22,15 +136,10 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
     when the subscription is closed or garbage-collected; a `with` block closes it at its end.
     `async for` waits in a thread: the event loop continues, and a cancelled wait (a timeout) loses
     no item.
-
-    Args:
-        open_items: yields the items, until `stop` is set.
     """
 
-    def __init__(
-        self, open_items: Callable[[threading.Event], Generator[Item, None, None]]
-    ) -> None:
-        self._stop = threading.Event()
+    def __init__(self, open_items: Callable[[Event], Generator[Item, None, None]]) -> None:
+        self._stop = Event()
         self._items = open_items(self._stop)
         self._worker: Worker | None = None
         self._awaited: Future[Item] | None = None
@@ -64,7 +173,7 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
             self._end()
 
     def _end(self) -> None:
-        with contextlib.suppress(ValueError):  # the generator is running; `stop` ends it
+        with suppress(ValueError):  # the generator is running; `stop` ends it
             self._items.close()
 
     def __enter__(self) -> Self:
@@ -78,3 +187,106 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
+
+
+def group_of(name: str | None, graph: str | None, **filters: object) -> str | None:
+    """Return the consumer group of readers with this name and these filters; None without a name.
+
+    A group's position also passes records that a member filters out. So readers with different
+    filters need different groups, or they would lose each other's records.
+
+    >>> group_of("dashboard", "as733", model="as", event=None)
+    'dashboard-as733-model=as'
+    >>> group_of("dashboard", None)
+    'dashboard'
+    """
+    if name is None:
+        return None
+    of_graph = [] if graph is None else [graph]
+    others = [f"{key}={value}" for key, value in filters.items() if value is not None]
+    return "-".join([name, *of_graph, *others])
+
+
+def following(
+    options: ReadOptions,
+    decode: Decode[Published],
+    items: Callable[[Iterator[Published]], Iterator[Item]],
+    **filters: object,
+) -> Subscription[Item]:
+    """Return a subscription to the requested results, which `items` converts and may filter.
+
+    `filters`: those in `items`: readers with other filters need another group.
+    """
+    group = group_of(options.group, options.graph, model=options.model, **filters)
+    options = replace(options, group=group)
+
+    def open_items(stop: Event) -> Generator[Item, None, None]:
+        return _limited(items(_results(options, decode, stop)), options.limit, stop)
+
+    return Subscription(open_items)
+
+
+def _results(options: ReadOptions, decode: Decode[Published], stop: Stop) -> Iterator[Published]:
+    """Yield each result once; report gaps, and graphs with alternating results of two models."""
+    seen, models, tracing = SeenResults(), MixedModels(), tracing_if_on()
+    last: dict[str, Window] = {}
+    superseded = _superseded(options, stop)
+    with _open(options, stop) as records:
+        for record in filter(options.want, records):
+            if record.value is None:  # an operator reset the graph
+                last.pop((record.key or b"").decode(errors="replace"), None)
+                seen.forget(record.key)
+                continue
+            try:
+                with nullcontext() if tracing is None else tracing.receiving(record):
+                    result = options.reader.decoded(record, decode)
+            except BadInput as error:
+                options.on_bad(record, error)
+                continue
+            if seen.is_new(result_of(record)) and not superseded(record):
+                _report_gap(options, last, result)
+                if said := models.look_at(result.graph, result.model):
+                    LOG.warning("%s; choose one with model= (--model)", printable(said))
+                yield result
+
+
+def _open(options: ReadOptions, stop: Stop) -> AbstractContextManager[Iterator[Record]]:
+    if options.group is not None:
+        return open_group_reader(options.settings, options.topic, options.group, stop)
+    start = "latest" if options.start is None else options.start
+    return open_reader(options.settings, options.topic, start=start, until=options.until, stop=stop)
+
+
+def _superseded(options: ReadOptions, stop: Stop) -> Callable[[Record], bool]:
+    """Return a test for past records that a newer revision replaces and that are not requested.
+
+    The past is read twice, headers only, because a correction follows what it corrects. A group has
+    no start, and gets all results.
+    """
+    start, topic = options.start, options.topic
+    if start is None or start == "latest" or options.revisions == "all":
+        return lambda _: False
+    with open_reader(options.settings, topic, start=start, until="end", stop=stop) as records:
+        return Superseded(filter(options.want, records)).holds
+
+
+def _report_gap(
+    options: ReadOptions, last: dict[str, Window], result: Communities | CommunityEvents
+) -> None:
+    """Report the windows of a graph that are missing after its last one."""
+    before = last.get(result.graph)
+    if too_far_ahead(result.window, utc_now()):
+        return  # else it would report a false gap, and hide later ones
+    if before is not None and result.window.end <= before.end:
+        return  # late, or the same window by another model
+    if before is not None and (missed := missed_windows(before, result.window)):
+        options.on_gap(Gap(result.graph, before, result.window, missed))
+    last[result.graph] = result.window
+
+
+def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator[Item, None, None]:
+    """Yield at most `limit` items; the last is acknowledged when another one is requested."""
+    for taken, item in enumerate(items, start=1):
+        yield item
+        if taken == limit:
+            stop.set()

@@ -13,19 +13,22 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_icd.arrays import Ids
 from stream_icd.errors import BadSettings
 from stream_icd.synthetic.lfr import (
+    Degrees,
     LfrSettings,
+    SplitDegrees,
     assign_communities,
     draw_communities,
     draw_degrees,
+    split_degrees,
+    wire_edges,
 )
 from stream_icd.synthetic.planted_graph import PlantedGraph, ordered_edges
-from stream_icd.synthetic.wiring import Degrees, SplitDegrees, split_degrees, wire_edges
 
-Identities = NDArray[np.int64]
+Identities = Ids
 """A community keeps its identity for life; its label in a snapshot (0..K-1) may change."""
 
 
@@ -42,7 +45,7 @@ class Drift:
     """
 
     identities: Identities
-    moved: NDArray[np.int64]
+    moved: Ids
     merges: tuple[tuple[int, int], ...] = ()
     splits: tuple[tuple[int, int], ...] = ()
     births: tuple[int, ...] = ()
@@ -115,15 +118,13 @@ def _fit(degrees: SplitDegrees, homes: Identities) -> SplitDegrees:
     return SplitDegrees(internal, degrees.external + degrees.internal - internal)
 
 
-def _move(
-    rng: np.random.Generator, homes: Identities, internal: Degrees, n_movers: int
-) -> NDArray[np.int64]:
+def _move(rng: np.random.Generator, homes: Identities, internal: Degrees, n_movers: int) -> Ids:
     """Let random nodes swap places in `homes` where each fits; return the nodes that changed."""
     movers = np.sort(rng.choice(len(homes), n_movers, replace=False))
     identities, labels, sizes = np.unique(homes, return_inverse=True, return_counts=True)
     places = np.bincount(labels[movers], minlength=len(sizes))
     new_homes = identities[assign_communities(rng, internal[movers], sizes, places)]
-    moved: NDArray[np.int64] = movers[new_homes != homes[movers]]
+    moved: Ids = movers[new_homes != homes[movers]]
     homes[movers] = new_homes
     return moved
 
@@ -187,7 +188,7 @@ def _death(
     return (int(identities[dead]),)
 
 
-def _spare_nodes(rng: np.random.Generator, homes: Identities, smallest: int) -> NDArray[np.int64]:
+def _spare_nodes(rng: np.random.Generator, homes: Identities, smallest: int) -> Ids:
     """Return random nodes that can all leave without a community falling below `smallest`."""
     nodes = rng.permutation(len(homes))
     nodes = nodes[np.argsort(homes[nodes], kind="stable")]

@@ -6,8 +6,8 @@ Girvan and Newman (PNAS 2002), with the sizes of the ICD paper: 5,000 nodes in 2
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_icd.arrays import Ids
 from stream_icd.errors import BadSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph, shuffle_nodes
 
@@ -52,12 +52,7 @@ def check_gn(n_nodes: int, n_communities: int, **probabilities: float) -> None:
             raise BadSettings(f"{name} must be in 0..1, not {probability}")
 
 
-def _sample_pairs(
-    rng: np.random.Generator,
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    probability: float,
-) -> NDArray[np.int64]:
+def _sample_pairs(rng: np.random.Generator, starts: Ids, ends: Ids, probability: float) -> Ids:
     """Sample pairs (v, w) with starts[v] <= w < ends[v], each kept independently: (2, E).
 
     Draws the number of pairs, then the pairs, by their rank among all pairs.

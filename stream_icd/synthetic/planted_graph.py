@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_icd.arrays import Labels, symmetric
+from stream_icd.arrays import Ids, Labels, symmetric
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Edges = NDArray[np.int64]
+Edges = Ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +39,13 @@ class PlantedGraph:
         return symmetric(low, high, np.ones(len(low)), self.n_nodes)
 
 
-def ordered_edges(pairs: NDArray[np.int64], n_nodes: int) -> Edges:
+def ordered_edges(pairs: Ids, n_nodes: int) -> Edges:
     """Bring node pairs (2, E), each once in any order, into the form of `PlantedGraph.edges`."""
     low, high = pairs.min(axis=0), pairs.max(axis=0)
     return np.stack(np.divmod(np.sort(low * n_nodes + high), n_nodes))
 
 
-def shuffle_nodes(
-    rng: np.random.Generator, pairs: NDArray[np.int64], communities: Labels
-) -> PlantedGraph:
+def shuffle_nodes(rng: np.random.Generator, pairs: Ids, communities: Labels) -> PlantedGraph:
     """Return the graph with random node ids, so that an id tells nothing about a community."""
     new_id = rng.permutation(len(communities))
     shuffled = np.empty_like(communities)

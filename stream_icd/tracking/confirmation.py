@@ -42,11 +42,11 @@ def still_hold(
 
     def most_of(parts: Iterable[NDArray[np.bool_]]) -> list[int]:
         """Return where most nodes of each part are later; parts that are gone are left out."""
-        found = []
+        where = []
         for part in parts:
             ids, counts = np.unique(there[part & (there != ABSENT)], return_counts=True)
-            found += [int(ids[counts.argmax()])] if len(ids) else []
-        return found
+            where += [int(ids[counts.argmax()])] if len(ids) else []
+        return where
 
     def holds(event: CommunityEvent) -> bool:
         size = sizes[event.community]
@@ -55,8 +55,8 @@ def still_hold(
                 here = at.communities == event.community
                 return len(set(most_of((origin == parent) & here for parent in event.parents))) <= 1
             case "split":
-                found = most_of(at.communities == child for child in event.children)
-                return len(set(found)) == len(found)
+                where = most_of(at.communities == child for child in event.children)
+                return len(set(where)) == len(where)
             case "born":
                 return size > 0
             case "died":

@@ -27,7 +27,7 @@ FAINTEST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A community in which the node might be, by stable id."""
+    """A community in which the node might be."""
 
     community: int
     probability: float  # given where all other nodes are
@@ -56,7 +56,7 @@ class Explanation:
             there; None if there is none.
         choices: the most probable communities, best first.
         edges: those that say most, most bits first.
-        companions: nodes that were in `before` then and are in `now`; and how many there are.
+        companions, n_companions: nodes that were in `before` then and are in `now`.
         reach: start of the oldest window whose edges count.
         horizon: how many windows the edges are worth.
     """
@@ -91,9 +91,10 @@ class Explanation:
         if not self.edges:
             yield "It has no edges to nodes of this window: nothing speaks for any community."
             return
-        likely = [choice for choice in self.choices if choice.probability >= LEAST_SAID]
         probabilities = [
-            f"{called(choice.community)}: {choice.probability:.3f}" for choice in likely
+            f"{called(choice.community)}: {choice.probability:.3f}"
+            for choice in self.choices
+            if choice.probability >= LEAST_SAID
         ]
         yield f"Probability, given where all others are: {'; '.join(probabilities)}."
         strongest = self.edges[0]
@@ -116,10 +117,8 @@ def called_by(names: Mapping[int, str] | None) -> Callable[[int], str]:
 
 def how_far_back(reach: datetime, horizon: float) -> str:
     """Say how far the memory of edges reaches back, and how many windows it is worth."""
-    windows = "window" if horizon == 1 else "windows"
-    return (
-        f"The memory reaches back to {reach:%Y-%m-%d %H:%M}; it is worth {horizon:.3g} {windows}."
-    )
+    worth = f"{horizon:.3g} {'window' if horizon == 1 else 'windows'}"
+    return f"The memory reaches back to {reach:%Y-%m-%d %H:%M}; it is worth {worth}."
 
 
 def window_weights(horizon: float, most: int) -> list[float]:
@@ -159,21 +158,15 @@ def explain(
         raise BadSettings("give at least one window, and its graph")
     newest = windows[-1]
     now = newest.community_of(node)
-    before = next(
-        (
-            window
-            for window in reversed(windows[:-1])
-            if window.community_of(node) not in (None, now)
-        ),
-        None,
-    )
+    earlier = ((window, window.community_of(node)) for window in reversed(windows[:-1]))
+    before, former = next((pair for pair in earlier if pair[1] not in (None, now)), (None, None))
     choices, edges = _choices_and_edges(_place_of(node, newest), newest, snapshots, horizon)
     companions = () if before is None or now is None else _companions(node, before, newest)
     return Explanation(
         node=node,
         at=newest.window.start,
         now=now,
-        before=None if before is None else before.community_of(node),
+        before=former,
         left=None if before is None else before.window.end,
         choices=choices,
         edges=edges,
@@ -194,8 +187,8 @@ def _choices_and_edges(
     for weight, ends in aligned_edges(newest, snapshots, horizon):
         volume += weight * np.bincount(labels[ends.ravel()], minlength=len(ids))
         within += weight * float((labels[ends[0]] == labels[ends[1]]).sum())
-        for one, other in ((0, 1), (1, 0)):
-            mine += weight * np.bincount(ends[other][ends[one] == me], minlength=len(labels))
+        for here, there in (ends, ends[::-1]):
+            mine += weight * np.bincount(there[here == me], minlength=len(labels))
     n_edges = volume.sum() / 2
     if me < 0 or not mine.any():
         return (), ()
@@ -241,7 +234,7 @@ def _companions(node: str, before: CommunityEvents, newest: CommunityEvents) -> 
     """Return the nodes that were with the node before and are with it now."""
     then = before.members_of(before.community_of(node))
     together = then.filter(ids_in(newest, then) == newest.community_of(node))
-    return tuple(str(one) for one in together.to_pylist() if str(one) != node)
+    return tuple(str(name) for name in together.to_pylist() if str(name) != node)
 
 
 def _place_of(node: str, window: CommunityEvents) -> int:
@@ -250,5 +243,5 @@ def _place_of(node: str, window: CommunityEvents) -> int:
     if community is None:
         return -1
     members = np.flatnonzero(window.communities == community)
-    names = [str(one) for one in window.nodes.take(members).to_pylist()]
+    names = [str(name) for name in window.nodes.take(members).to_pylist()]
     return int(members[names.index(node)])

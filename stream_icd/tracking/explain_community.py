@@ -62,22 +62,17 @@ class Link:
 class Apart:
     """How well the edges tell the community from the nearest one: that of the least `bits`.
 
-    Attributes:
-        nearest: stable id.
-        bits: how many bits more the edges need if the two are one community: the strength of a
-            merger undone. Below 0: they need fewer.
-        inside, inside_nearest, across: the parts of `bits` by the edges inside the community,
-            inside the nearest one, and between the two. What is missing to `bits` is what it costs
-            to say which nodes are in which community.
-        edges_inside, edges_across: weights of these edges.
+    `bits` is how many bits more the edges need if the two are one community: the strength of a
+    merger undone. Below 0: they need fewer. What is missing to it from `inside`, `inside_nearest`
+    and `across` is what it costs to say which nodes are in which community.
     """
 
-    nearest: int
+    nearest: int  # stable id
     bits: float
-    inside: float
-    inside_nearest: float
-    across: float
-    edges_inside: float
+    inside: float  # the part of the edges inside the community
+    inside_nearest: float  # of those inside the nearest one
+    across: float  # of those between the two
+    edges_inside: float  # weight of the edges
     edges_across: float
 
 
@@ -143,16 +138,16 @@ class CommunityExplanation:
         yield from self._about(self.apart, called(self.apart.nearest))
         yield how_far_back(self.reach, self.horizon)
 
-    def _where(self, found: Sequence[Place], called: Callable[[int], str], verb: str) -> str:
-        total = sum(place.members for place in found)
+    def _where(self, whereabouts: Sequence[Place], called: Callable[[int], str], verb: str) -> str:
+        total = sum(place.members for place in whereabouts)
         parts: list[str] = []
-        for place in found[:MOST_CHOICES]:
+        for place in whereabouts[:MOST_CHOICES]:
             where = "not there" if place.community is None else f"in {called(place.community)}"
             if place.community == self.community:
                 where = "in it"
             count = "all of them" if place.members == total else f"{place.members:,}"
             parts.append(f"{count} {where}" if parts else f"{count} {verb} {where}")
-        if rest := total - sum(place.members for place in found[:MOST_CHOICES]):
+        if rest := total - sum(place.members for place in whereabouts[:MOST_CHOICES]):
             parts.append(f"{rest:,} elsewhere")
         return ", ".join(parts)
 
@@ -203,7 +198,7 @@ def explain_community(
     seen = [window for window in windows if (window.communities == community).any()]
     if not seen:
         raise BadSettings(f"no window up to {newest.window.start} has community {community}")
-    earlier = [events for events in seen if events is not newest]
+    earlier = [window for window in seen if window is not newest]
     members, then = newest.members_of(community), seen[0].members_of(community)
     apart: Apart | None = None
     links: tuple[Link, ...] = ()
@@ -234,10 +229,10 @@ def explain_community(
 def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[Place, ...]:
     at = places(members, window.nodes)
     ids, counts = np.unique(window.communities[at[at >= 0]], return_counts=True)
-    found = [Place(*pair) for pair in zip(ids.tolist(), counts.tolist(), strict=True)]
+    whereabouts = [Place(*pair) for pair in zip(ids.tolist(), counts.tolist(), strict=True)]
     if absent := int((at < 0).sum()):
-        found.append(Place(None, absent))
-    return tuple(sorted(found, key=lambda place: -place.members))
+        whereabouts.append(Place(None, absent))
+    return tuple(sorted(whereabouts, key=lambda place: -place.members))
 
 
 def _held(
@@ -283,14 +278,14 @@ def _held(
     out = _sums(ends[0, across], weights[across], n)
     gains = np.where(inside, rates[me] - united, np.where(across, -united, 0.0)) * weights
     said = gains != 0
-    found = _links(ends[:, said], weights[said], gains[said], core + out, newest)
-    return apart, found, _members_by(core, out, newest)
+    strongest = _links(ends[:, said], weights[said], gains[said], core + out, newest)
+    return apart, strongest, _members_by(core, out, newest)
 
 
 def _sums(of: Ids, weights: Floats, n: int) -> Floats:
     """Return the sum of the weights of each of `n` groups; `of`: the group of each weight."""
-    found: Floats = np.bincount(of, weights, n).astype(np.float64)
-    return found
+    sums: Floats = np.bincount(of, weights, n).astype(np.float64)
+    return sums
 
 
 def _links(
@@ -310,11 +305,10 @@ def _links(
     chosen: list[int] = []
     for sign in (1, -1):  # as many for as against
         order = np.lexsort((-known, -sign * np.round(bits, 6)))[: MOST_EDGES // 2]
-        chosen += [one for one in order.tolist() if sign * bits[one] > 0]
-    names = [newest.nodes.take(one[first[chosen]]).to_pylist() for one in (low, high)]
-    numbers = zip(weight[chosen].tolist(), bits[chosen].tolist(), strict=True)
-    rows = zip(*names, numbers, strict=True)
-    return tuple(Link(str(one), str(other), *both) for one, other, both in rows)
+        chosen += [edge for edge in order.tolist() if sign * bits[edge] > 0]
+    names = [newest.nodes.take(end[first[chosen]]).to_pylist() for end in (low, high)]
+    rows = zip(*names, weight[chosen].tolist(), bits[chosen].tolist(), strict=True)
+    return tuple(Link(str(one), str(other), *numbers) for one, other, *numbers in rows)
 
 
 def _members_by(inside: Floats, across: Floats, newest: CommunityEvents) -> tuple[Member, ...]:

@@ -8,7 +8,7 @@ has lost its memory and counts from 0 again; then communities are matched by the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from stream_icd.arrays import Floats, Ids
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Window
-from stream_icd.tracking.gaps import missed_windows
 from stream_icd.tracking.partition import (
     NOBODY,
     Overlaps,
@@ -28,6 +27,7 @@ from stream_icd.tracking.partition import (
     overlaps,
 )
 from stream_icd.tracking.settings import TrackSettings
+from stream_icd.tracking.windows import missed_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,42 +58,29 @@ class Identities:
     reappeared: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """Tracked windows, newest first, each compared with a new one when it is first needed.
+    """Tracked windows, newest first, each compared with a new one when it is first needed."""
 
-    Args:
-        recent: tracked windows of the graph, oldest first.
-        window, partition: the new window and its communities.
-        absence: windows further away share nothing with the new one; None: no limit.
-    """
-
-    def __init__(
-        self,
-        recent: Sequence[CommunityEvents],
-        window: Window,
-        partition: Partition,
-        absence: int | None = None,
-    ) -> None:
-        self._recent, self._window, self._partition = recent, window, partition
-        self._absence = absence
-        self._fronts: list[Front] = []
+    recent: Sequence[CommunityEvents]  # tracked windows of the graph, oldest first
+    window: Window  # the new one
+    partition: Partition  # its communities
+    absence: int | None = None  # windows further away share nothing with it; None: no limit
+    _fronts: dict[int, Front] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self._recent)
+        return len(self.recent)
 
     def __getitem__(self, steps: int) -> Front:
         """Return the window that is `steps` windows before the last one."""
-        while len(self._fronts) <= steps:
-            self._fronts.append(self._compared(len(self._fronts)))
+        if steps not in self._fronts:
+            before = self.recent[-1 - steps]
+            old = by_name(before.nodes, before.communities)
+            away = max(steps, missed_windows(before.window, self.window))
+            near = self.absence is None or away <= self.absence
+            between = overlaps(old, self.partition) if near else no_overlaps(old, self.partition)
+            self._fronts[steps] = Front(old, between, away)
         return self._fronts[steps]
-
-    def _compared(self, steps: int) -> Front:
-        before = self._recent[-1 - steps]
-        old = by_name(before.nodes, before.communities)
-        away = max(steps, missed_windows(before.window, self._window))
-        near = self._absence is None or away <= self._absence
-        between = overlaps(old, self._partition) if near else no_overlaps(old, self._partition)
-        return Front(old, between, away)
 
 
 def claims(
@@ -104,8 +91,6 @@ def claims(
     They do if at least half of the nodes that can have kept an id did so: of each community that
     does not claim an unused id, those that had this id in the last window, compared with those that
     had the most frequent id.
-
-    `recent`: tracked windows, oldest first; `last`: the last one of them.
     """
     claimed, between = _detector_ids(communities, partition), last.between
     if claimed is None:
@@ -147,12 +132,10 @@ def identify(
 ) -> Identities:
     """Identify the communities: compare them with the last window, then with earlier ones.
 
-    A community has the identity that it claims, unless that is another community's. Then, and
-    without claims, it is matched by its nodes. An identity found in a later window is not searched
-    for in an earlier one. New ids start at `next_id`, in the order of the communities' smallest
-    nodes; those that a detector gives are kept.
-
-    `claimed`: the id that each community claims, `(K,)`; None: no claims.
+    A community has the identity that it claims, `(K,)`, unless that is another community's. Then,
+    and without claims, it is matched by its nodes. An identity found in a later window is not
+    searched for in an earlier one. New ids start at `next_id`, in the order of the communities'
+    smallest nodes; those that a detector gives are kept.
     """
     k = partition.n_communities
     known = Identities(
@@ -222,11 +205,11 @@ def _recognise_alike(
 
 def _recognise(known: Identities, front: Front, partners: Ids, steps: int) -> None:
     """Enter the partners found `steps` windows before the last one, `(K,)` or `NOBODY`."""
-    found = np.flatnonzero(partners != NOBODY)
-    old, pairs = partners[found], front.between
-    known.ids[found] = front.ids[old]
-    known.size_before[found] = front.partition.sizes[old]
-    known.away[found] = front.away
-    known.reappeared[found] = steps > 0
+    new = np.flatnonzero(partners != NOBODY)
+    old, pairs = partners[new], front.between
+    known.ids[new] = front.ids[old]
+    known.size_before[new] = front.partition.sizes[old]
+    known.away[new] = front.away
+    known.reappeared[new] = steps > 0
     among = np.flatnonzero(partners[pairs.new] == pairs.old)
     known.overlap[pairs.new[among]] = pairs.jaccard[among]

@@ -1,19 +1,30 @@
-"""Lifecycle events of communities between two windows, given their identities; their strength."""
+"""Lifecycle events of communities between two windows, given their identities; their strength.
+
+A community may take more than one window to merge into another, and a new one may be found late,
+when its nodes have already been counted to another. So where nodes came from and went is asked of
+more than the last window: those of `recent`, oldest first, or the last one only if that is empty.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
+from stream_icd.arrays import Ids
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents, Kind
-from stream_icd.tracking.flows import Relatives, children_of, merged_lately, parents_of
 from stream_icd.tracking.identities import Front, History, Identities
 from stream_icd.tracking.partition import Partition
 from stream_icd.tracking.settings import TrackSettings
+
+Relatives = Mapping[int, tuple[int, ...]]
+
+LOOK_BACK = 4
+"""How many windows are asked where communities came from and went."""
 
 NEW = -1
 """Stands for the id before of a community that is new."""
@@ -39,13 +50,13 @@ def events_between(
     - *split*: one community became several, by the same thresholds;
     - *died*: it is absent, and neither merged nor was split.
 
-    `history`: the windows before, compared with the new one; `recent`: as in `flows`.
+    `history`: the windows before, compared with the new one.
     """
     origins = parents_of(history, known.ids, recent, settings)
     heirs = children_of(history, known, recent, origins, settings)
     merged = {community: all_of for community, all_of in origins.items() if len(all_of) > 1}
     split = {community: all_of for community, all_of in heirs.items() if len(all_of) > 1}
-    absorbed = merged_lately(recent).keys() | {one for all_of in merged.values() for one in all_of}
+    absorbed = merged_lately(recent).keys() | set(chain.from_iterable(merged.values()))
     return (
         *_of_living(known, partition, merged, split, settings.change),
         *_of_ended(history[0], known, absorbed, split),
@@ -120,19 +131,14 @@ def with_strength(
     The parts of an event are added up: for a merger, the bits of each community that went into
     another one. The detector's ids must be the stable ones.
     """
-    if (
-        communities.moved is None
-        or communities.moved_bits is None
-        or communities.community_ids is None
-    ):
+    ids, moved, moved_bits = communities.community_ids, communities.moved, communities.moved_bits
+    if ids is None or moved is None or moved_bits is None:
         return events
-    if not np.array_equal(communities.community_ids[partition.names], known.ids):
+    if not np.array_equal(ids[partition.names], known.ids):
         return events
     into: dict[int, dict[int, float]] = defaultdict(dict)
     out_of: dict[int, dict[int, float]] = defaultdict(dict)
-    for (before, now), bits in zip(
-        communities.moved.tolist(), communities.moved_bits.tolist(), strict=True
-    ):
+    for (before, now), bits in zip(moved.tolist(), moved_bits.tolist(), strict=True):
         into[now][before] = out_of[before][now] = bits
     return tuple(
         replace(event, bits=_strength(event, into[event.community], out_of[event.community]))
@@ -150,9 +156,9 @@ def _strength(
         case "split":
             return _total(left.get(child) for child in event.children)
         case "born":
-            return _total(came.get(one) for one in (event.parents or (NEW,)))
+            return _total(came.get(parent) for parent in (event.parents or (NEW,)))
         case "grown":
-            return _total(bits for one, bits in came.items() if one != NEW)
+            return _total(bits for before, bits in came.items() if before != NEW)
         case "shrunk" | "died":
             return _total(left.values())
         case _:
@@ -162,3 +168,122 @@ def _strength(
 def _total(parts: Iterable[float | None]) -> float | None:
     known = [part for part in parts if part is not None]
     return round(sum(known), 3) if known else None
+
+
+def parents_of(
+    history: History, ids: Ids, recent: Sequence[CommunityEvents], settings: TrackSettings
+) -> Relatives:
+    """Return the communities that went into each present one, by stable id.
+
+    A community went into another if more than `part` of the members that it had in one of the last
+    windows are there now, or their Jaccard index is at least `match`. Each of the two existed then,
+    and the first until the last window. What was reported before is not reported again.
+    """
+    last = history[0]
+    absorbed = merged_lately(recent).keys()
+    parents: dict[int, set[int]] = defaultdict(set)
+    for old, new in _went_in(last, ids, settings):
+        if old == new or old not in absorbed:
+            parents[new].add(old)
+    there, present = set(last.ids.tolist()), set(ids.tolist())
+    for steps in range(1, min(LOOK_BACK, len(recent))):
+        front = history[steps]
+        existed = set(front.ids.tolist()) & present
+        for old, new in _went_in(front, ids, settings):
+            if new in existed and old != new and old in there - absorbed:
+                parents[new].update((old, new))
+    return {new: tuple(sorted(olds)) for new, olds in parents.items()}
+
+
+def children_of(
+    history: History,
+    known: Identities,
+    recent: Sequence[CommunityEvents],
+    parents: Relatives,
+    settings: TrackSettings,
+) -> Relatives:
+    """Return the present communities that came out of each former one, by stable id.
+
+    A community came out of another if more than `part` of its members were there in the last
+    window, or their Jaccard index is at least `match`. For a new one, this must hold in all of the
+    last windows in which the other existed: else its members have met there only lately. An old one
+    into which the other merges did not come out of it. These two rules need `recent`.
+    """
+    pairs = _came_out(history[0], known.ids, settings)
+    fresh = set(known.ids[known.size_before == 0].tolist())
+    before = set(history[0].ids.tolist())
+    pairs = {
+        (old, new)
+        for old, new in pairs
+        if not recent or old == new or new not in before or old not in parents.get(new, ())
+    }
+    for steps in range(1, min(LOOK_BACK, len(recent))):
+        doubtful = {(old, new) for old, new in pairs if new in fresh}
+        if not doubtful:
+            break
+        front = _united(history[steps], merged_lately(recent[-steps:]))
+        existed = set(front.ids.tolist())
+        strangers = set(known.ids[front.between.new_sizes == 0].tolist())
+        doubtful -= _came_out(front, known.ids, settings)
+        pairs -= {(old, new) for old, new in doubtful if old in existed and new not in strangers}
+    children: dict[int, list[int]] = defaultdict(list)
+    for old, new in sorted(pairs):
+        children[old].append(new)
+    return {old: tuple(news) for old, news in children.items()}
+
+
+def merged_lately(recent: Sequence[CommunityEvents]) -> dict[int, int]:
+    """Return which communities have merged and have not come back since, and into which."""
+    into: dict[int, int] = {}
+    for event in chain.from_iterable(window.events for window in recent):
+        if event.kind == "merged":
+            others = (parent for parent in event.parents if parent != event.community)
+            into |= dict.fromkeys(others, event.community)
+        elif event.kind in ("born", "split"):
+            for community in (event.community, *event.children):
+                into.pop(community, None)
+    return into
+
+
+def _united(front: Front, into: Mapping[int, int]) -> Front:
+    """Return the front as if the communities that merged later had been one already."""
+    names = np.array([_last_of(into, node_id) for node_id in front.ids.tolist()], np.int64)
+    united, place = np.unique(names, return_inverse=True)
+    pairs, n_new = front.between, len(front.between.new_sizes)
+    keys, at = np.unique(place[pairs.old] * n_new + pairs.new, return_inverse=True)
+    between = replace(
+        pairs,
+        old=keys // n_new,
+        new=keys % n_new,
+        shared=np.bincount(at, pairs.shared).astype(np.int64),
+        old_sizes=np.bincount(place, pairs.old_sizes).astype(np.int64),
+    )
+    return replace(front, partition=replace(front.partition, names=united), between=between)
+
+
+def _last_of(into: Mapping[int, int], community: int) -> int:
+    """Follow mergers to the community that is left, or around a circle once."""
+    seen: set[int] = set()
+    while community in into and community not in seen:
+        seen.add(community)
+        community = into[community]
+    return community
+
+
+def _went_in(front: Front, ids: Ids, settings: TrackSettings) -> set[tuple[int, int]]:
+    """Return the pairs of a former community and a present one that it went into."""
+    return _pairs(front, ids, front.between.old_sizes[front.between.old], settings)
+
+
+def _came_out(front: Front, ids: Ids, settings: TrackSettings) -> set[tuple[int, int]]:
+    """Return the pairs of a former community and a present one that came out of it."""
+    return _pairs(front, ids, front.between.new_sizes[front.between.new], settings)
+
+
+def _pairs(front: Front, ids: Ids, sizes: Ids, settings: TrackSettings) -> set[tuple[int, int]]:
+    """Return the pairs that share enough; sizes: of that community of each that took part."""
+    pairs = front.between
+    kept = (pairs.shared / sizes > settings.part) | (pairs.jaccard >= settings.match)
+    kept &= sizes >= settings.smallest
+    old, new = front.ids[pairs.old[kept]], ids[pairs.new[kept]]
+    return set(zip(old.tolist(), new.tolist(), strict=True))

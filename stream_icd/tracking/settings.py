@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from stream_icd.errors import BadSettings
-from stream_icd.snapshot import Window
-
-AHEAD = timedelta(days=31)
-"""How far ahead of the clock a window may end: allows for windows of a month and wrong clocks."""
-
-
-def too_far_ahead(window: Window, now: datetime, ahead: timedelta = AHEAD) -> bool:
-    """Whether a window ends more than `ahead` after `now`.
-
-    If such a window were accepted, every later window of its graph would be late until that time: a
-    window that ends in the year 9999 would stop tracking of the graph for good.
-    """
-    return window.end - now > ahead
+from stream_icd.tracking.windows import AHEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +34,13 @@ class TrackSettings:
     ahead: timedelta = AHEAD
 
     def __post_init__(self) -> None:
-        self._check("match", 0 < self.match <= 1, "above 0 and at most 1")
-        self._check("part", 0.5 <= self.part <= 1, "at least 0.5 and at most 1")
-        self._check("change", self.change > 0, "above 0")
-        self._check("smallest", self.smallest >= 1, "at least 1")
-        self._check("absence", self.absence >= 0, "at least 0")
-        self._check("ahead", self.ahead >= timedelta(0), "at least 0")
-
-    def _check(self, name: str, good: bool, rule: str) -> None:
-        if not good:
-            raise BadSettings(f"{name}={getattr(self, name)}: it must be {rule}")
+        for name, good, rule in (
+            ("match", 0 < self.match <= 1, "above 0 and at most 1"),
+            ("part", 0.5 <= self.part <= 1, "at least 0.5 and at most 1"),
+            ("change", self.change > 0, "above 0"),
+            ("smallest", self.smallest >= 1, "at least 1"),
+            ("absence", self.absence >= 0, "at least 0"),
+            ("ahead", self.ahead >= timedelta(0), "at least 0"),
+        ):
+            if not good:
+                raise BadSettings(f"{name}={getattr(self, name)}: it must be {rule}")

@@ -10,11 +10,11 @@ import numpy as np
 from stream_icd.arrays import n_distinct
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
-from stream_icd.tracking.gaps import missed_windows
 from stream_icd.tracking.identities import History, Identities, claims, first_claims, identify
 from stream_icd.tracking.lifecycle import events_between, first_events, with_strength
 from stream_icd.tracking.partition import Partition, by_first_node
 from stream_icd.tracking.settings import TrackSettings
+from stream_icd.tracking.windows import missed_windows
 
 DEFAULTS = TrackSettings()
 
@@ -25,16 +25,14 @@ def track(
     settings: TrackSettings = DEFAULTS,
     first_id: int = 0,
 ) -> CommunityEvents:
-    """Return the events of a graph's communities in the window of `found`.
+    """Return the events of a graph's communities in their window.
 
-    Labels and the order of nodes do not matter: the same communities give the same ids and
-    events. Communities are compared on the nodes that both windows have, so that nodes that
-    appear or disappear do not affect the matching; sizes count all nodes.
+    The same communities give the same ids and events, whatever their labels and the order of nodes.
+    They are compared on the nodes that both windows have; sizes count all nodes.
 
     - A window that is not after the last one is late: it is not tracked, and `late` is set.
-    - Another revision of the last window (its snapshot was corrected, or detected with another K or
-      seed) replaces it: the result is as if the older revision had never existed, ids included. A
-      correction of an older window is late, because later windows are already tracked.
+    - Another revision of the last window replaces it: the result is as if the older revision had
+      never existed, ids included. A correction of an older window is late.
     - Up to `settings.absence` missing windows are bridged; after more, all earlier communities have
       died and all present ones are born.
     - A change of model does not affect the matching; `model_before` reports it.
@@ -44,35 +42,20 @@ def track(
     Args:
         recent: earlier tracked windows of the same graph, oldest first, as `remember` keeps them;
             empty for the first window. This is the whole state of a tracker.
-        first_id: first id of the first window; above all ids that the graph had before a restart
-            of its tracking.
+        first_id: of the first window: above all ids that the graph had before a restart.
     """
     revised = recent[-1] if recent else None
     recent = without_revised(recent, communities)
     last = recent[-1] if recent else None
-    late = CommunityEvents(
-        graph=communities.graph,
-        snapshot_id=communities.snapshot_id,
-        window=communities.window,
-        model=communities.model,
-        nodes=communities.nodes.slice(0, 0),
-        communities=np.empty(0, np.int64),
-        events=(),
-        next_community=last.next_community if last else 0,
-        late=True,
-        model_before=last.model if last and last.model != communities.model else None,
-        revision=communities.revision,
-        snapshot_place=communities.snapshot_place,
-    )
+    late = _late(communities, last)
     if last is not None and communities.window.end <= last.window.end:
         return late
     partition = by_first_node(communities.nodes, communities.labels)
     if last is None:
         start = first_id if revised is None else _first_id(revised)
         claimed = first_claims(communities, partition, start, revised)
-        known = identify(
-            History((), communities.window, partition), partition, start, settings, claimed
-        )
+        nothing = History((), communities.window, partition)
+        known = identify(nothing, partition, start, settings, claimed)
         events = first_events(known, partition)
     else:
         known, events = _continued(recent, communities, partition, settings)
@@ -85,6 +68,24 @@ def track(
         next_community=max(int(known.ids.max()) + 1, late.next_community),
         missed=missed_windows(last.window, communities.window) if last else 0,
         late=False,
+    )
+
+
+def _late(communities: Communities, last: CommunityEvents | None) -> CommunityEvents:
+    """Return the events of a window that is not tracked."""
+    return CommunityEvents(
+        graph=communities.graph,
+        snapshot_id=communities.snapshot_id,
+        window=communities.window,
+        model=communities.model,
+        nodes=communities.nodes.slice(0, 0),
+        communities=np.empty(0, np.int64),
+        events=(),
+        next_community=last.next_community if last else 0,
+        late=True,
+        model_before=last.model if last and last.model != communities.model else None,
+        revision=communities.revision,
+        snapshot_place=communities.snapshot_place,
     )
 
 
@@ -129,9 +130,9 @@ def remember(
 
 
 def without_revised(
-    recent: Sequence[CommunityEvents], found: Communities | CommunityEvents
+    recent: Sequence[CommunityEvents], result: Communities | CommunityEvents
 ) -> Sequence[CommunityEvents]:
-    """Return `recent` without its last window if `found` is another revision of that window."""
-    if recent and recent[-1].identity()[:3] == found.identity()[:3]:
-        return recent if recent[-1].revision == found.revision else recent[:-1]
+    """Return `recent` without its last window if `result` is another revision of that window."""
+    if recent and recent[-1].identity()[:3] == result.identity()[:3]:
+        return recent if recent[-1].revision == result.revision else recent[:-1]
     return recent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from io import BytesIO
+from statistics import median
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
 from stream_icd.training.bp.fitted import Fit, Tried
 from stream_icd.training.icd.epochs import best_epoch, draw_training
-from stream_icd.training.train_model import TrainedModel
+from stream_icd.training.train_model import TrainedModel, split_in_order
 from stream_icd.training.yardstick import DEFAULT
 
 
@@ -70,24 +71,29 @@ bytes.
 
 
 def _purpose(trained: TrainedModel) -> str:
-    graphs = trained.graphs
     if trained.model.recipe.every_kind:
         return "graphs of any kind: the community size is chosen for each graph"
-    known = "" if graphs.n_communities is None else f", {graphs.n_communities:,} communities"
+    n_nodes = median(graph.adjacency.shape[0] for graph in trained.graphs)
+    n_edges = median(graph.adjacency.nnz // 2 for graph in trained.graphs)
+    ks = [graph.n_communities for graph in trained.graphs if graph.n_communities is not None]
+    known = f", {int(median(ks)):,} communities" if ks else ""
     return (
-        f"graphs like {trained.model.recipe.data or 'those it learned from'}: {graphs.n_nodes:,} "
-        f"nodes, {graphs.n_edges:,} edges{known} (medians)"
+        f"graphs like {trained.model.recipe.data or 'those it learned from'}: {int(n_nodes):,} "
+        f"nodes, {int(n_edges):,} edges{known} (medians)"
     )
 
 
 def _learned_on(trained: TrainedModel) -> str:
-    n, encoder = trained.fit.n_graphs, trained.graphs.n_encoder
+    n = trained.fit.n_graphs
     how = "with known communities"
     if trained.fit.learned_from == "hidden edges":
         how = "without known communities, by predicting hidden edges and by description length"
     if trained.fit.learned_from == "the next window":
         how = "without known communities, with memory, by predicting new edges of the next windows"
-    trains = f"; the encoder from {encoder:,} other graphs" if encoder else ""
+    trains = ""
+    if trained.history:
+        first, *_ = split_in_order(trained.graphs, trained.model.recipe.split)
+        trains = f"; the encoder from {len(first):,} other graphs"
     return f"{n:,} {'graph' if n == 1 else 'graphs'}, {how}{trains}"
 
 

@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from statistics import median
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import Method, detect
 from stream_icd.errors import BadSettings
-from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
-from stream_icd.registry.shipped import open_model
+from stream_icd.imports import needs_extra
+from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fitted import Fit
@@ -31,6 +29,9 @@ from stream_icd.training.yardstick import (
     nmi_or_modularity,
 )
 
+if TYPE_CHECKING:
+    from stream_icd.training.icd.train_encoder import Training
+
 Stage = Literal["learn", "train the encoder", "test"]
 OnStep = Callable[[Stage, int, int], None]
 """Called with the current task, its completed steps, and its total steps."""
@@ -38,30 +39,19 @@ OnStep = Callable[[Stage, int, int], None]
 UNTRAINED = "the untrained encoder"
 
 
-@dataclass(frozen=True, slots=True)
-class Graphs:
-    """The graphs that a model was made from: how many trained the encoder, and their medians."""
-
-    n_encoder: int
-    n_nodes: int
-    n_edges: int
-    n_communities: int | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
     """A model with its training and test results.
 
     Attributes:
-        history: the epochs of the encoder's training; empty if it was not trained.
         test: results on the test graphs; the first one says whether the model is better than the
             shipped `default`. Empty if there are no test graphs.
     """
 
     model: Model
     fit: Fit
-    history: History
-    graphs: Graphs
+    history: History  # of the encoder's training; empty if it was not trained
+    graphs: Sequence[LabelledGraph]  # from all of which the model was made
     test: tuple[Comparison, ...]
 
 
@@ -78,9 +68,8 @@ def train_model(
     """Learn from the first graphs and test on the last ones, by the recipe's split.
 
     bp's parameters are learned from labels or, without labels, from the edges alone. The encoder
-    is trained if the recipe says so; unlabelled graphs then get pseudo-labels, the communities
-    that maximise modularity. If some graphs have labels, only those are used, unless the recipe is
-    for graphs of every kind.
+    is trained if the recipe says so. If some graphs have labels, only those are used, unless the
+    recipe is for graphs of every kind.
 
     Args:
         checkpoints: a folder from which an interrupted training of the encoder resumes.
@@ -95,14 +84,12 @@ def train_model(
     if not recipe.every_kind:
         used = [graph for graph in graphs if graph.labels is not None] or used
     first, second, third = _split(used, recipe)
-    untrained = initial_model(recipe)
-    weights, last = untrained.weights, None
-    history: History = ()
+    training: Training | None = None
     if recipe.trains_encoder:
         with needs_extra("train", "torch"):
             from stream_icd.training.icd.train_encoder import train
         training = train(
-            [pseudo_labelled(graph, recipe.seed) for graph in first],
+            first,
             recipe,
             validation=second,
             checkpoints=checkpoints,
@@ -111,15 +98,16 @@ def train_model(
             progress=on_epoch,
             on_step=partial(on_step, "train the encoder"),
         )
-        weights, last, history = training.model.weights, training.last, training.history
     if recipe.every_kind:
         fit = Fit(BpParameters(search=True), "each graph", len(second), ())
     else:
         fit = fit_parameters(second, recipe.seed, threads, partial(on_step, "learn"))
-    model = Model(recipe, weights, fit.parameters)
-    tested = _tested(model, untrained, last, second, third, threads, partial(on_step, "test"))
-    described = _described(used, len(first) if history else 0)
-    return TrainedModel(model, fit, history, described, tuple(tested))
+    weights = None if training is None else training.model.trained
+    model = Model(recipe, fit.parameters, weights)
+    last = None if training is None else training.last
+    history = () if training is None else training.history
+    tested = _tested(model, last, second, third, threads, partial(on_step, "test"))
+    return TrainedModel(model, fit, history, used, tuple(tested))
 
 
 def _split(
@@ -135,7 +123,6 @@ def _split(
 
 def _tested(
     model: Model,
-    untrained: Model,
     last: Model | None,
     learned: Sequence[LabelledGraph],
     graphs: Sequence[LabelledGraph],
@@ -143,12 +130,13 @@ def _tested(
     on_step: Callable[[int, int], None],
 ) -> Iterator[Comparison]:
     """Compare with the shipped `default` as a detector works, then on each graph alone."""
-    known = all(one.labels is not None for one in graphs)
+    known = all(graph.labels is not None for graph in graphs)
     by_bp = "bp, K given" if known else "bp, each graph alone"
     tests: list[tuple[str, Method, Model, Model, str]] = [
         (by_bp, "bp", model, open_model(DEFAULT).model, DEFAULT)
     ]
     if last is not None:
+        untrained = Model(model.recipe)
         tests.append(("icd", "icd", model, untrained, UNTRAINED))
         tests.append(("icd, last epoch", "icd", last, untrained, UNTRAINED))
     total, done = (1 + len(tests)) * len(graphs), count(1)
@@ -164,28 +152,10 @@ def _tested(
         for graph in graphs:
             find = partial(detect, graph.adjacency, method=method, threads=threads)
             k = graph.n_communities if known else None
-            found = (find(one, n_communities=k).communities for one in (trained, control))
-            scores.append([100 * nmi_or_modularity(graph, one) for one in found])
+            both = (find(tried, n_communities=k).communities for tried in (trained, control))
+            scores.append([100 * nmi_or_modularity(graph, found) for found in both])
             tested()
         yield comparison(name, measure, control_name, *zip(*scores, strict=True))
-
-
-def _described(graphs: Sequence[LabelledGraph], n_encoder: int) -> Graphs:
-    ks = [graph.n_communities for graph in graphs if graph.n_communities is not None]
-    return Graphs(
-        n_encoder,
-        int(median(graph.adjacency.shape[0] for graph in graphs)),
-        int(median(graph.adjacency.nnz // 2 for graph in graphs)),
-        int(median(ks)) if ks else None,
-    )
-
-
-def pseudo_labelled(graph: LabelledGraph, seed: int) -> LabelledGraph:
-    """The graph with its own labels or, without any, labels that maximise modularity."""
-    if graph.labels is not None:
-        return graph
-    found = find_communities(graph.adjacency, BpParameters(), seed=seed)
-    return LabelledGraph(graph.adjacency, found, graph.moment)
 
 
 Graph = TypeVar("Graph")

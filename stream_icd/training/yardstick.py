@@ -25,7 +25,7 @@ from stream_icd.memory.memory import Memory
 from stream_icd.quality.agreement import ami, nmi
 from stream_icd.quality.cuts import modularity
 from stream_icd.quality.description_length import description_length
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.training.bp.consecutive import Prepared, nats_saved_by, prepare
 
 DEFAULT = "default"
@@ -43,15 +43,12 @@ class Judged:
         bits: bits per edge that communities save. In a stream, those of the window before, on the
             edges that it lacks (`nats_saved`); None in the first window. For a graph of no
             stream, its own communities in describing it (`quality.description_length`).
-        communities: `(n_nodes,)`.
-        seconds: how long detection took.
-        ami, nmi: agreement with the labels, if there are any.
     """
 
     bits: float | None
-    communities: Labels = field(compare=False)
-    seconds: float = field(compare=False)
-    ami: float | None = None
+    communities: Labels = field(compare=False)  # (n_nodes,)
+    seconds: float = field(compare=False)  # of detection
+    ami: float | None = None  # agreement with the labels, if there are any
     nmi: float | None = None
 
 
@@ -154,7 +151,7 @@ def compared_with_default(
     memory: bool,
     on_graph: Callable[[], None] = lambda: None,
 ) -> list[Comparison]:
-    """Judge parameters and those of the shipped `default` on graphs; see `against_default`.
+    """Compare parameters with those of the shipped `default`; see `against_default`.
 
     The last windows of `learned` come first, so that both start with memory.
     """
@@ -196,8 +193,8 @@ def verdict(compared: Sequence[Comparison]) -> str:
         return ""
     first = compared[0]
     gain = f"{first.gain.mean:+.2f} ± {first.gain.error:.2f} {first.measure}"
-    what = "graph" if first.n_graphs == 1 else "graphs"
-    where = f"{first.name}, {first.n_graphs} {what} not learned from"
+    graphs = "graph" if first.n_graphs == 1 else "graphs"
+    where = f"{first.name}, {first.n_graphs} {graphs} not learned from"
     if first.is_gain:
         return f"better than the model {DEFAULT}: {gain} ({where})"
     return f"not better than the model {DEFAULT}, so use {DEFAULT}: {gain} ({where})"

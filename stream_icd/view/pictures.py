@@ -23,6 +23,7 @@ BANDS = 12
 INK, QUIET = "#222222", "#5f6368"
 BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"
 SWAP: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
+CONCISE: Any = ConciseDateFormatter  # it has no types
 TITLE: Any = {"loc": "left", "color": INK, "fontsize": 12, "parse_math": False}
 NAME: Any = {"color": INK, "fontsize": 9}
 STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", BLUE)
@@ -31,9 +32,6 @@ STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", BLUE)
 def colour(community: int) -> str:
     """Return the colour of a community, the same as on the page."""
     return COLOURS[community % len(COLOURS)]
-
-
-concise: Any = ConciseDateFormatter  # it has no types
 
 
 def flow_picture(windows: Sequence[SeenWindow]) -> Figure:
@@ -50,9 +48,8 @@ def flow_picture(windows: Sequence[SeenWindow]) -> Figure:
     axes.set_ylabel("nodes", color=QUIET)
     for at, model in swaps(columns):
         axes.axvline(at - 0.5, **SWAP)
-        axes.annotate(
-            f" {model}", (at - 0.5, axes.get_ylim()[1]), va="top", parse_math=False, **NAME
-        )
+        place = (at - 0.5, axes.get_ylim()[1])
+        axes.annotate(f" {model}", place, va="top", parse_math=False, **NAME)
     some = "" if len(columns) == len(windows) else f" ({len(columns)} of {len(windows):,} windows)"
     _title(axes, windows, f"communities over time{some}")
     return figure
@@ -68,7 +65,7 @@ def swaps(windows: Sequence[SeenWindow]) -> list[tuple[int, str]]:
 def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
     """Draw a map: discs and links, or with `inside` members and edges (`community_map`)."""
     figure, (axes,) = _figure(9, 9, 1)
-    discs = {one["id"]: one for one in drawn["communities"]}
+    discs = {disc["id"]: disc for disc in drawn["communities"]}
     if inside is None:
         ends = [[(discs[i]["x"], discs[i]["y"]) for i in link[:2]] for link in drawn["links"]]
         most = max((link[2] for link in drawn["links"]), default=1)
@@ -88,9 +85,7 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
             axes.add_collection(
                 LineCollection(ends, colors=paint or GREY, linewidths=0.4, alpha=alpha)
             )
-        axes.scatter(
-            *places.T, s=7, c=[colour(int(node_id)) for node_id in ids], linewidths=0, zorder=3
-        )
+        axes.scatter(*places.T, s=7, c=list(map(colour, ids.tolist())), linewidths=0, zorder=3)
     axes.set_title(
         f"{drawn['snapshot']}: {drawn['nodes']:,} nodes, {drawn['edges']:,} edges, "
         f"{len(discs)} communities",
@@ -105,7 +100,7 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
 def places_picture(placed: dict[str, Any]) -> Figure:
     """Draw nodes where they are, in the colours of their communities (`places.places`)."""
     figure, (axes,) = _figure(9, 9, 1)
-    paint = [colour(one) if one >= 0 else GREY for one in placed["ids"]]
+    paint = [colour(community) if community >= 0 else GREY for community in placed["ids"]]
     axes.scatter(placed["x"], placed["y"], s=6, c=paint, linewidths=0)
     left, right, bottom, top = placed["frame"]
     axes.set_xlim(left, right)
@@ -128,9 +123,8 @@ def life_picture(windows: Sequence[SeenWindow]) -> Figure:
     count.plot(ends, [window.n_communities for window in windows], color=GREEN)
     count.set_ylim(0)
     _title(count, windows, "number of communities")
-    quality.plot(
-        ends, [window.result.modularity for window in windows], color=BLUE, label="modularity"
-    )
+    modularity = [window.result.modularity for window in windows]
+    quality.plot(ends, modularity, color=BLUE, label="modularity")
     known = [np.nan if window.nmi is None else window.nmi for window in windows]
     if not np.isnan(known).all():
         quality.plot(ends, known, color=ORANGE, label="NMI with the known communities")
@@ -156,7 +150,7 @@ def life_picture(windows: Sequence[SeenWindow]) -> Figure:
     for axes in (count, quality, times):
         axes.grid(axis="y", alpha=0.25)
         axes.margins(x=0)
-        axes.xaxis.set_major_formatter(concise(axes.xaxis.get_major_locator()))
+        axes.xaxis.set_major_formatter(CONCISE(axes.xaxis.get_major_locator()))
     for axes in (quality, times):
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=9, loc="upper left", framealpha=0.8, edgecolor="none")
@@ -172,10 +166,7 @@ def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
     return figure, below
 
 
-def _title(axes: Any, windows: Sequence[SeenWindow], what: str) -> None:
-    first, last = windows[0].result.window, windows[-1].result.window
-    axes.set_title(
-        f"{windows[-1].result.graph}: {what}, {first.start:%Y-%m-%d %H:%M} to "
-        f"{last.end:%Y-%m-%d %H:%M}",
-        **TITLE,
-    )
+def _title(axes: Any, windows: Sequence[SeenWindow], subject: str) -> None:
+    first, last = windows[0].result, windows[-1].result
+    span = f"{first.window.start:%Y-%m-%d %H:%M} to {last.window.end:%Y-%m-%d %H:%M}"
+    axes.set_title(f"{last.graph}: {subject}, {span}", **TITLE)

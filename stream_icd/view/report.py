@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 
 from stream_icd.errors import BadSettings, StreamIcdError
 from stream_icd.events import KINDS
-from stream_icd.extras import needs_extra
 from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.imports import needs_extra
 from stream_icd.names.names import Naming
 from stream_icd.printable import printable, shortened
 from stream_icd.store.store import Store
@@ -29,8 +28,7 @@ from stream_icd.view.data.window import SeenWindow, unpacked
 from stream_icd.view.feeds.archives import Archived, names_of, read_from_archive
 from stream_icd.view.feeds.sources import KeptSnapshots, Sources
 from stream_icd.view.panels.details import composition
-from stream_icd.view.panels.event_list import event_list, names_in, of_events
-from stream_icd.view.panels.flow import flow, spread
+from stream_icd.view.panels.flow import event_list, flow, names_in, of_events, spread
 from stream_icd.view.panels.life import life
 from stream_icd.view.panels.queries import MOST_COLUMNS, MOST_WINDOWS, NothingSeen, Queries
 from stream_icd.view.web.page_files import page_files
@@ -60,11 +58,7 @@ def read_archive(
     last: datetime | None = None,
     naming: Naming | None = None,
 ) -> tuple[Queries, SeriesName]:
-    """Return what an archive holds, and the series to report.
-
-    Args:
-        model: only results of this model, given with its version or without.
-        naming: names communities.
+    """Return what an archive holds, of a model with its version or without, and the series.
 
     Raises:
         BadSettings: nothing was selected, or several graphs are there and none is chosen.
@@ -82,7 +76,7 @@ def read_archive(
         raise nothing_selected(store, Selection("communities", graph, None, first, last))
     graphs = sorted({name.graph for name in names})
     if len(graphs) > 1:
-        some = ", ".join(printable(shortened(one)) for one in graphs[:10])
+        some = ", ".join(printable(shortened(name)) for name in graphs[:10])
         raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
     snapshots = KeptSnapshots(lambda _, window: read_from_archive(store, window))
     return Queries(seen, Sources(snapshots, archive=True)), names[0]
@@ -155,20 +149,16 @@ def write_pictures(
 
 
 def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = ()) -> Answers:
-    """Return what the page of a report asks for.
+    """Return what the page of a report asks for; raise `NothingSeen` if there is no such series.
 
-    Args:
-        left_out: what the report does not show, a sentence each.
-
-    Raises:
-        NothingSeen: there is no such series.
+    `left_out`: what the report does not show, a sentence each.
     """
     windows = queries.seen.windows(name, MOST_WINDOWS)
     if not windows:
         raise NothingSeen(f"there are no results of graph {name.graph} and model {name.model}")
     asked = name._asdict()
     overview = queries.overview(asked)
-    mine = [one for one in overview["series"] if asked.items() <= one.items()]
+    mine = [series for series in overview["series"] if asked.items() <= series.items()]
     drawn = queries.map(asked)
     bands = flow(spread(windows, MOST_COLUMNS), BANDS)
     happened = event_list(windows, frozenset(KINDS) - {"continued"}, None, MOST_EVENTS)
@@ -182,7 +172,7 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
         "flow": {**bands, "names": names},
         "life": life(windows),
         "events": {**happened, "names": names},
-        "composition": {str(one): composition(windows[-1], one, naming) for one in largest},
+        "composition": {str(id): composition(windows[-1], id, naming) for id in largest},
         "map": drawn,
         "places": queries.places(asked) if drawn["placed"] else None,
         "members": all_members(queries, asked),
@@ -194,39 +184,32 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
 
 
 def node_spans(windows: Sequence[SeenWindow]) -> Spans | None:
-    """Return where each node was, `[community, first number, last number]`, as `nodes.node_past`.
+    """Return where each node was, `[community, first number, last number]`, as `node_past`.
 
     The community of a span is None where the node is missing. None if there are too many nodes.
     """
-    if sum(one.n_nodes for one in windows) > MOST_PLACES:
+    if sum(window.n_nodes for window in windows) > MOST_PLACES:
         return None
-    read = [unpacked(one.members) for one in windows]
-    names = pa.chunked_array([nodes.cast(pa.large_utf8()) for nodes, _ in read])
-    encoded = names.combine_chunks().dictionary_encode()
-    node = encoded.indices.to_numpy()
-    window = np.repeat([one.number for one in windows], [len(nodes) for nodes, _ in read])
-    community = np.concatenate([ids for _, ids in read])
-    order = np.lexsort((window, node))
-    node, window, community = node[order], window[order], community[order]
-    begins = np.ones(len(node), bool)
-    same_node = node[1:] == node[:-1]
-    begins[1:] = ~same_node | (community[1:] != community[:-1]) | (window[1:] != window[:-1] + 1)
-    starts = np.flatnonzero(begins)
-    if len(starts) > MOST_SPANS:
-        return None
-    ends = np.append(starts[1:], len(node)) - 1
+    spans: Spans = {}
+    last_seen: dict[str, int] = {}
+    n_spans = 0
+    for number, (nodes, ids) in ((window.number, unpacked(window.members)) for window in windows):
+        for node, community in zip(map(str, nodes.to_pylist()), ids.tolist(), strict=True):
+            of_node, last = spans.setdefault(node, []), last_seen.get(node, number)
+            if last < number - 1:
+                of_node.append([None, last + 1, number - 1])
+            if of_node and of_node[-1][0] == community:
+                of_node[-1][2] = number
+            else:
+                of_node.append([community, number, number])
+                n_spans += 1
+            last_seen[node] = number
+        if n_spans > MOST_SPANS:
+            return None
     newest = windows[-1].number
-    spans: Spans = {str(one): [] for one in encoded.dictionary.to_pylist()}
-    lists = list(spans.values())
-    for at, start, end in zip(node[starts].tolist(), starts.tolist(), ends.tolist(), strict=True):
-        first, last = int(window[start]), int(window[end])
-        of_node = lists[at]
-        if of_node and (before := of_node[-1][2]) is not None and first > before + 1:
-            of_node.append([None, before + 1, first - 1])
-        of_node.append([int(community[start]), first, last])
-    for of_node in lists:
-        if (last_seen := of_node[-1][2]) is not None and last_seen < newest:
-            of_node.append([None, last_seen + 1, newest])
+    for node, last in last_seen.items():
+        if last < newest:
+            spans[node].append([None, last + 1, newest])
     return spans
 
 
@@ -241,13 +224,10 @@ def all_members(queries: Queries, asked: Mapping[str, str]) -> Answers | None:
 def one_file(kept: dict[str, Any], title: str) -> str:
     """Return the page with everything in it; it opens without a server and asks for nothing.
 
-    Args:
-        kept: answers to all questions that the page may ask (`kept_answers`).
-        title: title of the window; it may be any text.
+    `kept`: answers to all questions that the page may ask (`kept_answers`).
     """
     files = page_files()
-    style = files["page.css"].content.decode()
-    library = files[LIBRARY].content.decode()
+    style, library = (files[path].content.decode() for path in ("page.css", LIBRARY))
     script = bundle()
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import quote
 
 from pydantic import TypeAdapter
@@ -18,7 +18,7 @@ from stream_icd.wire.message import (
     EventHeaders,
     Headers,
     Message,
-    event_headers,
+    event_message,
     refusing,
 )
 
@@ -39,9 +39,9 @@ class Announcement:
         registry: as its users name it.
         reason: in one sentence, for people.
         by: the program that decided.
-        version: the version that it is about; None for `kept` before anything was learned.
-        champion: the champion after it; None if there is none.
-        generation: of the aliases after it (`registry.aliases`); 0 if there is no champion.
+        version: what it is about; None for `kept` before anything was learned.
+        champion: the champion after it, if there is one.
+        generation: of the aliases after it (`registry.aliases`); 0 without a champion.
         gate: the comparison that decided, if there was one.
     """
 
@@ -72,7 +72,9 @@ class Announcement:
 def encode_announcement(announcement: Announcement) -> Message:
     """Encode an announcement; its key is the registry, so that those of one keep their order."""
     value = TypeAdapter(Announcement).dump_python(announcement, mode="json")
-    headers = event_headers(
+    return event_message(
+        announcement.registry.encode(),
+        json.dumps(value).encode(),
         type=ANNOUNCEMENT_TYPE,
         source=quote(announcement.registry, safe="/:@"),
         id=announcement.id,
@@ -84,7 +86,6 @@ def encode_announcement(announcement: Announcement) -> Message:
         },
         content_type=JSON_TYPE,
     )
-    return Message(announcement.registry.encode(), json.dumps(value).encode(), headers)
 
 
 def decode_announcement(
@@ -101,5 +102,4 @@ def decode_announcement(
         EventHeaders(headers, ANNOUNCEMENT_TYPE, limits, BadAnnouncement, JSON_TYPE)
         if len(value or b"") > MOST_BYTES:
             raise LimitExceeded(f"an announcement of {len(value or b'')} bytes; at most 1 MiB")
-        said: dict[str, Any] = json.loads(value or b"")
-        return TypeAdapter(Announcement).validate_python(said)
+        return TypeAdapter(Announcement).validate_python(json.loads(value or b""))

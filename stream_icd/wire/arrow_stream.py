@@ -1,8 +1,8 @@
 """Write a table as a compressed Arrow IPC stream; check every size before reading one.
 
 pyarrow allocates the decompressed size that a buffer declares, so a message of one megabyte could
-request a terabyte. `read_table` therefore checks the schema, the number of rows and the declared
-length of each buffer before pyarrow decompresses anything.
+request a terabyte. `read_table` therefore checks schema, rows and buffers before pyarrow
+decompresses anything.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ READING = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 def write_table(table: pa.Table) -> bytes:
-    """Return the table as an Arrow IPC stream of one batch, compressed with zstd.
-
-    The same table gives the same bytes.
-    """
+    """Return the table as an Arrow IPC stream of one batch; the same table gives the same bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=WRITING) as writer:
         writer.write_table(table.combine_chunks())
@@ -37,13 +34,12 @@ def write_table(table: pa.Table) -> bytes:
 
 
 def read_table(
-    value: bytes, columns: Mapping[str, bool] | None, limits: Limits, error: type[BadInput]
+    value: bytes | None, columns: Mapping[str, bool] | None, limits: Limits, error: type[BadInput]
 ) -> pa.Table:
     """Read the table of an Arrow IPC stream that has only known columns.
 
     Args:
         columns: allowed column names, and whether each is required; None for any.
-        error: raised if the bytes are not such a table.
 
     Raises:
         LimitExceeded: the table is above `limits`; nothing of that size was allocated.
@@ -51,6 +47,8 @@ def read_table(
             columns.
         MemoryError: there is not enough memory at the moment.
     """
+    if not value:
+        raise error("the message has no value; an Arrow table was expected")
     with refusing(error, f"not an Arrow IPC stream of {len(value)} bytes"):
         _check_stream(value, columns, limits, error)
         table = pa.ipc.open_stream(value, options=READING).read_all()

@@ -15,7 +15,7 @@ from stream_icd.wire.message import (
     EventHeaders,
     Headers,
     Message,
-    event_headers,
+    event_message,
     graph_of,
     refusing,
 )
@@ -27,10 +27,9 @@ MOST_ATTRIBUTES = 64
 
 @dataclass(frozen=True, slots=True)
 class NodeAttributes:
-    """What is known of one node besides its edges.
+    """What is known of one node, its id as text, besides its edges.
 
     Attributes:
-        node: its id, as text.
         values: by attribute; empty: nothing is known of the node (any more).
     """
 
@@ -49,21 +48,18 @@ def attributes_key(graph: str, node: str) -> bytes:
 
 
 def encode_attributes(attributes: NodeAttributes, at: datetime, source: str) -> Message:
-    """Encode the attributes of a node; a record with the key and no value takes them back.
+    """Encode what `source`, a URI reference, knows of a node since `at`.
 
-    Args:
-        at: since when they are known.
-        source: URI reference of what knows them.
-
-    Raises:
-        LimitExceeded: they are above the limits of the contract.
+    A record with the key and no value takes it back. Raises `LimitExceeded`, see docs/wire.md.
     """
     key = attributes_key(attributes.graph, attributes.node)
     value = json.dumps(dict(attributes.values), ensure_ascii=False).encode()
     _check_size(len(key), DEFAULT_LIMITS.name_bytes, "key")
     _check_size(len(value), MOST_BYTES, "value")
     _check_count(attributes.values)
-    headers = event_headers(
+    return event_message(
+        key,
+        value,
         type=ATTRIBUTES_TYPE,
         source=source,
         id=f"{key.decode()}@{at.isoformat()}",
@@ -71,7 +67,6 @@ def encode_attributes(attributes: NodeAttributes, at: datetime, source: str) -> 
         extra={},
         content_type=JSON_TYPE,
     )
-    return Message(key, value, headers)
 
 
 def decode_attributes(
@@ -84,10 +79,10 @@ def decode_attributes(
     """
     with refusing(BadAttributes, "the attributes cannot be read"):
         _check_size(len(key or b""), limits.name_bytes, "key")
-        name, _, node = (key or b"").partition(b"/")
+        quoted, _, node = (key or b"").partition(b"/")
         if not node:
             raise BadAttributes(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
-        graph = graph_of(unquote(name, errors="strict").encode(), limits, BadAttributes)
+        graph = graph_of(unquote(quoted, errors="strict").encode(), limits, BadAttributes)
         if value is None:
             return NodeAttributes(graph, node.decode(), {})
         EventHeaders(headers, ATTRIBUTES_TYPE, limits, BadAttributes, JSON_TYPE)
@@ -96,8 +91,9 @@ def decode_attributes(
         if not isinstance(said, dict):
             raise BadAttributes('the value is no JSON object, such as {"country": "US"}')
         _check_count(said)
-        values = {one: _text(one, found) for one, found in said.items()}
-        return NodeAttributes(graph, node.decode(), {k: v for k, v in values.items() if v})
+        values = {name: _text(name, given) for name, given in said.items()}
+        known = {name: text for name, text in values.items() if text}
+        return NodeAttributes(graph, node.decode(), known)
 
 
 def _text(attribute: str, value: object) -> str:

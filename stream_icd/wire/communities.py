@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stream_icd.arrays import Ids
 from stream_icd.communities import STAGES, Communities, EvidenceStrength, Labels, MemoryUse
 from stream_icd.errors import BadCommunities
 from stream_icd.node_ids import is_id_type
@@ -19,7 +20,7 @@ from stream_icd.wire.message import (
     EventHeaders,
     Headers,
     Message,
-    event_headers,
+    event_message,
     graph_of,
     refusing,
     result_id,
@@ -63,15 +64,15 @@ def encode_communities(communities: Communities) -> Message:
         "icd_evidence": communities.evidence,
         "icd_bits_saved": _written(communities.bits_saved),
     }
-    headers = event_headers(
+    return event_message(
+        communities.graph.encode(),
+        write_table(_node_table(communities).replace_schema_metadata(_metadata(communities))),
         type=COMMUNITIES_TYPE,
         source=f"stream_icd/models/{communities.model}",
         id=result_id(communities.snapshot_id, communities.model, communities.revision),
         time=communities.window.end,
         extra=extra,
     )
-    table = _with_ids(_node_table(communities.nodes, communities.labels), communities)
-    return Message(key=communities.graph.encode(), value=write_table(table), headers=headers)
 
 
 def decode_communities(
@@ -139,16 +140,15 @@ def _read_number(fields: EventHeaders, name: str, least: float = -np.inf) -> flo
 
 def encode_labels(labels: Labels) -> Message:
     """Encode the known communities of a snapshot as a message."""
-    extra = {"icd_snapshot_id": labels.snapshot_id, **window_headers(labels.window)}
-    headers = event_headers(
+    return event_message(
+        labels.graph.encode(),
+        write_table(_node_table(labels)),
         type=LABELS_TYPE,
         source=labels.source,
         id=f"{labels.snapshot_id}@labels",
         time=labels.window.end,
-        extra=extra,
+        extra={"icd_snapshot_id": labels.snapshot_id, **window_headers(labels.window)},
     )
-    value = write_table(_node_table(labels.nodes, labels.labels))
-    return Message(key=labels.graph.encode(), value=value, headers=headers)
 
 
 def decode_labels(
@@ -168,32 +168,33 @@ def decode_labels(
         )
 
 
-def _node_table(nodes: pa.Array, labels: np.ndarray) -> pa.Table:
-    return pa.table({"node": nodes, "community": pa.array(labels, pa.int32())})
+def _node_table(result: Communities | Labels) -> pa.Table:
+    return pa.table({"node": result.nodes, "community": pa.array(result.labels, pa.int32())})
 
 
-def _with_ids(table: pa.Table, communities: Communities) -> pa.Table:
-    """Return the table with stable ids, and what changed, in its metadata, if there are any."""
-    known = {
+def _metadata(communities: Communities) -> dict[bytes, bytes] | None:
+    """Return stable ids, and what changed, for the metadata of the table, if there are any."""
+    arrays = {
         IDS: communities.community_ids,
         REPLACED: communities.replaced,
         MOVED: communities.moved,
         MOVED_BITS: communities.moved_bits,
     }
-    metadata: dict[bytes, bytes] = {}
-    for key, numbers in known.items():
-        if numbers is not None:  # 8 bytes each, row by row
-            written = np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<"))
-            metadata[key] = base64.b64encode(written.tobytes())
-    return table.replace_schema_metadata(metadata or None)
+    metadata = {
+        # 8 bytes each, row by row
+        key: base64.b64encode(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes())
+        for key, numbers in arrays.items()
+        if numbers is not None
+    }
+    return metadata or None
 
 
-def stable_ids(metadata: Mapping[bytes, bytes]) -> NDArray[np.int64] | None:
+def stable_ids(metadata: Mapping[bytes, bytes]) -> Ids | None:
     """Return the stable id of each community from the metadata of the table's schema, if any."""
     return _numbers(metadata, IDS, INTEGERS)
 
 
-def _read_pairs(metadata: Mapping[bytes, bytes], key: bytes) -> NDArray[np.int64] | None:
+def _read_pairs(metadata: Mapping[bytes, bytes], key: bytes) -> Ids | None:
     integers = _numbers(metadata, key, INTEGERS)
     if integers is not None and len(integers) % 2:
         raise BadCommunities(f"the metadata {key.decode()} is not base64 of pairs of int64")
@@ -206,15 +207,13 @@ def _numbers(
     if key not in metadata:
         return None
     with refusing(BadCommunities, f"the metadata {key.decode()} is not base64 of {kind.name}"):
-        found = np.frombuffer(base64.b64decode(metadata[key], validate=True), kind)
-        return found.astype(kind.newbyteorder("="))
+        numbers = np.frombuffer(base64.b64decode(metadata[key], validate=True), kind)
+        return numbers.astype(kind.newbyteorder("="))
 
 
 def _read_nodes(
     value: bytes | None, limits: Limits
 ) -> tuple[pa.Array, np.ndarray, Mapping[bytes, bytes]]:
-    if not value:
-        raise BadCommunities("the message has no value; an Arrow table of nodes was expected")
     table = read_table(value, COLUMNS, limits, BadCommunities).combine_chunks()
     node, community = table.schema.field("node").type, table.schema.field("community").type
     if not is_id_type(node) or community != pa.int32():

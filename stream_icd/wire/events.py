@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from stream_icd.arrays import Ids
 from stream_icd.errors import BadEvents
 from stream_icd.events import KINDS, CommunityEvent, CommunityEvents
 from stream_icd.node_ids import is_id_type
@@ -17,7 +17,7 @@ from stream_icd.wire.message import (
     EventHeaders,
     Headers,
     Message,
-    event_headers,
+    event_message,
     graph_of,
     refusing,
     result_id,
@@ -26,7 +26,6 @@ from stream_icd.wire.message import (
 )
 
 EVENTS_TYPE = "stream_icd.events.v1"
-SOURCE = "stream_icd/track"
 IDS = pa.list_(pa.int64())
 FIELDS: dict[str, pa.DataType] = {
     "event": pa.string(),
@@ -64,16 +63,14 @@ def encode_events(tracked: CommunityEvents) -> Message:
         "icd_model_before": tracked.model_before,
         **revision_headers(tracked.revision, tracked.snapshot_place),
     }
-    return Message(
-        key=tracked.graph.encode(),
-        value=write_table(table),
-        headers=event_headers(
-            type=EVENTS_TYPE,
-            source=SOURCE,
-            id=result_id(tracked.snapshot_id, tracked.model, tracked.revision),
-            time=tracked.window.end,
-            extra=extra,
-        ),
+    return event_message(
+        tracked.graph.encode(),
+        write_table(table),
+        type=EVENTS_TYPE,
+        source="stream_icd/track",
+        id=result_id(tracked.snapshot_id, tracked.model, tracked.revision),
+        time=tracked.window.end,
+        extra=extra,
     )
 
 
@@ -95,8 +92,6 @@ def decode_events(
     """
     with refusing(BadEvents, "the message cannot be read"):
         fields = EventHeaders(headers, EVENTS_TYPE, limits, BadEvents)
-        if not value:
-            raise BadEvents("the message has no value; an Arrow table of events was expected")
         table = read_table(value, COLUMNS, limits, BadEvents)
         columns = {name: pa.nulls(table.num_rows, FIELDS[name]) for name in OPTIONAL}
         columns |= {name: table[name].combine_chunks() for name in table.column_names}
@@ -179,7 +174,7 @@ def _check_range(name: str, column: pa.Array, most: float) -> None:
         raise BadEvents(f"{name} is {values[~good][0]}; expected a number from 0 to {most}")
 
 
-def _nodes(members: pa.ListArray, community: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
+def _nodes(members: pa.ListArray, community: pa.Array) -> tuple[pa.Array, Ids]:
     import pyarrow.compute as pc  # a tenth of the start of a subscriber that gets no events
 
     nodes = members.flatten()

@@ -10,7 +10,7 @@ from pydantic_settings import SettingsConfigDict
 from stream_icd.settings import ENV_PREFIX, Settings
 
 ANY_RATIO_BYTES = 16 << 20
-"""Tables up to this size may have any compression ratio."""
+"""Up to this size, a table may have any compression ratio."""
 
 
 class Limits(Settings):
@@ -21,12 +21,11 @@ class Limits(Settings):
 
     Attributes:
         decoded_bytes: size of a message's table, decompressed.
-        decoded_ratio: that size, as a multiple of the message size; a table of up to
-            `ANY_RATIO_BYTES` may have any ratio. Sorted integer ids compress up to 25 times.
+        decoded_ratio: that size as a multiple of the message's, above `ANY_RATIO_BYTES`. Sorted
+            integer ids compress up to 25 times.
         rows: rows of a table (pairs of a snapshot, nodes of a communities message).
         header_bytes: size of all headers of a message together.
-        name_bytes: size of the key and of each header, such as the name of a graph, a snapshot, a
-            model or a source.
+        name_bytes: size of the key and of each header, such as the name of a graph or a model.
 
     >>> Limits(rows=1000).rows
     1000

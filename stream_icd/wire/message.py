@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from stream_icd.errors import BadInput, LimitExceeded
-from stream_icd.graph_name import check_graph_name
-from stream_icd.snapshot import Window
+from stream_icd.snapshot import Window, check_graph_name
 from stream_icd.wire.limits import Limits
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -46,13 +45,10 @@ class Message:
 
 @contextmanager
 def refusing(error: type[BadInput], what: str) -> Iterator[None]:
-    """Convert any exception of the block to `error`: the message is bad and can never succeed.
+    """Convert any exception of the block to `error`, whose text begins with `what`.
 
     `MemoryError` (Arrow's included) is not converted: it says nothing about the message, which can
     be tried again.
-
-    Args:
-        what: start of the error message, such as "not an Arrow IPC stream".
     """
     try:
         yield
@@ -63,7 +59,9 @@ def refusing(error: type[BadInput], what: str) -> Iterator[None]:
         raise error(f"{what}: {reason:.{MOST_REASON}}") from cause
 
 
-def event_headers(
+def event_message(
+    key: bytes,
+    value: bytes,
     *,
     type: str,
     source: str,
@@ -71,8 +69,8 @@ def event_headers(
     time: datetime,
     extra: Mapping[str, str | None],
     content_type: str = ARROW_TYPE,
-) -> Headers:
-    """Return the headers of one event, in a fixed order.
+) -> Message:
+    """Return the message of one event, its headers in a fixed order.
 
     Args:
         extra: names begin with `icd_`; what is unknown (None) is left out.
@@ -86,7 +84,8 @@ def event_headers(
         "content-type": content_type,
         **extra,
     }
-    return tuple((name, text.encode()) for name, text in attributes.items() if text is not None)
+    known = ((name, text.encode()) for name, text in attributes.items() if text is not None)
+    return Message(key, value, tuple(known))
 
 
 def window_headers(window: Window) -> dict[str, str]:
@@ -111,10 +110,8 @@ class EventHeaders:
     """The headers of a message from outside, read by name, with clear error messages.
 
     Raises:
-        BadInput: as `error`: a header is missing, repeated or malformed, or its name or value is
-            not UTF-8.
-        LimitExceeded: the headers are larger than `limits.header_bytes`, or one of them is larger
-            than `limits.name_bytes`; an event id made of several names may be larger.
+        BadInput: as `error`: a header is missing, repeated or malformed, or not UTF-8.
+        LimitExceeded: all headers, or one of them, are above `limits`.
     """
 
     def __init__(
@@ -143,7 +140,7 @@ class EventHeaders:
         self._expect("content-type", content_type)
 
     def text(self, name: str) -> str:
-        """A required header, as non-empty text."""
+        """A required header, not empty."""
         value = self.optional(name)
         if not value:
             raise self._error(f"header {name} is missing or empty")
@@ -217,12 +214,7 @@ def _check_utf_8(name: str, error: type[BadInput]) -> None:
 
 
 def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
-    """Return the graph's name from a message key.
-
-    Raises:
-        BadInput: as `error`: the key is missing or not UTF-8.
-        LimitExceeded: the key is larger than `limits.name_bytes`, or than a graph's name may be.
-    """
+    """Return the graph's name from a message key; raises as `EventHeaders`."""
     _check_size("the key", key, limits.name_bytes)
     try:
         graph = (key or b"").decode()

@@ -17,7 +17,7 @@ from stream_icd.wire.message import (
     EventHeaders,
     Headers,
     Message,
-    event_headers,
+    event_message,
     graph_of,
     refusing,
     window_headers,
@@ -43,23 +43,21 @@ def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
         CRS: None if places is None else places.crs or None,
         UNORDERED: "true" if unordered else None,
     }
-    return Message(
-        key=snapshot.graph.encode(),
-        value=write_table(_edge_table(snapshot)),
-        headers=event_headers(
-            type=SNAPSHOT_TYPE,
-            source=snapshot.source,
-            id=snapshot.id,
-            time=snapshot.window.end,
-            extra=extra,
-        ),
+    return event_message(
+        snapshot.graph.encode(),
+        write_table(_edge_table(snapshot)),
+        type=SNAPSHOT_TYPE,
+        source=snapshot.source,
+        id=snapshot.id,
+        time=snapshot.window.end,
+        extra=extra,
     )
 
 
 def is_unordered(headers: Headers) -> bool:
-    """Whether a message says that the graph's snapshots are spread over partitions.
+    """Whether a graph's snapshots are spread over partitions: then each is detected without memory.
 
-    Then the order in which they are read says nothing, and each is detected without memory.
+    The order in which they are read says nothing.
     """
     return dict(headers).get(UNORDERED) == b"true"
 
@@ -71,8 +69,6 @@ def decode_snapshot(
     with refusing(BadSnapshot, "the message cannot be read"):
         graph = graph_of(key, limits, BadSnapshot)
         fields = EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot)
-        if not value:
-            raise BadSnapshot("the message has no value; an Arrow edge table was expected")
         table = read_table(value, COLUMNS, limits, BadSnapshot)
         numbers = [name for name in ("weight", "x", "y") if name in table.column_names]
         for name in numbers:
@@ -114,7 +110,7 @@ def _edge_table(snapshot: Snapshot) -> pa.Table:
     if snapshot.coordinates is not None:
         unplaced = ~only_declares
         unplaced[len(low) :] = ~snapshot.coordinates.known[alone]
-        for name, one in (("x", snapshot.coordinates.x), ("y", snapshot.coordinates.y)):
-            places = np.concatenate([np.zeros(len(low)), np.nan_to_num(one[alone])])
+        for name, values in (("x", snapshot.coordinates.x), ("y", snapshot.coordinates.y)):
+            places = np.concatenate([np.zeros(len(low)), np.nan_to_num(values[alone])])
             columns[name] = pa.array(places, mask=unplaced)
     return pa.table(columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stream_icd.errors import BadMemory
 from stream_icd.snapshot import Window
@@ -12,7 +12,7 @@ from stream_icd.wire.message import (
     EventHeaders,
     Headers,
     Message,
-    event_headers,
+    event_message,
     graph_of,
     refusing,
     result_id,
@@ -30,11 +30,11 @@ class State:
 
     Attributes:
         group: the consumer group; each has a memory of its own.
-        graph, snapshot_id, window, model, revision, snapshot_place: those of the result that was
+        graph, snapshot_id, window, model, revision, snapshot_place: as in the result that was
             published with it.
         value: the memory itself, as `memory.encoding.encode_memory` writes it.
-        next_id: the first unused community id, also where the value cannot be read; None if the
-            message does not say it.
+        next_id: the first unused community id, if the message says it: also where the value cannot
+            be read.
     """
 
     group: str
@@ -62,7 +62,9 @@ def read_state_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> tuple[
 
 def encode_state(state: State) -> Message:
     """Encode a state as a message; the same state gives the same bytes."""
-    headers = event_headers(
+    return event_message(
+        state_key(state.group, state.graph),
+        state.value,
         type=STATE_TYPE,
         source=f"stream_icd/models/{state.model}",
         id=result_id(state.snapshot_id, state.model, state.revision),
@@ -75,7 +77,6 @@ def encode_state(state: State) -> Message:
             NEXT_ID: None if state.next_id is None else str(state.next_id),
         },
     )
-    return Message(state_key(state.group, state.graph), state.value, headers)
 
 
 def archived_state(state: State) -> Message:
@@ -83,8 +84,7 @@ def archived_state(state: State) -> Message:
 
     Groups with the same settings have the same states.
     """
-    message = encode_state(state)
-    return Message(state.graph.encode(), message.value, message.headers)
+    return replace(encode_state(state), key=state.graph.encode())
 
 
 def decode_state(

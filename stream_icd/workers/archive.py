@@ -7,7 +7,7 @@ from typing import Any
 
 from stream_icd.errors import BadInput
 from stream_icd.history.archive import Archive
-from stream_icd.history.layout import Kind
+from stream_icd.history.files import Kind
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, MEMORY, SNAPSHOTS
 from stream_icd.memory.encoding import decode_memory, is_of_this_version
@@ -23,7 +23,7 @@ from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import State, archived_state, decode_state
-from stream_icd.workers.step import Step
+from stream_icd.workers.runner import Step
 
 TOPICS: dict[Kind, str] = {
     "snapshots": SNAPSHOTS,

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import structlog
 
-from stream_icd.detection.record import TOO_LARGE, RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import TOO_LARGE, DetectSettings, RecordDetection
 from stream_icd.errors import CrashedWorker
-from stream_icd.execution.engines import Engine, InProcess
-from stream_icd.execution.relay import Baton, First, nothing
+from stream_icd.execution.work import Engine, First, InProcess, started_anew
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.messages.records import Outcome, Processed, about
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.workers.memories import Memories
-from stream_icd.workers.step import BatchStep
+from stream_icd.workers.runner import BatchStep
 
 MOST_WARNINGS = 1000
 """Maximum number of graphs that a warning is logged for."""
@@ -75,7 +73,7 @@ class Detector(BatchStep):
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
         engine = InProcess(self._detection) if self._engine is None else self._engine
         memories = self._memories
-        first: First = nothing if memories is None else _FirstMemories(memories, self._room())
+        first = First() if memories is None else First(memories.get, self._room())
         for record, outcome in engine(records, first):
             self._warn_of_k(record, outcome)
             yield record, outcome
@@ -83,13 +81,13 @@ class Detector(BatchStep):
     def last_resort(self, record: Record) -> Outcome | None:
         """Detect the record in a process without the graph's memory, which may be the cause."""
         graph, memories = self._detection.chain(record), self._memories
-        if self._engine is None or memories is None or graph is None or not memories.get(graph):
+        if self._engine is None or memories is None or graph is None:
             return None
-        log = structlog.get_logger()
-        log.warning("memory cannot be used", job=self._detection.name(record))
+        if not (memory := memories.get(graph)):
+            return None
+        anew = started_anew(memory, self._detection.name(record), "it may end processes")
         try:
-            first = _FirstMemories(memories, self._room(), self._detection.instead)
-            ((_, outcome),) = self._engine([record], first)
+            ((_, outcome),) = self._engine([record], First(lambda _: anew, self._room()))
         except CrashedWorker:
             return None
         return outcome
@@ -115,16 +113,3 @@ class Detector(BatchStep):
                     "its own community (logged once per graph)",
                     k=outcome.facts[TOO_LARGE],
                 )
-
-
-@dataclass(frozen=True, slots=True)
-class _FirstMemories:
-    """The memory that the first window of each graph in a batch takes, or what replaces it."""
-
-    memories: Memories
-    most_bytes: float
-    instead: Callable[[bytes], bytes] | None = None
-
-    def __call__(self, graph: str) -> Baton:
-        kept = self.memories.get(graph)
-        return kept if kept is None or self.instead is None else self.instead(kept)

@@ -38,9 +38,7 @@ OnRefusal = Callable[[Refusal], None]
 def start_with_champion(
     registry: Store, swap: ModelSwap, stop: Stop, on_refusal: OnRefusal
 ) -> None:
-    """Start with the champion; if it cannot be used, with the one before it, and so on.
-
-    The one before is the one that a rollback would return to.
+    """Start with the champion, or with the newest one before it that can be used.
 
     Raises:
         ModelNotFound: nothing was promoted yet.

@@ -13,12 +13,11 @@ import structlog
 
 from stream_icd.errors import BadInput, BadSettings, BrokerUnavailable, StoreUnreachable
 from stream_icd.execution.budget import MemorySettings
-from stream_icd.kafka.group.groups import positions
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic
+from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic, positions
 from stream_icd.messages.claims import MessageReader, without_claim
 from stream_icd.messages.records import outgoing
 from stream_icd.tracing import context_of
@@ -97,13 +96,13 @@ class MemoryTopic:
         Raises:
             BadSettings: the group remembers nothing of the graph.
         """
-        found, _ = self.read({}, lambda name, _: name == graph)
-        if graph not in found:
+        states, _ = self.read({}, lambda name, _: name == graph)
+        if graph not in states:
             raise BadSettings(f"group {self.group} remembers nothing of graph {graph}")
         read = positions(self.settings, SNAPSHOTS, self.group)
-        value = self.value(found[graph], max(read.values(), default=0))
+        value = self.value(states[graph], max(read.values(), default=0))
         with Publisher(self.settings) as publisher:
-            publisher.send(outgoing(self.topic, self._without_past(found[graph], value, read)))
+            publisher.send(outgoing(self.topic, self._without_past(states[graph], value, read)))
 
     def value(self, record: Record, n_messages: int) -> bytes:
         """Return the encoded memory of a state; that of a graph that starts anew if it is lost.
@@ -123,11 +122,9 @@ class MemoryTopic:
             value = self.reader.decoded(record, decode_state).value
             if next_id_of(value) is not None:
                 return value
-            reason = "the value does not say which community ids are used"
+            _warn(record, "the value does not say which community ids are used")
         except BadInput as error:
-            reason = str(error)
-        log = structlog.get_logger()
-        log.warning("memory cannot be read", place=record.place, reason=reason)
+            _warn(record, str(error))
         next_id = next_id_in(record.headers)
         if next_id is None:
             next_id = far_id(max(n_messages, place_in(record.headers).offset + 1))
@@ -139,9 +136,8 @@ class MemoryTopic:
         from stream_icd.memory.memory import BEFORE_ALL
 
         last, graph = place_in(record.headers), read_state_key(record.key)[1]
-        place = "" if last.partition < 0 else f"{last.partition}@{last.offset}"
-        if read.get(last.partition, 0) > last.offset + 1:
-            place = f"{last.partition}@{read[last.partition] - 1}"
+        offset = max(last.offset, read.get(last.partition, 0) - 1)
+        place = "" if last.partition < 0 else f"{last.partition}@{offset}"
         try:
             state = decode_state(record.key, value, without_claim(record.headers))
         except BadInput:  # the value says which ids are used up, whatever the headers say
@@ -156,10 +152,13 @@ class MemoryTopic:
         try:
             group, graph = read_state_key(record.key, self.reader.limits)
         except BadInput as error:
-            log = structlog.get_logger()
-            log.warning("memory cannot be read", place=record.place, reason=str(error))
+            _warn(record, str(error))
             return None
         return graph if group == self.group else None
+
+
+def _warn(state: Record, reason: str) -> None:
+    structlog.get_logger().warning("memory cannot be read", place=state.place, reason=reason)
 
 
 def _size(state: Record | None) -> int:
@@ -183,12 +182,18 @@ def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memo
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The encoded memory of a graph after the window at `offset`; the last batch with one."""
+    """The encoded memory of a graph; the last batch with a window of it.
+
+    Attributes:
+        offset: that of the window before; -1 once a batch has used it.
+        headers: those of the state that it was read from, if they have a trace context.
+    """
 
     value: bytes
     partition: int
     batch: int
     offset: int = -1
+    headers: Headers = ()
 
 
 class Memories:
@@ -203,7 +208,6 @@ class Memories:
         self._most_bytes = (settings or MemorySettings()).cache_bytes
         self._kept: dict[str, _Kept] = {}  # the longest unused first
         self._unread: set[str] = set()  # graphs with a state in the topic, but not in RAM
-        self._headers: dict[str, Headers] = {}  # of states that were read, with a trace context
         self._new: set[int] = set()  # partitions whose states must be read
         self._early: set[int] = set()  # those whose states were read before the first record came
         self._batch = 0
@@ -214,7 +218,7 @@ class Memories:
         """Forget the graphs of these partitions, and read them again before they are needed."""
         self._new.update(partitions)
         self._early.difference_update(partitions)
-        for graph in [name for name, one in self._kept.items() if one.partition in partitions]:
+        for graph in [name for name, kept in self._kept.items() if kept.partition in partitions]:
             self._drop(graph)
 
     def begin(self, records: Sequence[Record]) -> None:
@@ -230,17 +234,16 @@ class Memories:
         self._early -= first.keys()
         if missing := graphs & self._unread:
             self._restore(first, lambda graph, _: graph in missing)
-        for graph in filter(self._kept.__contains__, graphs):
-            kept = self._kept[graph]
-            self.put(graph, kept.partition, kept.value)
+        for graph in graphs & self._kept.keys():
+            self._keep(graph, replace(self._kept[graph], batch=self._batch, offset=-1))
         self._evict()
 
     def get(self, graph: str) -> bytes | None:
         return self._kept[graph].value if graph in self._kept else None
 
     def headers(self, graph: str) -> Headers:
-        """Return the headers of the state that the memory of a graph was last read from."""
-        return self._headers.get(graph, ())
+        """Return the headers of the state that the memory of a graph was read from."""
+        return self._kept[graph].headers if graph in self._kept else ()
 
     def put(self, graph: str, partition: int, value: bytes) -> None:
         """Set the memory of a graph after a window in this partition."""
@@ -249,9 +252,11 @@ class Memories:
 
     def _misread(self, first: Mapping[int, int]) -> set[int]:
         """The partitions of which a state was read early whose window is to be detected again."""
-        read = {p: at for p, at in first.items() if p in self._early}
-        kept = self._kept.values() if read else ()
-        return {one.partition for one in kept if one.offset >= read.get(one.partition, math.inf)}
+        read = {p: offset for p, offset in first.items() if p in self._early}
+        memories = self._kept.values() if read else ()
+        return {
+            kept.partition for kept in memories if kept.offset >= read.get(kept.partition, math.inf)
+        }
 
     def _keep(self, graph: str, kept: _Kept) -> None:
         self._drop(graph)
@@ -263,22 +268,17 @@ class Memories:
             self.n_bytes -= len(self._kept.pop(graph).value)
 
     def _restore(
-        self,
-        first: dict[int, int],
-        want: Callable[[str, int], bool],
-        most_bytes: float = math.inf,
+        self, first: dict[int, int], want: Callable[[str, int], bool], most_bytes: float = math.inf
     ) -> None:
-        found, others = self._insist(lambda: self._topic.read(first, want, most_bytes))
-        self._unread = (self._unread | others) - found.keys() - self._kept.keys()
-        for graph, record in found.items():
+        states, others = self._insist(lambda: self._topic.read(first, want, most_bytes))
+        self._unread = (self._unread | others) - states.keys() - self._kept.keys()
+        for graph, record in states.items():
             value = self._insist(partial(self._topic.value, record, max(first.values())))
             partition, offset = place_in(record.headers)
-            self._keep(graph, _Kept(value, partition, batch=0, offset=offset))
-            self._headers.pop(graph, None)
-            if context_of(record.headers):
-                self._headers[graph] = record.headers
-            self.n_restored += 1
-        structlog.get_logger().info("memory restored", graphs=len(found), bytes=self.n_bytes)
+            headers = record.headers if context_of(record.headers) else ()
+            self._keep(graph, _Kept(value, partition, 0, offset, headers))
+        self.n_restored += len(states)
+        structlog.get_logger().info("memory restored", graphs=len(states), bytes=self.n_bytes)
 
     def _evict(self) -> None:
         """Free RAM above the limit; windows of the last two batches may not be in the topic yet."""

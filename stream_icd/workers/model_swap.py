@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
 from stream_icd.execution.processes import InHand, Processes
-from stream_icd.execution.relay import First, nothing
+from stream_icd.execution.work import First
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Outcome, Refused
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 
 Pool = Processes[Record, Outcome]
 OpenPool = Callable[[VersionedModel, str], AbstractContextManager[Pool]]
@@ -114,7 +114,7 @@ class ModelSwap:
         return now
 
     def __call__(
-        self, records: Iterable[Record], first: First = nothing, /
+        self, records: Iterable[Record], first: First = First(), /
     ) -> Iterator[tuple[Record, Outcome | Refused]]:
         """Detect the records of the batch that was begun, with its model."""
         with self._lock:
@@ -142,10 +142,10 @@ class ModelSwap:
 
     def close(self) -> None:
         with self._lock:
-            ended = [one for one in (self._next, self._current) if one is not None]
+            ended = self._next, self._current
             self._next = self._current = None
-        for one in ended:
-            one.close()
+        for at_work in filter(None, ended):
+            at_work.close()
         for thread in self._closing:
             thread.join()
 
@@ -175,11 +175,11 @@ class ModelSwap:
 
     def _pools(self) -> list[Pool]:
         with self._lock:
-            return [one.pool for one in (self._current, self._next) if one is not None]
+            return [at_work.pool for at_work in filter(None, (self._current, self._next))]
 
     def _end(self, old: _AtWork | None) -> None:
         """End processes that no batch needs, without waiting for it."""
         if old is not None:
             thread = threading.Thread(target=old.close, name="old-model", daemon=True)
             thread.start()
-            self._closing = [one for one in self._closing if one.is_alive()] + [thread]
+            self._closing = [*filter(threading.Thread.is_alive, self._closing), thread]

@@ -1,10 +1,11 @@
-"""Runs steps on streams: the one place that filters, logs, dead-letters and counts."""
+"""Steps, which process a stream, and the one place that filters, logs, dead-letters and counts."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -13,14 +14,92 @@ from stream_icd.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler, Watcher
-from stream_icd.kafka.group.worker_notes import keep_to_filter
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claims import ClaimCheck
-from stream_icd.messages.records import Outcome, Refused, about
+from stream_icd.messages.records import Outcome, Processed, Refused, Stage, about
 from stream_icd.tracing import Tracing
-from stream_icd.workers.step import BatchStep
 from stream_icd.workers.traced import TracedWork
+
+
+class BatchStep(ABC):
+    """What a worker does to the records of one topic, a batch at a time.
+
+    Most workers process one record after the other: see `Step`.
+
+    For each batch the runner calls `begin`, then `work`, and `done` once the results are published
+    and the offsets committed. A batch that could not be committed gets no `done`, and is delivered
+    again after `assigned` and another `begin`. So a step with state keeps changes separate until
+    `done` (as `stream_icd.workers.track.Tracker` does), or reads its state again after `assigned`.
+    A step with a model gets it in `begin`: the model may change between batches, never within one.
+
+    Attributes:
+        ahead: whether the next batch may begin before the `done` of this one.
+        stages: the stages in which records are refused; their dead letters are counted from
+            the start, since an alert sees only a count that changes.
+    """
+
+    ahead: bool = False
+    stages: tuple[Stage, ...] = ("decode",)
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """Fields of each log line in addition to the record's, such as the model."""
+        return {}
+
+    def assigned(self, partitions: Collection[int]) -> None:  # noqa: B027
+        """Forget what is known of the graphs in these partitions, before their first batch.
+
+        Another worker may have processed records of them, or a batch could not be committed.
+        """
+
+    def begin(self, records: Sequence[Record]) -> None:  # noqa: B027
+        """Start a batch; its records include those of graphs that are filtered out."""
+
+    @abstractmethod
+    def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
+        """Yield each record and its outcome, in the same order.
+
+        An outcome is `Refused` for bad input. Any exception ends the worker: nothing of the batch
+        is published, and its records are delivered again.
+        """
+
+    def state_headers(self, record: Record) -> Headers:  # noqa: ARG002
+        """Return the headers of the message that the state before this record was read from.
+
+        A trace has a link to what made that message.
+        """
+        return ()
+
+    def forget(self, record: Record) -> None:  # noqa: B027
+        """Undo the last record, so that it can be sent again: its result is too large."""
+
+    def last_resort(self, record: Record) -> Outcome | None:  # noqa: ARG002
+        """Process a record that ended its workers in another way.
+
+        None: there is none, and the record becomes a dead letter of stage `crashed`.
+        """
+        return None
+
+    def remember(self, record: Record, state: OutgoingRecord) -> None:  # noqa: B027
+        """Take over the state of a record's outcome: it is published with this batch."""
+
+    def done(self, batch: BatchDone) -> None:  # noqa: B027
+        """Keep the batch's changes: its results are published, and its offsets committed."""
+
+
+class Step(BatchStep):
+    """What a worker does to each record of one topic. Subclass it and write `process`."""
+
+    @abstractmethod
+    def process(self, record: Record) -> Outcome:
+        """Return the outcome of one record; `Refused` and exceptions mean the same as in `work`."""
+
+    def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
+        for record in records:
+            with about(record, **self.context):
+                outcome = self.process(record)
+            yield record, outcome
 
 
 class Runner(Handler):
@@ -108,8 +187,26 @@ class Runner(Handler):
 
     def _published(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
         with about(record, **self.step.context):
-            published = self._concluded(record, self._fitted(record, outcome))
-            return (*published, *self._state(record, outcome))
+            return (*self._concluded(record, outcome), *self._state(record, outcome))
+
+    def _concluded(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
+        """Log an outcome, count it, and return its results, or the record's dead letter."""
+        log = structlog.get_logger()
+        if isinstance(outcome, Processed):
+            try:
+                results = tuple(map(self._made_fit, outcome.outgoing))
+            except RecordTooLarge as error:
+                self.step.forget(record)
+                reason = f"its result is too large: {error}. Then run `stream-icd dlq retry`"
+                outcome = Refused("publish", LimitExceeded(reason))
+            else:
+                self._dead_letters.count(dead=False)
+                log.info(outcome.event, **outcome.facts)
+                return results
+        log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
+        if not was_sent_again(record):  # its sender expects that it may fail again
+            self._dead_letters.count(dead=True, reason=outcome.reason)
+        return (self._made_fit(dead_letter(record, outcome.stage, outcome.error)),)
 
     def _state(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
         """Return the state after the record; the step has made it fit.
@@ -127,29 +224,8 @@ class Runner(Handler):
         self.step.remember(record, outcome.state)
         return (made_fit,)
 
-    def _fitted(self, record: Record, outcome: Outcome) -> Outcome:
-        if isinstance(outcome, Refused):
-            return outcome
-        try:
-            return replace(outcome, outgoing=tuple(map(self._made_fit, outcome.outgoing)))
-        except RecordTooLarge as error:
-            self.step.forget(record)
-            reason = f"its result is too large: {error}. Then run `stream-icd dlq retry`"
-            return Refused("publish", LimitExceeded(reason))
-
     def _made_fit(self, record: OutgoingRecord) -> OutgoingRecord:
         return record if self._claim_check is None else self._claim_check(record)
-
-    def _concluded(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
-        log = structlog.get_logger()
-        if isinstance(outcome, Refused):
-            log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
-            if not was_sent_again(record):  # its sender expects that it may fail again
-                self._dead_letters.count(dead=True, reason=outcome.reason)
-            return (self._made_fit(dead_letter(record, outcome.stage, outcome.error)),)
-        self._dead_letters.count(dead=False)
-        log.info(outcome.event, **outcome.facts)
-        return outcome.outgoing
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +256,6 @@ def run_streams(
     """
 
     def run(stream: Stream) -> None:
-        keep_to_filter(settings, stream.topic, stream.group, stream.runner.graph)
         run_consumer(
             settings,
             stream.topic,
@@ -210,7 +285,7 @@ def _run_side_by_side(
             errors.append(error)
             stop.set()
 
-    threads = [threading.Thread(target=attempt, args=(one,), daemon=True) for one in streams]
+    threads = [threading.Thread(target=attempt, args=(stream,), daemon=True) for stream in streams]
     for thread in threads:
         thread.start()
     for thread in threads:

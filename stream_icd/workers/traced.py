@@ -13,10 +13,11 @@ from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Outcome, Processed, Refused
 from stream_icd.tracing import MS, Took, Tracing
-from stream_icd.workers.step import BatchStep
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
+
+    from stream_icd.workers.runner import BatchStep
 
 MOST_GRAPHS = 10_000
 """The last windows of so many graphs are known, for links."""
@@ -47,7 +48,7 @@ class TracedWork:
 
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget what was done in these partitions: it was not committed, or others went on."""
-        for place in [one for one in self._unpublished if one[0] in partitions]:
+        for place in [place for place in self._unpublished if place[0] in partitions]:
             del self._unpublished[place]
         for graph in [key for key, last in self._last.items() if last[0] in partitions]:
             del self._last[graph]
@@ -57,8 +58,7 @@ class TracedWork:
         places = [(record.partition, record.offset) for record in batch.records]
         links = [self._unpublished.pop(place) for place in places if place in self._unpublished]
         if links:
-            ended = time.time_ns()
-            self.tracing.published(Took(ended - round(1e9 * batch.publish_seconds), ended), links)
+            self.tracing.published(batch.publish_seconds, links)
 
     def _traced(self, record: Record, outcome: Outcome, took: Took) -> Outcome:
         facts = {f"stream_icd.{name}": value for name, value in self.step.context.items()}
@@ -85,7 +85,7 @@ class TracedWork:
             self._last.move_to_end(record.key)
             if len(self._last) > MOST_GRAPHS:
                 self._last.popitem(last=False)
-        sent = tuple(self.tracing.sent_by(span, one) for one in outcome.outgoing)
+        sent = tuple(self.tracing.sent_by(span, result) for result in outcome.outgoing)
         return replace(outcome, outgoing=sent, state=state)
 
     def _before(self, record: Record) -> SpanContext | None:

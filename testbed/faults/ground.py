@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.model import initial_model
+from stream_icd.model import Model
 from stream_icd.registry.model import save_model
 from testbed.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_ports
 from testbed.faults.proxy import HOST, Proxy
@@ -69,7 +69,7 @@ def open_ground(folder: Path, waits: Mapping[str, float]) -> Iterator[Ground]:
     """
     direct, controller, behind, front = free_ports(4)
     model = folder / "model"
-    save_model(initial_model(RECIPE), model)
+    save_model(Model(RECIPE), model)
     with (
         apache_kafka(**_listeners(direct, controller, behind, front)) as broker,
         Proxy(front, behind) as proxy,

@@ -11,7 +11,7 @@ from stream_icd.bp.agglomeration import merged_communities
 from stream_icd.bp.level_graph import LevelGraph, finest_level
 from stream_icd.bp.likelihood import broken, mixing_beyond_chance
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.partition import finest, split_communities
+from stream_icd.bp.partition import split_communities
 from stream_icd.bp.posterior import (
     NOBODY,
     certain_posterior,
@@ -44,9 +44,9 @@ def rng() -> np.random.Generator:
 
 
 def test_communities_split_only_where_it_shortens_the_description() -> None:
-    split = split_communities(finest(graph_of(9, 5, 8)), labels_of(14, 8), 2, 4.0, 0.1, rng())
+    split = split_communities(graph_of(9, 5, 8), labels_of(14, 8), 2, 4.0, 0.1, rng())
     assert split.tolist() == [0] * 9 + [2] * 5 + [1] * 8
-    whole = split_communities(finest(graph_of(9, 8)), labels_of(9, 8), 2, 4.0, 0.1, rng())
+    whole = split_communities(graph_of(9, 8), labels_of(9, 8), 2, 4.0, 0.1, rng())
     assert whole.tolist() == labels_of(9, 8).tolist()
 
 
@@ -60,7 +60,7 @@ def test_a_star_stays_whole_after_a_few_rounds(monkeypatch: pytest.MonkeyPatch) 
     half = coo_array((np.ones(2999), (0 * leaves, leaves)), (3000, 3000)).tocsr()
     star = finest_level(csr_array(half + half.T))
     whole = np.zeros(3000, np.int32)
-    found = split_communities(finest(star), whole, 1, 4.0, 0.1, rng())
+    found = split_communities(star, whole, 1, 4.0, 0.1, rng())
     assert found.tolist() == whole.tolist()
     assert 1 < found_in[0][1] < 60
 
@@ -68,10 +68,10 @@ def test_a_star_stays_whole_after_a_few_rounds(monkeypatch: pytest.MonkeyPatch) 
 def test_the_communities_of_a_random_graph_do_not_split() -> None:
     planted = generate_lfr(np.random.default_rng(1), LfrSettings(n_nodes=2000, mixing=0.4))
     graph, k = finest_level(planted.adjacency()), planted.n_communities
-    labels = split_communities(finest(graph), planted.communities, k, 8.0, 0.4, rng())
+    labels = split_communities(graph, planted.communities, k, 8.0, 0.4, rng())
     assert np.array_equal(labels, planted.communities)
     halves = (planted.communities // 2).astype(np.int32)  # pairs of communities taken for one
-    found = split_communities(finest(graph), halves, int(halves.max()) + 1, 8.0, 0.4, rng())
+    found = split_communities(graph, halves, int(halves.max()) + 1, 8.0, 0.4, rng())
     adjacency = planted.adjacency()
     assert found.max() + 1 > 0.8 * k
     assert description_length(adjacency, found) < description_length(adjacency, halves)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.likelihood import mixing_of, modularity_of
-from stream_icd.bp.partition import finest, measured
+from stream_icd.bp.partition import measured
 from stream_icd.quality.cuts import modularity
 from stream_icd.quality.description_length import description_length
 
@@ -20,7 +20,7 @@ def test_they_equal_description_length_and_modularity(seed: int) -> None:
     upper[:, -1] = 0  # an isolated node
     adjacency = csr_array(upper + upper.T)
     labels = 3 * rng.integers(0, 5, 60).astype(np.int32)  # some labels are unused
-    partition = measured(finest(finest_level(adjacency)), labels)
+    partition = measured(finest_level(adjacency), labels)
     assert partition.bits == pytest.approx(description_length(adjacency, labels))
     assert modularity_of(finest_level(adjacency), labels) == pytest.approx(
         modularity(adjacency, labels)
@@ -31,7 +31,7 @@ def test_they_equal_description_length_and_modularity(seed: int) -> None:
 
 def test_without_edges_both_are_zero() -> None:
     graph = finest_level(csr_array((3, 3), dtype=float))
-    partition = measured(finest(graph), np.arange(3, dtype=np.int32))
+    partition = measured(graph, np.arange(3, dtype=np.int32))
     assert (partition.bits, partition.mixing, modularity_of(graph, partition.labels)) == (
         0.0,
         0.0,

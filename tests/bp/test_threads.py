@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -21,9 +22,9 @@ from stream_icd.bp.level_graph import (
 from stream_icd.bp.likelihood import modularity_of
 from stream_icd.bp.modularity import connected_pieces, move_nodes
 from stream_icd.bp.posterior import initial_posterior, next_posterior
-from stream_icd.graphs import in_threads
+from stream_icd.graphs import compiled
 from stream_icd.quality.agreement import nmi
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 SMALL_ENOUGH_FOR_A_TEST = 500
@@ -31,9 +32,9 @@ SMALL_ENOUGH_FOR_A_TEST = 500
 
 @pytest.fixture(autouse=True)
 def small_graphs_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (in_threads, belief_propagation, modularity):
+    for module in (compiled, belief_propagation, modularity):
         monkeypatch.setattr(module, "LARGE", SMALL_ENOUGH_FOR_A_TEST)
-    monkeypatch.setattr(in_threads, "WORTH_A_THREAD", SMALL_ENOUGH_FOR_A_TEST)
+    monkeypatch.setattr(compiled, "WORTH_A_THREAD", SMALL_ENOUGH_FOR_A_TEST)
 
 
 def planted(mixing: float, *, weighted: bool = False) -> tuple[csr_array, np.ndarray]:
@@ -54,9 +55,10 @@ def test_any_number_of_threads_finds_the_same(mixing: float, weighted: bool) -> 
     after = next_posterior(level, parameters, known, 0)
     for threads in (2, 4):
         assert np.array_equal(find_communities(adjacency, parameters, threads=threads), alone)
-        again = initial_posterior(level, parameters, None, 0, threads)
+        with compiled.keep_threads(threads):
+            again = initial_posterior(level, parameters, None, 0)
+            now = next_posterior(level, parameters, known, 0)
         assert again.shares.tobytes() == known.shares.tobytes()
-        now = next_posterior(level, parameters, known, 0, threads)
         assert now.shares.tobytes() == after.shares.tobytes()
         assert np.array_equal(now.communities, after.communities)
     assert nmi(truth, alone) > (0.97 if mixing < 0.5 else 0.5)
@@ -74,7 +76,8 @@ def moved(graph: LevelGraph, threads: int, seed: int = 0) -> tuple[np.ndarray, i
     """The labels after moves of single nodes, and the number of moves."""
     labels = np.arange(graph.n_nodes, dtype=np.int32)
     rng = np.random.default_rng(seed)
-    return labels, move_nodes(graph, labels, 1.0, rng, threads=threads)
+    with compiled.keep_threads(threads):
+        return labels, move_nodes(graph, labels, 1.0, rng)
 
 
 @pytest.mark.parametrize("weighted", [True, False])
@@ -111,9 +114,10 @@ def test_parts_make_the_same_pieces_and_the_same_coarse_graph() -> None:
     pieces = connected_pieces(graph, labels, 1.0, np.random.default_rng(0))
     coarse = coarsen(graph, labels, int(labels.max()) + 1)
     for threads in (2, 3, 4):
-        same = connected_pieces(graph, labels, 1.0, np.random.default_rng(0), threads)
+        with compiled.keep_threads(threads):
+            same = connected_pieces(graph, labels, 1.0, np.random.default_rng(0))
+            again = coarsen(graph, labels, int(labels.max()) + 1)
         assert np.array_equal(same, pieces)
-        again = coarsen(graph, labels, int(labels.max()) + 1, threads)
         assert all(np.array_equal(one, other) for one, other in zip(again, coarse, strict=True))
 
 
@@ -129,7 +133,8 @@ def test_rows_in_a_new_order_are_sorted_also_those_of_hubs() -> None:
     expected = csr_array(adjacency[order][:, order])
     expected.sort_indices()
     for threads in (1, 2, 4):
-        found, again = reordered(finest_level(adjacency), order, threads), finest_level(expected)
+        with compiled.keep_threads(threads):
+            found, again = reordered(finest_level(adjacency), order), finest_level(expected)
         assert all(np.array_equal(one, other) for one, other in zip(found, again, strict=True))
 
 
@@ -140,24 +145,27 @@ def test_kept_threads_end_with_the_outermost_block() -> None:
         both.wait()  # each of two parts in a thread of its own
         return threading.get_ident()
 
-    with in_threads.keep_threads(2):
-        with in_threads.keep_threads(4):
-            inside = in_threads.in_threads(here, range(3), 4)
-        after = in_threads.in_threads(here, range(3), 4)
+    with compiled.keep_threads(2):
+        with compiled.keep_threads(4):
+            inside = compiled.in_threads(here, range(3))
+        after = compiled.in_threads(here, range(3))
         assert set(inside) == set(after)
         assert threading.get_ident() in inside
         assert len(set(threading.enumerate()) - before) == 1
     assert set(threading.enumerate()) == before
-    assert in_threads.in_threads(lambda *part: part, range(9), 4) == [(i, i + 1) for i in range(8)]
+    with compiled.keep_threads(4):
+        parts = compiled.in_threads(lambda *part: part, range(9))
+    assert parts == [(i, i + 1) for i in range(8)]
     assert set(threading.enumerate()) == before
 
 
 def test_small_graphs_and_small_parts_take_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_threads, "ThreadPoolExecutor", None)  # nothing may start one
-    assert in_threads.threads_for(SMALL_ENOUGH_FOR_A_TEST - 1, 4) == 1
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", None)  # nothing may start one
+    assert compiled.threads_for(SMALL_ENOUGH_FOR_A_TEST - 1, 4) == 1
     weights = np.full(10, SMALL_ENOUGH_FOR_A_TEST / 10)
-    assert in_threads.in_parts(lambda first, end: (first, end), weights, 4) == [(0, 10)]
-    assert in_threads.in_parts(lambda first, end: (first, end), np.empty(0), 4) == [(0, 0)]
+    with compiled.keep_threads(4):
+        assert compiled.in_parts(lambda first, end: (first, end), weights) == [(0, 10)]
+        assert compiled.in_parts(lambda first, end: (first, end), np.empty(0)) == [(0, 0)]
 
 
 def _found(adjacency: csr_array) -> bytes:

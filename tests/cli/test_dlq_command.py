@@ -16,8 +16,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.cli.dlq.command import RetryLetters
-from stream_icd.cli.dlq.retry import run_retry
+from stream_icd.cli.dlq import RetryLetters
 from stream_icd.cli.main import app
 from stream_icd.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.letters import dead_letter
@@ -31,7 +30,6 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.publish import Pace
 from stream_icd.messages.topic_range import TopicRange
-from stream_icd.sources.source import NeverStop
 from testbed.brokers import Broker, wait_until
 
 Dlq = Callable[..., Result]
@@ -344,16 +342,16 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
     detector.send(dead_letters, b"aborted").get(60)
     sink = open_retry_sink(settings, dead_letters)
     pace = Pace(None, lambda: 0.0, lambda _: None)
-    retry(settings, plan, sink, pace, lambda: datetime.now(UTC), NeverStop())
+    retry(settings, plan, sink, pace, lambda: datetime.now(UTC), threading.Event())
     sink.close()
 
     def read_for_a_while(*arguments: Any, **named: Any) -> DeadLetterBox:
         threading.Timer(3.0, detector.abort_transaction).start()
         return read_dead_letters(*arguments, **named)
 
-    monkeypatch.setattr("stream_icd.cli.dlq.retry.read_dead_letters", read_for_a_while)
-    monkeypatch.setattr("stream_icd.cli.dlq.retry.stop_on_signals", threading.Event)
-    run_retry(settings, choice, RetryLetters())
+    monkeypatch.setattr("stream_icd.dead_letters.box.read_dead_letters", read_for_a_while)
+    monkeypatch.setattr("stream_icd.programs.process.stop_on_signals", threading.Event)
+    RetryLetters().send(settings, choice)
     assert [r.value for r in everything(kafka, topic_name)] == [b"0", b"1", b"2", b"3"]
     detector.close(timeout=1)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -18,13 +19,14 @@ from typer.testing import CliRunner
 from consumers.archive import Kinds
 from stream_icd.cli.main import app
 from stream_icd.cli.plugins import BuiltIn, Consumers, flowing
-from stream_icd.history.layout import KINDS
+from stream_icd.history.files import KINDS
 from tests.command_lines import all_commands, arguments_of, complaint
 
 GROUPS = [(), *sorted({command[:1] for command in all_commands() if len(command) > 1})]
 EVERYTHING = [*GROUPS, *all_commands()]
 
 
+@cache
 def rendered(command: tuple[str, ...]) -> str:
     """The help of a command in a terminal of 80 columns."""
     result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"})

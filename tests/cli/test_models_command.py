@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 from stream_icd.cli.main import app
 from stream_icd.errors import ModelDamaged, ModelNotFound
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import initial_model
+from stream_icd.model import Model
 from stream_icd.registry.about import UNSAID, About, read_about, write_about
+from stream_icd.registry.find import models_folder, open_model, shipped_models
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import models_folder, open_model, shipped_models
 from stream_icd.store.store import open_store
 
 SMALL = Recipe(name="small", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
@@ -37,7 +37,7 @@ def test_every_shipped_model_says_what_it_is_for_and_how_good_it_is() -> None:
 
 def test_models_of_a_folder_are_listed_too(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "mine"))
-    save_model(initial_model(SMALL), tmp_path / "mine")
+    save_model(Model(SMALL), tmp_path / "mine")
     assert f"for      {UNSAID}" in models("list", str(tmp_path))
     write_about(About("mails of one office", "3 weeks", "modularity 70 %"), store)
     assert "mine  (small@" in models("list", str(tmp_path))

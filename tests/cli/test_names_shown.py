@@ -17,14 +17,13 @@ from prometheus_client import generate_latest
 from rich.console import Console
 
 import stream_icd
-from stream_icd.cli import main
-from stream_icd.cli.dlq.tables import table_lines
-from stream_icd.cli.history.tables import graphs_table, windows_lines
-from stream_icd.cli.models import command as models
-from stream_icd.cli.models.text import card_lines
-from stream_icd.cli.replay.run import agreements_table, qualities_table
-from stream_icd.cli.subscribe import command as subscribe
-from stream_icd.cli.subscribe import formats, shapes
+from stream_icd.cli import main, models, subscribe
+from stream_icd.cli import subscribe_formats as formats
+from stream_icd.cli.dlq import table_lines
+from stream_icd.cli.history import graphs_table, windows_lines
+from stream_icd.cli.model_lines import card_lines
+from stream_icd.cli.replay_run import agreements_table, qualities_table
+from stream_icd.cli.subscribe_shapes import OfCommunities
 from stream_icd.communities import STAGES, Communities
 from stream_icd.dead_letters.box import BadRecord, dead_letter_of
 from stream_icd.dead_letters.letters import dead_letter
@@ -37,11 +36,11 @@ from stream_icd.messages.records import described
 from stream_icd.metrics.metrics import MOST_GRAPHS, Health, Metrics
 from stream_icd.printable import did_you_mean, listed, printable, say, shortened
 from stream_icd.registry.aliases import Aliases
-from stream_icd.registry.shipped import shipped_models
+from stream_icd.registry.find import shipped_models
 from stream_icd.replay.compare import Agreement, Comparison, VersionQuality
 from stream_icd.snapshot import Window
 from stream_icd.store.store import open_store
-from stream_icd.tracking.gaps import Gap
+from stream_icd.tracking.windows import Gap
 from stream_icd.wire.communities import encode_communities
 
 DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
@@ -81,7 +80,7 @@ def test_a_long_name_is_shortened(long: str | bytes) -> None:
 def test_a_subscriber_s_table_has_a_line_a_snapshot(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    formats.write_table([found(), found()], shapes.COMMUNITIES)
+    formats.write_table([found(), found()], OfCommunities())
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert all(line.count(ESCAPED) == 3 for line in lines[1:])  # graph, snapshot, model
@@ -150,7 +149,7 @@ def test_a_cell_is_one_line_and_commands_no_terminal(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     nodes = ("\n=1+1", "\r=1+1", "\t=1+1", "\x1b[2J\x07", "\x9b2J", "\u202ea", "\u2028a")
-    formats.write_csv([found("=cmd\x1b[2J", nodes)], shapes.COMMUNITIES)
+    formats.write_csv([found("=cmd\x1b[2J", nodes)], OfCommunities())
     lines = capfdbinary.readouterr().out.decode().split("\n")
     assert all(line.isprintable() for line in lines)
     cells = [row["node"] for row in csv.DictReader(lines)]

@@ -20,10 +20,10 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.topics import create_topics
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.messages.announce import announcements
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.registry.aliases import champion, history
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import pack
-from stream_icd.registry.shipped import open_model
 from stream_icd.registry.versions import publish, version_folder, versions
 from stream_icd.store.store import Store
 from testbed.brokers import Broker
@@ -79,7 +79,7 @@ def test_a_version_is_shown_with_its_origin(registry: Store) -> None:
     gate = Gate(AS, "mine@1", NOW, NOW, 12, True, "better on hidden edges", figures)
     data = DataRange(("as733",), NOW, NOW + timedelta(days=2), windows=200, labelled=3)
     lineage = Lineage("retrain", NOW, "0.9", parent=AS, data=data, gate=gate)
-    packed = pack(initial_model(recipe))
+    packed = pack(Model(recipe))
     publish(registry, packed, lineage)
     version = packed.version
     models("promote", "mine", "--reason", "it passed")
@@ -106,14 +106,14 @@ def test_a_name_that_promote_takes_is_found_by_the_other_commands_too(
     registry: Store, tmp_path: Path
 ) -> None:
     recipe = Recipe(name="mine", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
-    model = initial_model(recipe)
+    model = Model(recipe)
     packed = pack(model)
     publish(registry, packed, Lineage("retrain", NOW, "0"))
     version = packed.version
     assert f"version  {version}\n" in models("show", "mine")
     assert models("diff", "mine", version) == ""
     models("export", "mine", str(tmp_path / "copy"))
-    other = pack(Model(recipe, model.weights, BpParameters(resolution=2.0)))
+    other = pack(Model(recipe, BpParameters(resolution=2.0)))
     publish(registry, other, Lineage("retrain", NOW, "0"))
     with pytest.raises(ModelNotFound, match="several versions of 'mine'"):
         models("show", "mine")

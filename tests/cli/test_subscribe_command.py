@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.cli.subscribe import formats, shapes
+from stream_icd.cli import subscribe_formats as formats
+from stream_icd.cli.subscribe_shapes import OfCommunities
 from stream_icd.communities import Communities
 from stream_icd.errors import BrokerUnavailable
 from stream_icd.kafka.publisher import Publisher
@@ -117,10 +118,10 @@ def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) 
         yield
 
     with pytest.raises(BrokerUnavailable):
-        formats.write_table(failing(), shapes.COMMUNITIES)
+        formats.write_table(failing(), OfCommunities())
     assert capsys.readouterr().out == ""
-    formats.write_table([], shapes.COMMUNITIES)
-    assert capsys.readouterr().out == shapes.COMMUNITIES.heading + "\n"
+    formats.write_table([], OfCommunities())
+    assert capsys.readouterr().out == OfCommunities().heading + "\n"
 
 
 def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.cli.subscribe import naming
-from stream_icd.cli.subscribe.shapes import COMMUNITIES
+from stream_icd.cli import subscribe_shapes as shapes
 from stream_icd.communities import STAGES, Communities
 from stream_icd.errors import BadSettings
 from stream_icd.names.attributes import attributes_of
@@ -33,7 +32,7 @@ def result(graph: str, *, text: bool = False) -> Communities:
 def test_a_graph_with_other_ids_takes_no_names_from_the_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    named = naming.with_names(COMMUNITIES, Naming(CLASSES), of_one_graph=False)
+    named = shapes.Named(shapes.OfCommunities(), Naming(CLASSES), of_one_graph=False)
     for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False)):
         names = named.document(result(graph, text=text))["names"]
         assert names == ({} if text else {"0": "PC, 10 of 10", "1": "MP, 8 of 8"})
@@ -42,16 +41,16 @@ def test_a_graph_with_other_ids_takes_no_names_from_the_others(
 
 
 def test_one_graph_with_other_ids_is_an_error() -> None:
-    named = naming.with_names(COMMUNITIES, Naming(CLASSES), of_one_graph=True)
+    named = shapes.Named(shapes.OfCommunities(), Naming(CLASSES), of_one_graph=True)
     with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
         named.document(result("g", text=True))
 
 
 def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(naming, "MOST_GRAPHS", 2)
-    names = naming._LastNames(Naming(CLASSES), of_one_graph=False)
+    monkeypatch.setattr(shapes, "MOST_GRAPHS", 2)
+    named = shapes.Named(shapes.OfCommunities(), Naming(CLASSES), of_one_graph=False)
     first = result("g")
     for communities in (first, *(result(f"h{number}") for number in range(2))):
-        names.of(communities)
-    assert list(names._last) == ["h0", "h1"]
-    assert names.of(replace(first, snapshot_id="g/1")) == {0: "PC, 10 of 10", 1: "MP, 8 of 8"}
+        named.names_of(communities)
+    assert list(named._last) == ["h0", "h1"]
+    assert named.names_of(replace(first, snapshot_id="g/1")) == {0: "PC, 10 of 10", 1: "MP, 8 of 8"}

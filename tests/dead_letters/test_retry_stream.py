@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.cli.dlq.tables import verdict
+from stream_icd.cli.dlq import verdict
 from stream_icd.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, split_headers
 from stream_icd.dead_letters.retry import Retry, open_retry_sink, plan_retry, retry
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.errors import LimitExceeded
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
@@ -23,9 +23,8 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claims import ClaimSettings, MessageReader
 from stream_icd.messages.publish import Pace
 from stream_icd.messages.topic_range import TopicRange
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import NeverStop
 from stream_icd.wire.limits import Limits
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
@@ -67,7 +66,7 @@ def retry_all(broker: Broker, topic: str, again: bool = False) -> Retry:
     try:
         plan = plan_retry(box(broker, topic), Choice(TopicRange(f"{topic}.dlq")), again=again)
         pace = Pace(None, lambda: 0.0, lambda _: None)
-        return retry(broker.settings(), plan, sink, pace, lambda: AT, NeverStop())
+        return retry(broker.settings(), plan, sink, pace, lambda: AT, threading.Event())
     finally:
         sink.close()
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from PIL import Image
 
 from stream_icd.communities import Communities
-from stream_icd.demo.named import draw_story, strongest_events
+from stream_icd.demo.picture import draw_story, strongest_events
 from stream_icd.demo.results import tracked
 from stream_icd.names.attributes import attributes_of
 from tests.workers.tracked import window
@@ -38,8 +38,8 @@ MERGED = tracked(
 
 
 def test_an_event_that_lasted_is_told_with_names_and_bits() -> None:
-    (event,) = strongest_events(MERGED, CLASSES)
-    assert str(event) == "2020-01-01  [PC, 10 of 10] takes in [MP, 10 of 10] (42 bits)"
+    ((_, told),) = strongest_events(MERGED, CLASSES)
+    assert told == "2020-01-01  [PC, 10 of 10] takes in [MP, 10 of 10] (42 bits)"
 
 
 def test_an_event_that_is_undone_or_too_new_is_not_told() -> None:

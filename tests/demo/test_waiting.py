@@ -23,7 +23,7 @@ def test_a_detector_that_still_compiles_its_code_has_lost_nothing(
     (tmp_path / "produce.log").write_text('{"event": "finished", "snapshots": 3}\n')
     ended: Any = SimpleNamespace(poll=lambda: 0)
     children: Any = {"detect": SimpleNamespace(poll=lambda: None)}
-    sending = run._Sending(lambda *_: ended, tmp_path, run.Programs([()], ()), [ended])
+    sending = run._send(lambda *_: ended, tmp_path, run.Programs([()], ()))
     runs: list[run.DemoRun] = []
 
     def watch() -> None:

@@ -13,15 +13,22 @@ import pyarrow.csv
 import pytest
 
 from stream_icd.errors import BadSettings
-from stream_icd.evaluation.evaluate import Result, evaluate, write_rows
+from stream_icd.evaluation.evaluate import (
+    Result,
+    evaluate,
+    learn,
+    open_windows,
+    that_learned,
+    worth,
+    write_rows,
+)
 from stream_icd.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.evaluation.method import OWN
 from stream_icd.evaluation.page import COLUMNS, summarised, write_page
-from stream_icd.evaluation.windows import learn, open_windows, worth
 from stream_icd.execution.budget import Allowance
 from stream_icd.history.archive import Archive
 from stream_icd.quality.agreement import nmi
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.store.store import open_store
 from stream_icd.training.yardstick import against_default, judge
@@ -57,7 +64,7 @@ def results(archive: str) -> list[Result]:
     methods = ["bp", "halves", "fails"]
     packages = OWN, UNRULY
     learned = learn(windows, methods, LIMITS, packages=packages)
-    assert (learned.names, learned.n_windows) == (("bp", "halves"), N_PAST)
+    assert that_learned(learned) == ["bp", "halves"]
     return list(evaluate(windows, learned, LIMITS, packages=packages))
 
 
@@ -146,7 +153,7 @@ def test_memory_keeps_communities_from_window_to_window(method: str, tmp_path: P
         Archive(store).add("snapshots", encode_snapshot(_sparse_window(rng, number)))
     windows = open_windows(store, None, 6, 0, NOW)
     nothing = learn(windows, [method, f"{method}-memory"], LIMITS)
-    assert (nothing.names, nothing.n_windows) == ((), 0)
+    assert that_learned(nothing) == []
     assert worth(windows, nothing, LIMITS) == []
     found = {summary.method: summary for summary in summarised(evaluate(windows, nothing, LIMITS))}
     alone, with_memory = (found[name].means["stability"] for name in (method, f"{method}-memory"))
@@ -169,11 +176,12 @@ def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_fr
 ) -> None:
     windows = open_windows(open_store(stream), None, 5, 4, NOW)
     learned = learn(windows, ["bp", "bp-memory", "plm"], LIMITS)
-    assert (learned.names, learned.n_windows) == (("bp", "bp-memory"), 4)
+    assert that_learned(learned) == ["bp", "bp-memory"]
+    assert len(windows.past()) == 4
     first, *_ = compared = worth(windows, learned, LIMITS)
     assert (first.name, first.measure) == ("bp with memory", "bits saved per edge")
     assert (first.control_name, first.n_graphs) == ("default", 5)
-    candidates = learned.of_method["bp"].learned, open_model("default").model.bp
+    candidates = learned["bp"].learned, open_model("default").model.bp
     of_newest = [lesson.graph(by_labels=True) for lesson in windows.newest()]
     judged = list(judge([*windows.past(), *of_newest], candidates))
     assert against_default(judged[4:], memory=True) == compared
@@ -191,7 +199,7 @@ def test_methods_that_learn_alike_learn_once(stream: str, monkeypatch: pytest.Mo
     windows = open_windows(open_store(stream), None, 5, 4, NOW)
     learned = learn(windows, ["bp", "bp-memory"], LIMITS)
     assert learning == ["bp"]
-    assert learned.of_method["bp"] is learned.of_method["bp-memory"]
+    assert learned["bp"] is learned["bp-memory"]
 
 
 def test_the_command_says_what_was_learned_from_how_many_windows(

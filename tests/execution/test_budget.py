@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 
 from stream_icd.dead_letters.letters import DeadLetterLimit, split_headers
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BadSettings, OverBudget
-from stream_icd.execution.budget import Budget, Usage, sent_bytes
-from stream_icd.execution.engines import ProcessPool
+from stream_icd.execution.budget import Budget, sent_bytes
 from stream_icd.execution.processes import Processes
+from stream_icd.execution.worker_process import Usage
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import dead_letter_topic
 from stream_icd.kafka.publisher import Publisher
@@ -28,8 +27,8 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claims import Claim
 from stream_icd.messages.records import Outcome
-from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.snapshots import encode_snapshot
@@ -102,7 +101,7 @@ def runner_of(work: RecordDetection, engine: Processes[Record, Outcome]) -> Runn
 
 def outcomes(work: RecordDetection, model_folder: Path, records: list[Record]) -> list[str]:
     """What came of each record: its topic, or for a dead letter stage, error and message."""
-    with ProcessPool(work, str(model_folder), 1).opened() as engine:
+    with Processes(work, str(model_folder), 1) as engine:
         runner = runner_of(work, engine)
         return [described(record) for record in runner.handle(records)]
 
@@ -147,7 +146,7 @@ def test_what_takes_memory_without_end_is_a_dead_letter(
 
 def test_what_is_in_hand_is_known_while_it_is(model_folder: Path, records: list[Record]) -> None:
     work = Waiting(open_model(str(model_folder)), settings(Budget(seconds=60, seconds_per_mb=0)))
-    with ProcessPool(work, str(model_folder), 1).opened() as engine:
+    with Processes(work, str(model_folder), 1) as engine:
         assert engine.in_hand == []
         runner = runner_of(work, engine)
 
@@ -245,7 +244,7 @@ def detecting(
     work = RecordDetection(open_model(str(model_folder)), chosen)
 
     def run() -> None:
-        with ProcessPool(work, str(model_folder), 1).opened() as engine:
+        with Processes(work, str(model_folder), 1) as engine:
             handle = runner_of(work, engine).handle
             run_consumer(broker.settings(), topics[0], topics[0], Calls(handle, ahead=True), stop)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "stream_icd"
 PROGRAM = """
-from stream_icd.icd import coarsening
+from stream_icd.icd import features
 from stream_icd.bp import belief_propagation
 from stream_icd.bp import level_graph
 from stream_icd.bp import modularity

@@ -17,7 +17,7 @@ from stream_icd.detection.detect import Method, detect, embed
 from stream_icd.errors import BadInput
 from stream_icd.graphs.weights import comparable
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 from stream_icd.quality.cuts import modularity, ncut
 from stream_icd.synthetic.gn import generate_gn
@@ -41,7 +41,7 @@ def planted() -> PlantedGraph:
 @cache
 def model(parameters: str) -> Model:
     recipe = Recipe(name="toy", encoder={"widths": (64, 32)}, discriminator_widths=(32, 1))
-    return initial_model(recipe, PARAMETERS[parameters])
+    return Model(recipe, PARAMETERS[parameters])
 
 
 def weighted(weights: Floats) -> csr_array:

@@ -26,7 +26,7 @@ from stream_icd.errors import (
     StoreUnreachable,
     StoreUnwritable,
 )
-from stream_icd.history import parquet
+from stream_icd.history import files
 from stream_icd.history.archive import (
     Archive,
     Selection,
@@ -43,7 +43,7 @@ from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.memory import forgotten
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Processed
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_communities, encode_labels
@@ -119,7 +119,7 @@ def test_how_far_back_a_result_looks_is_a_column_also_of_older_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr(parquet, "OF_MEMORY", ())
+        before.setattr(files, "OF_MEMORY", ())
         older = replace(communities(snapshot(0)), horizon=4.5, predicted_bits=-0.25)
         Archive(store).add("communities", encode_communities(older))
     Archive(store).add("communities", encode_communities(replace(older, snapshot_id="later")))
@@ -236,7 +236,7 @@ def test_places_are_kept_and_one_export_holds_graphs_with_and_without(
 def test_files_without_columns_for_places_are_read(
     store: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "NUMBERS", ("weight",))
+    monkeypatch.setattr(files, "NUMBERS", ("weight",))
     Archive(store).add("snapshots", encode_snapshot(snapshot(1)))
     monkeypatch.undo()
     (noted,) = windows(store, Selection())

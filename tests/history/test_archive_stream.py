@@ -24,13 +24,14 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store
+from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.archive import Archiver
 from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.brokers import Broker, wait_until
+from testbed.object_store import new_folder
 
 MakeSnapshot = Callable[..., Snapshot]
 N_KILLED = 40
@@ -136,8 +137,17 @@ def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
 
 
 def test_kill_9_of_an_archive(
-    broker: Broker, topic_name: str, tmp_path: Path, store: Store, snapshot: MakeSnapshot
+    broker: Broker,
+    topic_name: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    disk: Store,
+    snapshot: MakeSnapshot,
 ) -> None:
+    """Each broker with another store: neither knows of the other."""
+    store = disk
+    if broker.name == "kafka":
+        store = open_store(new_folder(request.getfixturevalue("s3")))
     graph = topic_name  # a graph of this test's own in the live topics
     create_topics(broker.settings())
     sent = [encode_snapshot(snapshot(i, graph)) for i in range(N_KILLED)]

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from stream_icd.cli.main import app
 from stream_icd.communities import Communities, Labels
-from stream_icd.history import parquet
+from stream_icd.history import files
 from stream_icd.history.archive import Archive, Selection, read_snapshot, windows
 from stream_icd.history.compact import compact
 from stream_icd.history.export import export
-from stream_icd.history.layout import Kind
+from stream_icd.history.files import Kind
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Processed
 from stream_icd.snapshot import Snapshot
@@ -149,13 +149,13 @@ def test_files_of_the_first_layout_are_read_and_are_the_oldest(
     plain = encode_snapshot(one)
     without = tuple(header for header in plain.headers if header[0] != "icd_content")
     old = Message(plain.key, plain.value, without)
-    whole = parquet._to_json
+    whole = files._to_json
 
-    def first_layout(noted: parquet.ArchivedWindow) -> dict[str, object]:
+    def first_layout(noted: files.ArchivedWindow) -> dict[str, object]:
         return {k: v for k, v in whole(noted).items() if k not in ("revision", "received")}
 
     with monkeypatch.context() as patch:
-        patch.setattr(parquet, "_to_json", first_layout)
+        patch.setattr(files, "_to_json", first_layout)
         Archive(disk).add("snapshots", old)
     assert contents(disk) == [one.content]
     archive(disk, "snapshots", [encode_snapshot(corrected(one))])

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.icd.coarsening import coarsening_matrix, edge_weights, supernodes
+from stream_icd.icd.features import coarsening_matrix, edge_weights, supernodes
 from stream_icd.icd.structure import structure_matrix
 
 

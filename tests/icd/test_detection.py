@@ -14,14 +14,14 @@ from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 from stream_icd.synthetic.gn import generate_gn
 
 
 @pytest.fixture(scope="module")
 def model(recipe: Recipe) -> Model:
-    return initial_model(recipe)
+    return Model(recipe)
 
 
 both_methods = pytest.mark.parametrize("method", ["bp", "icd"])
@@ -36,7 +36,7 @@ def test_plain_communities_are_found(graph: LabelledGraph, model: Model, method:
 
 
 def test_each_mode_goes_its_own_way(graph: LabelledGraph, model: Model) -> None:
-    blunt = Model(model.recipe, model.weights, BpParameters(resolution=0.01))
+    blunt = Model(model.recipe, BpParameters(resolution=0.01))
     assert detect(graph.adjacency, blunt).communities.max() == 0
     assert detect(graph.adjacency, blunt, method="icd").communities.max() > 0
 

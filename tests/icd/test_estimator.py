@@ -140,7 +140,7 @@ def test_bp_learns_with_labels_and_without(
 ) -> None:
     assert fitted["bp"].learned_.learned_from == "labels"
     unlabelled = ICD(recipe=recipe).fit([one.adjacency for one in history[:2]])
-    assert unlabelled.learned_.learned_from == "default"
+    assert unlabelled.learned_.learned_from == "hidden edges"
     assert unlabelled.model_.bp == unlabelled.learned_.parameters != BpParameters()
     assert nmi(graph.labels, unlabelled.predict(graph.adjacency)) > 0.95
 

@@ -12,11 +12,11 @@ from stream_icd.detection.detect import detect, embed
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.icd import clustering, coarsening
+from stream_icd.icd import clustering, features
 from stream_icd.icd.clustering import cluster
-from stream_icd.icd.coarsening import supernodes
+from stream_icd.icd.features import supernodes
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 
 PAIR = np.array([[1], [3]])
@@ -24,7 +24,7 @@ PAIR = np.array([[1], [3]])
 
 @pytest.fixture
 def model(recipe: Recipe) -> Model:
-    return initial_model(recipe)
+    return Model(recipe)
 
 
 def found(model: Model, edges: NDArray[np.int64], n_nodes: int, k: int | None) -> list[int]:
@@ -147,11 +147,11 @@ def test_matchings_end_after_enough_work(monkeypatch: pytest.MonkeyPatch) -> Non
     leaves = np.arange(1, 500)
     star = as_adjacency((np.stack([np.zeros_like(leaves), leaves]), 500))
     calls = []
-    match = coarsening._match
-    monkeypatch.setattr(coarsening, "_match", lambda *a: calls.append(1) or match(*a))
+    match = features._match
+    monkeypatch.setattr(features, "_match", lambda *a: calls.append(1) or match(*a))
     edges = np.zeros_like(leaves), leaves, star.data[:499]
-    for work, n_passes in ((10**7, coarsening.MAX_PASSES), (0, coarsening.FEWEST_PASSES)):
-        monkeypatch.setattr(coarsening, "WORK", work)
+    for work, n_passes in ((10**7, features.MAX_PASSES), (0, features.FEWEST_PASSES)):
+        monkeypatch.setattr(features, "WORK", work)
         calls.clear()
         assert set(supernodes(*edges, 500, 100).tolist()) == set(range(100))
         assert len(calls) == n_passes

@@ -9,9 +9,8 @@ import pytest
 from scipy.linalg import hadamard
 
 from stream_icd.icd.encoder.initialisation import hadamard_matrix, initial_weight
-from stream_icd.icd.encoder.registry import ENCODERS
+from stream_icd.icd.encoder.registry import ENCODERS, digest, initial_weights
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import digest, initial_weights
 
 
 @pytest.mark.parametrize("kind", ["orthogonal", "hadamard"])

@@ -7,8 +7,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array
 
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.icd.coarsening import coarsening_matrix
-from stream_icd.icd.features import reduced_features
+from stream_icd.icd.features import coarsening_matrix, reduced_features
 from stream_icd.icd.structure import Variant, propagation_matrix, structure_matrix
 
 

@@ -5,7 +5,6 @@ import logging
 import pytest
 
 from stream_icd.errors import NotSupported
-from stream_icd.kafka.client.broker import ClientAdmin
 from stream_icd.kafka.connect import SHORT_SESSION_S, joining_quickly, recognise
 from stream_icd.kafka.delivery.delivery import Delivery, resolve
 from stream_icd.kafka.port import KAFKA, MEMORY, TANSU, UNKNOWN
@@ -22,7 +21,7 @@ def test_each_broker_is_recognised_and_gets_no_topic(broker: Broker) -> None:
     before = topics_at(broker)
     assert recognise(broker.settings()) == EXPECTED[broker.name]
     best = Delivery.AT_LEAST_ONCE if broker.name == "embedded" else Delivery.EXACTLY_ONCE
-    assert resolve(broker.settings(), Delivery.AUTO) is best
+    assert resolve(broker.settings(), Delivery.AUTO, EXPECTED[broker.name]) is best
     assert topics_at(broker) == before
 
 
@@ -35,27 +34,25 @@ def test_a_broker_that_shows_aborted_records_cannot_be_asked_for_exactly_once(
     embedded: Broker,
 ) -> None:
     with pytest.raises(NotSupported, match="at-least-once, or Apache Kafka"):
-        resolve(embedded.settings(), Delivery.EXACTLY_ONCE)
+        resolve(embedded.settings(), Delivery.EXACTLY_ONCE, TANSU)
 
 
 def test_on_a_broker_that_nobody_knows_exactly_once_is_up_to_who_asks_for_it(
-    embedded: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(ClientAdmin, "known_capabilities", lambda _: UNKNOWN)
+    settings = KafkaSettings()
     with caplog.at_level(logging.WARNING):
-        assert resolve(embedded.settings(), Delivery.AUTO) is Delivery.AT_LEAST_ONCE
-        assert resolve(embedded.settings(), Delivery.EXACTLY_ONCE) is Delivery.EXACTLY_ONCE
+        assert resolve(settings, Delivery.AUTO, UNKNOWN) is Delivery.AT_LEAST_ONCE
+        assert resolve(settings, Delivery.EXACTLY_ONCE, UNKNOWN) is Delivery.EXACTLY_ONCE
     said = [record.getMessage() for record in caplog.records]
     assert said[0].startswith("delivery is at-least-once: the broker at")
     assert said[1].startswith("exactly-once only if the broker at")
 
 
-def test_a_group_of_the_embedded_broker_is_joined_soon_unless_somebody_has_set_the_session(
-    embedded: Broker, kafka: Broker
-) -> None:
-    unset = KafkaSettings(bootstrap_servers=embedded.bootstrap_servers)
-    assert joining_quickly(unset).session_timeout_s == SHORT_SESSION_S
-    chosen = KafkaSettings(bootstrap_servers=embedded.bootstrap_servers, session_timeout_s=9)
-    assert joining_quickly(chosen) == chosen
-    elsewhere = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
-    assert joining_quickly(elsewhere) == elsewhere
+def test_a_group_of_the_embedded_broker_is_joined_soon_unless_somebody_has_set_the_session() -> (
+    None
+):
+    unset, chosen = KafkaSettings(), KafkaSettings(session_timeout_s=9)
+    assert joining_quickly(unset, TANSU).session_timeout_s == SHORT_SESSION_S
+    assert joining_quickly(chosen, TANSU) == chosen
+    assert joining_quickly(unset, KAFKA) == unset

@@ -12,7 +12,7 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 
 from stream_icd.kafka.client.connections import open_consumer
-from stream_icd.kafka.client.workarounds.consumers import keep_joining
+from stream_icd.kafka.client.workarounds import keep_joining
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, KafkaNode, wait_until

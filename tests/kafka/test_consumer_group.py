@@ -12,11 +12,10 @@ from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery
-from stream_icd.kafka.group.groups import Skipped, skip_what_is_gone
 from stream_icd.kafka.group.membership import Assignment, Assignments
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.topics import Skipped, create_topics, skip_what_is_gone
 from testbed.brokers import Broker, wait_until
 from testbed.handlers import Calls
 from tests.kafka.echo import Echo, killed_before_committing, publish, publish_until, values
@@ -59,7 +58,7 @@ def test_everything_is_handled_in_order_published_and_committed(
 def test_work_longer_than_session_and_poll_interval_keeps_its_partitions(
     broker: Broker, pipe: tuple[str, str, str]
 ) -> None:
-    settings = broker.steady(session_timeout_s=12, max_poll_interval_s=12)
+    settings = broker.steady(session_timeout_s=6, max_poll_interval_s=6)
     slow = Echo(settings, *pipe, seconds=settings.session_timeout_s + 1, max_records=100)
     publish(settings, pipe[0], 5, keys=1)
     with slow:

@@ -19,14 +19,13 @@ from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.group.groups import members_of
-from stream_icd.kafka.group.hanging import HeldOffsets
+from stream_icd.kafka.group.lag import HeldOffsets
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.topics import create_topics, members_of
 from testbed.brokers import Broker, wait_until
 from testbed.handlers import Calls
 from tests.kafka.echo import Echo, publish, publish_until, values
@@ -142,7 +141,7 @@ def abort_what_is_open(kafka: Broker) -> None:
 @pytest.fixture
 def hanging(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaProducer]:
     """A producer whose transactions nobody ends; workers wait 3 s for them."""
-    monkeypatch.setattr("stream_icd.kafka.group.hanging.GRACE_S", 1.0)
+    monkeypatch.setattr("stream_icd.kafka.group.lag.GRACE_S", 1.0)
     monkeypatch.setattr("stream_icd.kafka.group.membership.CHECK_EVERY_S", 0.2)
     settings = kafka.settings(transaction_timeout_s=600)
     producer = open_producer(settings, transactional_id="hanging")

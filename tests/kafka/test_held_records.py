@@ -7,7 +7,7 @@ import pytest
 
 from stream_icd.errors import BadSettings, BrokerUnavailable
 from stream_icd.kafka.client.connections import open_producer
-from stream_icd.kafka.group.hanging import HeldRecords
+from stream_icd.kafka.group.lag import HeldRecords
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -97,8 +97,8 @@ def test_a_subscriber_says_it_and_goes_on_when_it_is_over(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.hanging.LOOK_EVERY_S", 0.1)
-    monkeypatch.setattr("stream_icd.kafka.group.hanging.GRACE_S", 0.0)
+    monkeypatch.setattr("stream_icd.kafka.group.lag.LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("stream_icd.kafka.group.lag.GRACE_S", 0.0)
     settings = kafka.settings(transaction_timeout_s=1)
     create_topics(settings, [TopicSpec(topic_name)])
     writer = open_producer(

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
@@ -12,7 +13,7 @@ from stream_icd.kafka import clock, reader
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.reader import TopicReader, open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker
@@ -90,6 +91,16 @@ def test_from_offsets_gives_the_next_record_of_each_partition(broker: Broker, to
     with open_reader(broker.settings(), topic, start={0: 9, 1: 10, 2: 0}, until="end") as records:
         found = sorted((r.partition, r.offset) for r in records)
     assert found == [(0, 9), *((2, offset) for offset in range(10))]
+
+
+def test_one_connection_reads_on_to_the_end_that_is_there_by_then(
+    broker: Broker, topic: str
+) -> None:
+    with closing(TopicReader(broker.settings(), topic)) as reader:
+        assert len(list(reader.records(until="end"))) == 30
+        publish(broker.settings(), topic, 5, start=100)
+        further = reader.records(dict.fromkeys(range(3), 10), "end")
+        assert sorted(int(record.value or b"") for record in further) == list(range(100, 105))
 
 
 def test_offsets_are_in_order_within_a_partition(broker: Broker, topic: str) -> None:

@@ -14,13 +14,12 @@ from typer.testing import CliRunner
 
 from stream_icd.cli.topics import app
 from stream_icd.errors import Action, BadSettings, ClientStuck, RecordUndecodable
-from stream_icd.kafka.client.workarounds.fetched_records import HeaderName
-from stream_icd.kafka.group.groups import Skipped, skip_to
+from stream_icd.kafka.client.workarounds import HeaderName
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.topics import Skipped, create_topics, skip_to
 from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish, values
 

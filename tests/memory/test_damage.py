@@ -15,7 +15,7 @@ from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.model import Model
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.synthetic.drift import generate_drifting_lfr
@@ -34,7 +34,7 @@ BOTH = pytest.mark.parametrize(
 
 
 def model(parameters: BpParameters) -> Model:
-    return Model(preset("L(f,0.3)"), {}, parameters)
+    return Model(preset("L(f,0.3)"), parameters)
 
 
 def stream(seed: int = 1, n_windows: int = 7, n_nodes: int = N_NODES) -> list[Snapshot]:

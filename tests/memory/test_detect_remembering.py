@@ -13,15 +13,15 @@ import pytest
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.presets import preset
-from stream_icd.memory.bounds import cut
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory  # type: ignore[attr-defined]
+from stream_icd.memory.nodes import cut
 from stream_icd.model import Model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.tracking.gaps import missed_windows
+from stream_icd.tracking.windows import missed_windows
 
 HOUR = timedelta(hours=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ BOTH = pytest.mark.parametrize(
 
 
 def model(parameters: BpParameters) -> Model:
-    return Model(preset("L(f,0.3)"), {}, parameters)
+    return Model(preset("L(f,0.3)"), parameters)
 
 
 def window(number: float) -> Window:

@@ -17,7 +17,6 @@ from scipy.sparse import csr_array, triu
 
 from stream_icd.bp.posterior import Posterior, certain_posterior, uninformed
 from stream_icd.errors import BadMemory
-from stream_icd.memory.bounds import cut
 from stream_icd.memory.encoding import METADATA, anew, decode_memory, encode_memory, next_id_of
 from stream_icd.memory.evidence import rounded
 from stream_icd.memory.memory import (
@@ -30,6 +29,7 @@ from stream_icd.memory.memory import (
     Trial,
     is_forgotten,
 )
+from stream_icd.memory.nodes import cut
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS

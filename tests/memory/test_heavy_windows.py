@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.memory.memory import Memory
 from stream_icd.quality.agreement import nmi
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 
 MODEL = open_model("default").model

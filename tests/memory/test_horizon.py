@@ -23,7 +23,7 @@ from stream_icd.memory.horizon import (
 )
 from stream_icd.memory.memory import LONGEST, Hypothesis, Memory
 from stream_icd.quality.agreement import nmi
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from testbed.windows import window

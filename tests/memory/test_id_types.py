@@ -30,7 +30,7 @@ from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
 HOUR = timedelta(hours=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)
-MODEL = Model(preset("L(f,0.3)"), {}, BpParameters(resolution=2.0, mixing=0.3, iterations=1))
+MODEL = Model(preset("L(f,0.3)"), BpParameters(resolution=2.0, mixing=0.3, iterations=1))
 INTEGERS = [
     pa.int8(), pa.int16(), pa.int32(), pa.int64(),
     pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),

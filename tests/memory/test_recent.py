@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 from stream_icd.detection import snapshot as detection
-from stream_icd.detection.record import A_GRAPH, MOST_KEPT, RecentMemories, RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.relay import LocalRelay
+from stream_icd.detection.record import (
+    A_GRAPH,
+    MOST_KEPT,
+    DetectSettings,
+    RecentMemories,
+    RecordDetection,
+)
+from stream_icd.execution.work import LocalRelay
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.memory.memory import Hypothesis, Memory, forgotten
 from stream_icd.messages.records import Processed

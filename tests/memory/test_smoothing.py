@@ -32,7 +32,7 @@ CLIQUES = BpParameters(resolution=2.0, mixing=0.3, iterations=1)
 
 
 def model(parameters: BpParameters) -> Model:
-    return Model(preset("L(f,0.3)"), {}, parameters)
+    return Model(preset("L(f,0.3)"), parameters)
 
 
 def window(number: float) -> Window:

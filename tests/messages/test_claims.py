@@ -17,8 +17,7 @@ import pytest
 
 from stream_icd.communities import Labels
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import (
     BadClaim,
     BadSettings,
@@ -29,7 +28,7 @@ from stream_icd.errors import (
     MessageTooLarge,
     StoreUnreachable,
 )
-from stream_icd.execution.engines import ProcessPool
+from stream_icd.execution.processes import Processes
 from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicSpec
@@ -38,8 +37,8 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claims import Claim, ClaimCheck, ClaimSettings, MessageReader, as_claim
 from stream_icd.messages.publish import Destination, Pace, publish_source
-from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.replay.redetect import record_job
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
@@ -572,7 +571,7 @@ def test_worker_processes_fetch_for_themselves(
     chosen = DetectSettings(topic="found", threads=1, reader=MessageReader(claims))
     opened = open_model(name)
     there, gone = claimed(0), with_claim(claimed(1), f"{claims.place}/gone.arrows")
-    with ProcessPool(RecordDetection(opened, chosen), name, 2).opened() as engine:
+    with Processes(RecordDetection(opened, chosen), name, 2) as engine:
         runner = Runner(Detector(lambda: opened, chosen, engine), DeadLetterLimit())
         found, dead = runner.handle([there, gone])
         assert dict(found.headers)["icd_snapshot_id"] == b"test/0"

@@ -11,7 +11,7 @@ import pytest
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings, DeliveryFailed
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.messages.publish import Destination, Pace, by_snapshot, publish_source
+from stream_icd.messages.publish import Destination, Pace, publish_source
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
 from stream_icd.wire.snapshots import decode_snapshot
@@ -116,9 +116,7 @@ def test_spread_over_partitions_each_is_acknowledged_before_the_next_is_sent(sna
 
     sent, clock = Watched(), Clock()
     pace = Pace(None, clock.monotonic, clock.sleep)
-    publish_source(
-        endless(snapshot), sent, pace, Destination(partition_of=by_snapshot(6)), limit=30
-    )
+    publish_source(endless(snapshot), sent, pace, Destination(spread_over=6), limit=30)
     partitions = [r.partition for r in sent.records if r.topic == "icd.snapshots.v1"]
     assert set(partitions) == set(range(6))
     assert partitions[:6] == [0, 1, 0, 1, 0, 2], "another hash sends what is sent again elsewhere"

@@ -21,9 +21,9 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.records import outgoing
-from stream_icd.model import initial_model
+from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.sources.generated import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.snapshots import encode_snapshot
@@ -82,7 +82,7 @@ def ports(log: Path) -> list[int]:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    save_model(initial_model(RECIPE), tmp_path / "model")
+    save_model(Model(RECIPE), tmp_path / "model")
     return tmp_path / "model"
 
 

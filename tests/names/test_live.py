@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from stream_icd.names.attributes import attributes_of
-from stream_icd.names.live import MOST_ATTRIBUTES, LiveAttributes
+from stream_icd.names.attributes import MOST_ATTRIBUTES, LiveAttributes, attributes_of
 
 
 def known(attributes: LiveAttributes, graph: str, kind: pa.DataType) -> dict[str, dict[str, str]]:

@@ -21,7 +21,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.metrics.metrics import Health, Metrics
 from stream_icd.metrics.probe import PORT
 from stream_icd.metrics.server import serving
-from stream_icd.registry.shipped import shipped_models
+from stream_icd.registry.find import shipped_models
 from stream_icd.settings import ENV_PREFIX
 from stream_icd.view.web.access import HEALTH
 from tests.command_lines import arguments_of, complaint

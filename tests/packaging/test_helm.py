@@ -22,7 +22,7 @@ import yaml
 
 from stream_icd.cli.environment import variables
 from stream_icd.execution.budget import Budget
-from stream_icd.registry.shipped import shipped_models
+from stream_icd.registry.find import shipped_models
 from stream_icd.view.web.access import HEALTH
 from tests.command_lines import complaint
 

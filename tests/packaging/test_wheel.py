@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.history.archive import Selection, windows
-from stream_icd.history.layout import KINDS
+from stream_icd.history.files import KINDS
 from stream_icd.store.store import open_store
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,20 @@ def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (Path(target) / "borrowed.pth").write_text("\n".join(borrowed))
     pip = [sys.executable, "-m", "pip", "--python", str(folder), "--quiet"]
     _run(*pip, "install", "--no-deps", "--no-index", str(wheel), cwd=folder)
+    take_what_is_compiled(Path(target) / "stream_icd")
     return folder
+
+
+def take_what_is_compiled(package: Path) -> None:
+    """Copy the checkout's compiled loops, which each process of the demo would else compile.
+
+    numba takes them for sources of the same size and time of change.
+    """
+    for source in (ROOT / "stream_icd").rglob("*.py"):
+        installed = package / source.relative_to(ROOT / "stream_icd")
+        for compiled in source.parent.glob(f"__pycache__/{source.stem}.*.nb[ci]"):
+            shutil.copy(compiled, installed.parent / "__pycache__")
+            shutil.copystat(source, installed)
 
 
 @pytest.fixture
@@ -118,7 +132,7 @@ def test_a_program_beside_it_keeps_its_own_consumers(clean: Path, tmp_path: Path
 
 def test_models_are_found_beside_the_package(clean: Path, away: Path) -> None:
     show = (
-        "from stream_icd.registry.shipped import shipped_models; "
+        "from stream_icd.registry.find import shipped_models; "
         "print(*(store.place for store in shipped_models().values()))"
     )
     found = _run(str(clean / "bin" / "python"), "-I", "-c", show, cwd=away).split()

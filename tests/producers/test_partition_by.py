@@ -13,14 +13,14 @@ from typer.testing import CliRunner
 
 from stream_icd.cli.main import app
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
-from stream_icd.model import initial_model
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.model import Model
+from stream_icd.registry.model import VersionedModel
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
@@ -57,7 +57,7 @@ def header(record: Record, name: str) -> str:
 def detector(broker: Broker, graph: str) -> Iterator[None]:
     """One of a group of detectors of this graph."""
     settings = DetectSettings(threads=1)
-    model = VersionedModel("test@0", initial_model(RECIPE))
+    model = VersionedModel("test@0", Model(RECIPE))
     runner = Runner(Detector(lambda: model, settings), DeadLetterLimit(), graph=graph)
     stop = threading.Event()
 

@@ -23,7 +23,7 @@ from stream_icd.history.archive import Archive
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
-from stream_icd.messages.publish import by_snapshot
+from stream_icd.messages.publish import partition_by_id
 from stream_icd.sources.generated import independent_gn
 from stream_icd.store.store import open_store
 from stream_icd.wire.communities import decode_labels, encode_labels
@@ -190,9 +190,9 @@ def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(
     same = [replace(record, headers=record.headers[:-1]) for record in spread]
     assert sorted(bytes_of(same)) == sorted(bytes_of(sent[:4]))
     assert len({record.partition for record in sent}) == 1
-    place = by_snapshot(6)
     for record in spread:
-        assert record.partition == place(decode_snapshot(record.key, record.value, record.headers))
+        snapshot = decode_snapshot(record.key, record.value, record.headers)
+        assert record.partition == partition_by_id(snapshot, 6)
 
 
 def assert_valid(sent: list[Record], labels: list[Record]) -> None:

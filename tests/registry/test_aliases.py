@@ -30,7 +30,7 @@ from stream_icd.errors import (
 )
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Lineage
-from stream_icd.model import initial_model
+from stream_icd.model import Model
 from stream_icd.registry import aliases
 from stream_icd.registry.aliases import Aliases, current, history, promote, roll_back
 from stream_icd.registry.find import find_model
@@ -41,7 +41,7 @@ from stream_icd.store.store import Store, open_store
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 RECIPE = Recipe(name="m", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 LINEAGE = Lineage("test", NOW, "0")
-MODELS = [pack(initial_model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(4)]
+MODELS = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(4)]
 A, B, C, D = (model.version for model in MODELS)
 
 
@@ -368,4 +368,4 @@ def _killed_at(step: int, work: Callable[[], None]) -> None:
 
 
 def _another() -> PackedModel:
-    return pack(initial_model(RECIPE, BpParameters(resolution=9.0)))
+    return pack(Model(RECIPE, BpParameters(resolution=9.0)))

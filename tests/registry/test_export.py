@@ -11,7 +11,7 @@ import pytest
 from stream_icd.errors import BadSettings, MissingExtra
 from stream_icd.lineage import Lineage
 from stream_icd.registry.export import export_folder, export_mlflow
-from stream_icd.registry.shipped import folder_of, open_model
+from stream_icd.registry.find import folder_of, open_model
 from stream_icd.registry.versions import pack_folder, publish, version_folder
 from stream_icd.store.store import Store, open_store
 

@@ -13,8 +13,8 @@ import pytest
 from stream_icd.detection.detect import detect
 from stream_icd.errors import BadSettings, ModelNotFound
 from stream_icd.quality.agreement import nmi
+from stream_icd.registry.find import models_folder, open_model, shipped_models
 from stream_icd.registry.model import models_in, read_model, save_model
-from stream_icd.registry.shipped import models_folder, open_model, shipped_models
 from stream_icd.store.store import Store
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr

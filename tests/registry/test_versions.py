@@ -12,10 +12,10 @@ import pytest
 from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound, RegistryDamaged
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
-from stream_icd.model import initial_model
-from stream_icd.registry.about import LINEAGE_FILE, read_about, read_card
-from stream_icd.registry.model import PackedModel, pack
-from stream_icd.registry.shipped import folder_of, open_model
+from stream_icd.model import Model
+from stream_icd.registry.about import read_about, read_card
+from stream_icd.registry.find import folder_of, open_model
+from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack
 from stream_icd.registry.versions import (
     existing_folder,
     open_version,
@@ -52,7 +52,7 @@ LINEAGE = Lineage(
 @pytest.fixture(scope="module")
 def packed() -> PackedModel:
     """Small, with a weights file, and a name that no folder could have."""
-    return pack(initial_model(SMALL))
+    return pack(Model(SMALL))
 
 
 def test_a_version_comes_back_with_its_lineage(store: Store, packed: PackedModel) -> None:
@@ -61,7 +61,7 @@ def test_a_version_comes_back_with_its_lineage(store: Store, packed: PackedModel
     assert versions(store) == [packed.version]
     opened = open_version(store, packed.version)
     assert opened.version == packed.version
-    weights = initial_model(SMALL).weights
+    weights = Model(SMALL).weights
     assert all(np.array_equal(opened.model.weights[name], w) for name, w in weights.items())
     assert read_lineage(store, packed.version) == LINEAGE
     place = version_folder(store, packed.version).uri

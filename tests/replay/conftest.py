@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.history.archive import Archive
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import initial_model
+from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.replay.redetect import Redetection
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.store.store import Store, open_store
@@ -47,7 +47,7 @@ def snapshot() -> Callable[..., Snapshot]:
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small, untrained, real."""
     folder = tmp_path_factory.mktemp("models") / "small"
-    save_model(initial_model(RECIPE), folder)
+    save_model(Model(RECIPE), folder)
     return folder
 
 

@@ -13,11 +13,12 @@ import pytest
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import BadSnapshot, ModelDamaged, Overloaded
-from stream_icd.execution.engines import Engine, InProcess, ProcessPool
+from stream_icd.execution.processes import Processes, in_processes
+from stream_icd.execution.work import Engine, First, InProcess
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Refused
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.replay.ray_engine import RayActors
 from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job
 from stream_icd.snapshot import Snapshot
@@ -31,7 +32,7 @@ from testbed.fingerprint import fingerprint
 
 def make_engine(name: str, redetection: Redetection, model_folder: Path) -> Engine[Job, Outcome]:
     if name == "pool":
-        return ProcessPool(redetection, str(model_folder), workers=2)
+        return in_processes(redetection, str(model_folder), 2)
     if name == "ray":
         pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
         return RayActors(redetection, workers=1)
@@ -64,7 +65,7 @@ def test_replayed_is_streamed_to_the_bit(
 ) -> None:
     todo = jobs(archive)
     engine = make_engine(name, redetection, model_folder)
-    done = list(engine(iter(todo)))
+    done = list(engine(iter(todo), First()))
     assert [job for job, _ in done] == todo
     found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
     assert found == streamed(redetection, [snapshot(i) for i in range(len(todo))])
@@ -101,7 +102,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_missing(
     archive: Store, redetection: Redetection, model_folder: Path
 ) -> None:
     todo = jobs(archive) * 4  # so many that some are given out after the kill
-    with ProcessPool(redetection, str(model_folder), workers=2).opened() as engine:
+    with Processes(redetection, str(model_folder), 2) as engine:
         outcomes = engine(todo)
         done = [next(outcomes)]
         for worker in multiprocessing.active_children():
@@ -130,7 +131,7 @@ def test_a_snapshot_that_kills_every_worker_is_named(
     name: str, who: str, archive: Store, redetection: Redetection, model_folder: Path
 ) -> None:
     deadly = Deadly(redetection.model, redetection.settings)
-    outcomes = make_engine(name, deadly, model_folder)(jobs(archive))
+    outcomes = make_engine(name, deadly, model_folder)(jobs(archive), First())
     assert [next(outcomes)[0].snapshot_id for _ in range(2)] == ["past/0", "past/1"]
     with pytest.raises(Overloaded, match=f"snapshot past/2: 3 {who} .* fewer than "):
         next(outcomes)
@@ -170,4 +171,4 @@ def test_a_model_that_changed_meanwhile_is_said(
 ) -> None:
     other = Redetection(VersionedModel("small@0", redetection.model.model), redetection.settings)
     with pytest.raises(ModelDamaged, match="was small@0 and is now test@"):
-        list(ProcessPool(other, str(model_folder), workers=1)(jobs(archive)))
+        list(in_processes(other, str(model_folder), 1)(jobs(archive), First()))

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from stream_icd.execution.engines import InProcess
+from stream_icd.execution.work import InProcess
 from stream_icd.history.archive import Selection, read_message, windows
 from stream_icd.replay.redetect import Redetection, archived_job
 from stream_icd.store.store import Store, open_store

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.cli.history.tables import graphs_table
-from stream_icd.cli.replay.run import past_of_archive
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import Engine, InProcess
+from stream_icd.cli.history import graphs_table
+from stream_icd.cli.replay_run import past_of_archive
+from stream_icd.detection.record import DetectSettings
+from stream_icd.execution.work import Engine, InProcess
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.compact import compact
 from stream_icd.history.export import export
-from stream_icd.history.layout import Kind
+from stream_icd.history.files import Kind
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.reader import open_reader
@@ -22,10 +22,9 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.records import Processed
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
-from stream_icd.replay.redetect import Job, Outcome, Redetection
-from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
+from stream_icd.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.workers.archive import Archiver

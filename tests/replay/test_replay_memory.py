@@ -5,25 +5,25 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stream_icd.cli.replay.command import ReplayOptions
-from stream_icd.cli.replay.run import (
+from stream_icd.cli.replay import ReplayOptions
+from stream_icd.cli.replay_run import (
     Past,
     check_smooth,
     past_of_archive,
     past_of_topic,
 )
 from stream_icd.detection.detect import Method
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BadSettings
-from stream_icd.execution.engines import Engine, InProcess, ProcessPool
-from stream_icd.execution.relay import Relay
+from stream_icd.execution.processes import in_processes
+from stream_icd.execution.work import Engine, InProcess, Relay
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -32,16 +32,13 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.records import Processed
 from stream_icd.messages.topic_range import TopicRange
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.ray_engine import RayActors
-from stream_icd.replay.redetect import Job, Outcome, Redetection
-from stream_icd.replay.replay import Plan, Replayed, make_plan, replay
-from stream_icd.replay.results import HistoryResults
-from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
+from stream_icd.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
+from stream_icd.replay.replay import HistoryResults, Plan, Replayed, make_plan, replay
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import NeverStop
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.message import Message
@@ -109,7 +106,7 @@ def replayed(
     redetection: Redetection,
     out: Store,
     engine: Engine[Job, Outcome] | None = None,
-    stop: object = NeverStop(),
+    stop: threading.Event = threading.Event(),
 ) -> tuple[Plan, Replayed]:
     jobs, first = past(redetection)
     results = HistoryResults(out)
@@ -148,7 +145,7 @@ def test_each_engine_finds_what_an_uninterrupted_run_finds(
 ) -> None:
     engine: Engine[Job, Outcome] = InProcess(redetection)
     if name == "pool":
-        engine = ProcessPool(redetection, str(folder), workers=2)
+        engine = in_processes(redetection, str(folder), 2)
     if name == "ray":
         pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
         engine = RayActors(redetection, workers=1)
@@ -181,7 +178,7 @@ def test_a_worker_that_is_killed_changes_nothing(
     monkeypatch.setenv("SIGN", str(tmp_path / "sign"))
     deadly = DeadlyOnce(redetection.model, redetection.settings)
     out = open_store(str(tmp_path / "again"))
-    engine: Engine[Job, Outcome] = ProcessPool(deadly, str(folder), workers=2)
+    engine: Engine[Job, Outcome] = in_processes(deadly, str(folder), 2)
     replayed(past_of_archive(store, Selection()), deadly, out, engine)
     assert (tmp_path / "sign").exists()
     assert found_in(out) == expected
@@ -212,7 +209,7 @@ def test_a_part_starts_with_the_archived_memory_before_it(
 def test_a_replay_that_stopped_goes_on_with_the_same_memory(
     store: Store, tmp_path: Path, redetection: Redetection, expected: dict[str, list[Found]]
 ) -> None:
-    class AfterSeven(NeverStop):
+    class AfterSeven(threading.Event):
         looked = 0
 
         def is_set(self) -> bool:
@@ -257,7 +254,7 @@ def test_smoothed_replays_use_the_windows_after_each_one(
     smoothing = Smoothing(redetection.model, redetection.settings)
     engine: Engine[Any, Any] = InProcess(smoothing)
     if name == "pool":
-        engine = ProcessPool(smoothing, str(folder), workers=2)
+        engine = in_processes(smoothing, str(folder), 2)
     out = open_store(str(tmp_path / "again"))
     past = past_of_archive(store, Selection())
     _, done = replayed(past, smooth, out, SmoothedGraphs(engine))
@@ -275,7 +272,7 @@ def test_smoothed_replays_use_the_windows_after_each_one(
 def test_a_smoothed_replay_that_stopped_goes_on(
     store: Store, tmp_path: Path, redetection: Redetection
 ) -> None:
-    class AfterFour(NeverStop):
+    class AfterFour(threading.Event):
         looked = 0
 
         def is_set(self) -> bool:

@@ -14,18 +14,18 @@ import pytest
 import typer
 from kafka import KafkaConsumer
 
-from stream_icd.cli.replay import run as replay_run
-from stream_icd.cli.replay.command import ReplayOptions
-from stream_icd.cli.replay.run import (
+from stream_icd.cli import replay_run
+from stream_icd.cli.replay import ReplayOptions
+from stream_icd.cli.replay_run import (
     no_snapshots,
     past_of_topic,
     run_replay,
     topic_jobs,
 )
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.errors import BadSettings
-from stream_icd.execution.engines import InProcess
+from stream_icd.execution.work import InProcess
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -33,13 +33,11 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
 from stream_icd.messages.topic_range import TopicRange, parse_position
-from stream_icd.programs.terminal import INTERRUPTED
+from stream_icd.programs.process import INTERRUPTED
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Redetection
-from stream_icd.replay.replay import Replayed, make_plan, replay
-from stream_icd.replay.results import TopicResults, check_results_topic
+from stream_icd.replay.replay import Replayed, TopicResults, check_results_topic, make_plan, replay
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import NeverStop
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -79,7 +77,7 @@ def run(
     part: TopicRange,
     out: TopicResults,
     graph: str | None = None,
-    stop: object = NeverStop(),
+    stop: threading.Event = threading.Event(),
 ) -> Replayed:
     plan = make_plan(topic_jobs(broker.settings(), part, graph, None), out, redetection)
     with closing(topic_jobs(broker.settings(), part, graph, None)) as todo:
@@ -133,7 +131,7 @@ def test_what_is_replayed_is_what_was_streamed(
 
 
 def test_a_replay_that_stopped_goes_on(broker: Broker, past: str, redetection: Redetection) -> None:
-    class AfterTwo(NeverStop):
+    class AfterTwo(threading.Event):
         looked = 0
 
         def is_set(self) -> bool:

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
-from stream_icd.retraining.choose_windows import Chosen, Sizes, TooFew, choose_windows
+from stream_icd.retraining.windows import Chosen, Sizes, TooFew, choose_windows
 
 
-def _windows(count: int) -> list[tuple[str, int]]:
-    return [(f"w{number}", number) for number in range(count)]
+def _windows(count: int) -> list[str]:
+    return [f"w{number}" for number in range(count)]
 
 
 @given(

@@ -13,11 +13,11 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 from stream_icd.registry.model import pack
-from stream_icd.retraining.compare_models import compare_models
-from stream_icd.retraining.learn import learn, trained_encoder
+from stream_icd.retraining.jobs import compare_models
+from stream_icd.retraining.learn import learn
 from stream_icd.retraining.windows import UNKNOWN, Lesson, lesson
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.store.store import open_store
@@ -30,7 +30,7 @@ LESSONS = [lesson(*window) for window in WINDOWS]
 
 def _model(**parameters: float) -> Model:
     recipe = Recipe(name="test")
-    return Model(recipe, {}, BpParameters(**parameters))  # type: ignore[arg-type]
+    return Model(recipe, BpParameters(**parameters))  # type: ignore[arg-type]
 
 
 SMALL = Recipe(name="small", seed=1, data="here")
@@ -175,22 +175,22 @@ def test_an_encoder_is_trained_where_it_is_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_torch")
 def test_a_training_that_was_interrupted_has_the_same_result(tmp_path: Path) -> None:
-    graphs = [one.graph(by_labels=True) for one in LESSONS[:3]]
+    lessons = LESSONS[:3]
     whole, parts = open_store(str(tmp_path / "whole")), open_store(str(tmp_path / "parts"))
-    at_once = trained_encoder(graphs, ENCODER, whole)
-    trained_encoder(graphs, ENCODER.changed(schedule={"epochs": 1}), parts)
-    resumed = trained_encoder(graphs, ENCODER, parts)
-    for name, weights in at_once.items():
-        np.testing.assert_array_equal(resumed[name], weights)
+    at_once = learn(lessons, ENCODER, checkpoints=whole).model
+    learn(lessons, ENCODER.changed(schedule={"epochs": 1}), checkpoints=parts)
+    resumed = learn(lessons, ENCODER, checkpoints=parts).model
+    for name, weights in at_once.weights.items():
+        np.testing.assert_array_equal(resumed.weights[name], weights)
     with pytest.raises(BadSettings, match="at least 2 windows with edges, not 1"):
-        trained_encoder(graphs[:1], ENCODER, whole)
+        learn(lessons[:1], ENCODER, checkpoints=whole)
 
 
 def test_models_are_compared_by_the_method_that_they_are_for() -> None:
     """The weights of the encoder matter to icd only."""
     small = Recipe(name="a", encoder={"widths": (32, 8)}, discriminator_widths=(8, 1))
     other = small.changed(seed=5)
-    first, second = (replace(initial_model(recipe), bp=GOOD.bp) for recipe in (small, other))
+    first, second = (Model(recipe, GOOD.bp) for recipe in (small, other))
     [by_bp] = compare_models(LESSONS[:1], first, second, cpu_clock=lambda: 0.0)
     assert by_bp.champion == by_bp.challenger
     [by_icd] = compare_models(LESSONS[:1], first, second, cpu_clock=lambda: 0.0, method="icd")

@@ -20,9 +20,8 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.metrics.server import serving
 from stream_icd.registry.aliases import current
 from stream_icd.retraining import run
-from stream_icd.retraining.announce import announce_in_topic
 from stream_icd.retraining.retrain import OUTCOMES
-from stream_icd.retraining.run import Observed, rounds_metrics
+from stream_icd.retraining.run import Observed, announce_in_topic, rounds_metrics
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.store.store import open_store
 from stream_icd.tracing import Tracing, context_of

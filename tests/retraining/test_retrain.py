@@ -20,7 +20,7 @@ from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Lineage
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.registry.aliases import champion, current, history, promote, roll_back
 from stream_icd.registry.model import PackedModel, pack
 from stream_icd.registry.versions import (
@@ -31,12 +31,12 @@ from stream_icd.registry.versions import (
     versions,
 )
 from stream_icd.retraining import retrain as rounds
-from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.jobs import Job, LearnJob, run_job
 from stream_icd.retraining.learn import LearnedFrom
 from stream_icd.retraining.retrain import Decision, retrain
 from stream_icd.retraining.settings import BUDGET, Retraining, Triggers
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
+from stream_icd.retraining.windows import Sizes
 from stream_icd.snapshot import Window
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_labels
@@ -47,8 +47,8 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 SIZES = Sizes(newest=2, older=1, prove=4, least=1)
 RECIPE = Recipe(name="made-up")
-GOOD = pack(initial_model(RECIPE, BpParameters(mixing=0.5)))
-JOINS_ALL = pack(initial_model(RECIPE, BpParameters(resolution=0.01)))
+GOOD = pack(Model(RECIPE, BpParameters(mixing=0.5)))
+JOINS_ALL = pack(Model(RECIPE, BpParameters(resolution=0.01)))
 
 
 @pytest.fixture
@@ -66,9 +66,7 @@ def settings(tmp_path: Path) -> Retraining:
     )
 
 
-LEARNED = pack(
-    Model(RECIPE.changed(name="other"), initial_model(RECIPE).weights, BpParameters(mixing=0.5))
-)
+LEARNED = pack(Model(RECIPE.changed(name="other"), BpParameters(mixing=0.5), Model(RECIPE).weights))
 
 
 def _quick(job: Job, _budget: Allowance) -> object:
@@ -609,7 +607,7 @@ def test_a_training_of_the_encoder_that_was_interrupted_goes_on_with_the_same_wi
     registry: Store, settings: Retraining
 ) -> None:
     pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
-    from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE
+    from stream_icd.training.icd.train_encoder import CHECKPOINT_FILE
 
     settings = replace(settings, encoder=SMALL_ENCODER)
     _champion(registry, GOOD)

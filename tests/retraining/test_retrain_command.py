@@ -19,12 +19,11 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.lineage import Figure, Gate, Lineage
 from stream_icd.messages.announce import announcements
 from stream_icd.registry.aliases import champion, current, promote
-from stream_icd.registry.find import find_version
-from stream_icd.registry.shipped import folder_of
+from stream_icd.registry.find import find_version, folder_of
 from stream_icd.registry.versions import pack_folder, publish
 from stream_icd.retraining import run
-from stream_icd.retraining.announce import announce_in_topic, log_decision
 from stream_icd.retraining.retrain import Decision
+from stream_icd.retraining.run import announce_in_topic, log_decision
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.store.store import open_store
 from stream_icd.wire.snapshots import encode_snapshot

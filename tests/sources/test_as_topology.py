@@ -18,8 +18,8 @@ import pytest
 from stream_icd.datasets.as_topology import name_of, read_as_topology
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.durations import parse_window
-from stream_icd.tracking.gaps import missed_windows
+from stream_icd.times import parse_window
+from stream_icd.tracking.windows import missed_windows
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.real_data import real_data
 
@@ -49,10 +49,19 @@ def as_bz2_directory(folder: Path) -> Path:
 
 
 def as_archive(folder: Path) -> Path:
+    return archive_of(folder, [(f"as-733/{name}", content) for name, content in FILES.items()])
+
+
+def as_archive_of_two_collectors(folder: Path) -> Path:
+    files = [(f"one/{name}", content) for name, content in FILES.items()]
+    return archive_of(folder, [*files, ("two/as19971108.txt", b"# Nodes\n3\t2\n")])
+
+
+def archive_of(folder: Path, files: Iterable[tuple[str, bytes]]) -> Path:
     path = folder / "as-733.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
-        for name, content in FILES.items():
-            member = tarfile.TarInfo(f"as-733/{name}")
+        for name, content in files:
+            member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return path
@@ -94,6 +103,7 @@ FORMS = [
     as_gzipped_directory,
     as_bz2_directory,
     as_archive,
+    as_archive_of_two_collectors,
     as_parquet,
     as_relationships,
     as_caida,

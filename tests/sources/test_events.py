@@ -14,11 +14,10 @@ from structlog.testing import capture_logs
 
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.durations import iso_duration
-from stream_icd.sources.events import EventSettings
 from stream_icd.sources.tables import read_rows
-from stream_icd.sources.timed_rows import Columns, timed_rows
+from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
 from stream_icd.sources.windows import Hopping, LateRows, Session, TimedRows, windowed_snapshots
+from stream_icd.times import iso_duration
 from tests.real_data import real_data
 
 HOUR = timedelta(hours=1)

@@ -11,7 +11,7 @@ import pytest
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.generated import LawChange, drifting_lfr
+from stream_icd.sources.generated import drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.message import Message
@@ -78,7 +78,7 @@ def test_after_a_change_of_the_law_the_same_nodes_form_other_communities() -> No
     later = LfrSettings(n_nodes=300, max_degree=20, min_community=5, max_community=20, mixing=0.6)
 
     def changing(n_snapshots: int) -> list[tuple[Snapshot, Labels]]:
-        found = drifting_lfr(7, n_snapshots, SMALL, churn=0.0, change=LawChange(2, later))
+        found = drifting_lfr(7, n_snapshots, SMALL, churn=0.0, change=(2, later))
         return [(snapshot, labels) for snapshot, labels in found.snapshots if labels is not None]
 
     pairs = changing(4)

@@ -110,6 +110,7 @@ BAD_ROWS = {
     "1e300,1,2": "not a time",
     "nan,1,2": "not a time",
     "2020-13-01,1,2": "not a time",
+    "0001-01-01T00:00:00+01:00,1,2": "not a time",
     "10,x,2": "src 'x' is not of type integer",
     "10,1,": "dst '' is not of type integer",
     "10,1,007": "not of type integer",

@@ -19,7 +19,6 @@ from stream_icd.datasets.taxi import (
     nearest_pairs,
     on_unit_sphere,
     pairs_within,
-    taxi_snapshot,
 )
 from stream_icd.errors import BadSettings, LimitExceeded
 from stream_icd.snapshot import Snapshot, Window
@@ -190,7 +189,9 @@ def test_a_sample_is_random_of_its_size_and_stays_the_same() -> None:
 
     def nodes(seed: int, rows: pa.Table = table) -> set[int]:
         settings = TaxiSettings(MINUTE, MINUTE, nearest=5, sample=100, seed=seed)
-        return set(taxi_snapshot(DAY, rows, settings).nodes.to_pylist())
+        snapshot = settings.snapshot(DAY, rows)
+        assert snapshot is not None
+        return set(snapshot.nodes.to_pylist())
 
     assert len(nodes(0)) == 100
     assert nodes(0) == nodes(0)
@@ -255,7 +256,9 @@ def test_ten_thousand_taxis_take_far_less_than_all_pairs_would() -> None:
         took = []
         for _ in range(4):
             started = time.process_time()
-            assert taxi_snapshot(DAY, table, TaxiSettings(MINUTE, MINUTE)).n_edges > 25 * n
+            snapshot = TaxiSettings(MINUTE, MINUTE).snapshot(DAY, table)
+            assert snapshot is not None
+            assert snapshot.n_edges > 25 * n
             took.append(time.process_time() - started)
         return min(took)
 

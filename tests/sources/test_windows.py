@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
-from stream_icd.sources.durations import EPOCH, parse_duration
 from stream_icd.sources.windows import Hopping, Quiet, Rule, Session, TimedRows, cut_windows
+from stream_icd.times import EPOCH, parse_duration
 
 SECOND = 1_000_000
 Cut = list[tuple[float, float, list[int]]]

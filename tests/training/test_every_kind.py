@@ -8,7 +8,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.programs.training_data import training_graphs
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.training.card import write_model
 from stream_icd.training.train_model import train_model
 

@@ -8,8 +8,9 @@ import torch
 
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.structure import Variant, structure_matrix
-from stream_icd.training.icd import losses
-from stream_icd.training.icd.losses import Reconstruction, adversarial_loss, discriminator_loss
+from stream_icd.training.icd import training_graph
+from stream_icd.training.icd.adversaries import adversarial_loss, discriminator_loss
+from stream_icd.training.icd.training_graph import Reconstruction
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_reconstruction_and_regularisation_equal_the_dense_formulae(
     block: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(losses, "BLOCK_ROWS", block)
+    monkeypatch.setattr(training_graph, "BLOCK_ROWS", block)
     found = Reconstruction(graph.adjacency, graph.labels, variant, scaled).losses(embedding)
     expected = dense_losses(graph, embedding, variant, scaled)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-3)

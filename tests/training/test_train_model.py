@@ -16,10 +16,10 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.registry.about import read_about
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.store.store import open_store
 from stream_icd.training.card import about, card, write_model
-from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE
+from stream_icd.training.icd.train_encoder import CHECKPOINT_FILE
 from stream_icd.training.train_model import TrainedModel, train_model
 from testbed.object_store import ACCOUNT, new_bucket, new_folder
 
@@ -43,10 +43,11 @@ def train(folder: Path, *arguments: str, without_torch: bool = False, fails: boo
     """What `stream-icd train` prints, in a process of its own; errors, if it is to fail."""
     code = "import sys; sys.modules['torch'] = None; " if without_torch else ""
     code += "from stream_icd.cli.main import main; main()"
+    one_core = {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}  # other tests have the others
     done = subprocess.run(
         [sys.executable, "-c", code, "train", *arguments],
         cwd=folder,
-        env={**ACCOUNT, "PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "200"},
+        env={**ACCOUNT, "PYTHONPATH": str(Path(__file__).parents[2]), **one_core},
         capture_output=True,
         text=True,
         timeout=270,

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from stream_icd.errors import BadInput, BadSettings, ModelDamaged
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.errors import BadSettings, ModelDamaged
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import ENCODERS
 from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.store.store import Store, open_store
 from stream_icd.training.icd.adversaries import Adversaries
-from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE
 from stream_icd.training.icd.epochs import Epoch, best_epoch
-from stream_icd.training.icd.train_encoder import Training, train, validate
+from stream_icd.training.icd.train_encoder import CHECKPOINT_FILE, Training, train, validate
 from stream_icd.training.icd.training_graph import prepare
 from testbed.object_store import new_folder
 
@@ -74,7 +75,7 @@ def test_each_loss_alone_moves_the_encoder_and_none_leaves_it(
         players.step(prepare(graph, recipe), rows=None)
         return players.generator_weights()
 
-    untrained = initial_model(recipe).weights
+    untrained = Model(recipe).weights
     assert not same(after_a_step(recipe.changed(losses=losses)), untrained)
     none = {"alpha": 0, "beta": 0, "adversarial": False}
     assert same(after_a_step(recipe.changed(losses=none)), untrained)
@@ -167,7 +168,7 @@ def test_a_damaged_checkpoint_is_refused(
 
 def test_the_untrained_model_is_epoch_0(history: list[LabelledGraph], recipe: Recipe) -> None:
     trained = run(history, recipe.changed(schedule={"epochs": 0}))
-    control = initial_model(recipe)
+    control = Model(recipe)
     assert [epoch.number for epoch in trained.history] == [0]
     assert trained.history[0].validation == validate(control, history[4:])
     assert same(trained.model.weights, control.weights)
@@ -190,8 +191,9 @@ def test_each_epoch_draws_anew(history: list[LabelledGraph], recipe: Recipe) -> 
 
 
 def test_validation_judges_the_encoder(history: list[LabelledGraph], recipe: Recipe) -> None:
-    model = initial_model(recipe)
-    blank = Model(recipe, {name: 0 * weight for name, weight in model.weights.items()})
+    model = Model(recipe)
+    nothing = {name: 0 * weight for name, weight in model.weights.items()}
+    blank = Model(recipe, trained=nothing)
     assert validate(blank, history) < 0.5 < validate(model, history)
 
 
@@ -211,9 +213,17 @@ def test_an_idle_first_epoch_updates_nothing(history: list[LabelledGraph], recip
     assert trained.history[1].losses["reconstruction"] > 0
 
 
-def test_training_needs_labels_and_graphs(history: list[LabelledGraph], recipe: Recipe) -> None:
-    with pytest.raises(BadInput, match="pseudo-labels"):
-        train([LabelledGraph(history[0].adjacency)], recipe, validation=history[4:])
+def test_graphs_without_labels_get_those_of_highest_modularity(
+    history: list[LabelledGraph], recipe: Recipe
+) -> None:
+    adjacency, short = history[0].adjacency, recipe.changed(schedule={"epochs": 1})
+    labels = find_communities(adjacency, BpParameters(), seed=recipe.seed)
+    graphs = LabelledGraph(adjacency), LabelledGraph(adjacency, labels)
+    without, told = (train([graph], short, validation=history[4:]) for graph in graphs)
+    assert same(without.last.weights, told.last.weights)
+
+
+def test_training_needs_graphs(history: list[LabelledGraph], recipe: Recipe) -> None:
     with pytest.raises(BadSettings, match="0 and 2"):
         train([], recipe, validation=history[4:])
 

@@ -14,7 +14,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.estimator import ICD
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.icd.recipe import Recipe
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Window
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings

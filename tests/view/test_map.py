@@ -26,7 +26,6 @@ def test_discs_links_and_members_add_up() -> None:
     snapshot = Cliques().read(one)
     drawn = quotient(one, snapshot, {})
     assert [disc["size"] for disc in drawn["communities"]] == [5, 4, 3]
-    assert [disc["inside"] for disc in drawn["communities"]] == [10, 6, 3]
     assert sorted(drawn["links"]) == [[0, 1, 1.0], [1, 2, 1.0]]
     inside = opened(one, snapshot, [1, 2], {})
     assert len(inside["nodes"]) == 7

@@ -10,15 +10,16 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
 
 from stream_icd.view.data.all_series import AllSeries
+from stream_icd.view.panels.queries import Answer, Parameters, Queries
 from stream_icd.view.web.access import Access, access_for, is_loopback
 from stream_icd.view.web.page_files import page_files
+from stream_icd.view.web.tabs import QUESTIONS
 from testbed.brokers import wait_until
 from testbed.windows import window
 from tests.view.windows import Placed, get, name, page_of, seen
@@ -183,7 +184,7 @@ def test_an_unknown_parameter_is_refused(page: str, question: str) -> None:
 
 
 def test_kept_answers_are_bounded_with_their_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.view.web.answers.KEPT_BYTES", 50_000)
+    monkeypatch.setattr("stream_icd.view.web.tabs.KEPT_BYTES", 50_000)
     with page_of(seen(2)) as (view, address):
         place = urlsplit(address)
         connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
@@ -332,20 +333,18 @@ def test_an_error_never_shows_control_characters() -> None:
         assert "\x1b" not in answer.json()["error"]
 
 
-def test_the_same_question_of_many_tabs_is_answered_once() -> None:
-    everything = seen(6)
-    with page_of(everything) as (view, address):
-        calls = []
-        answered = view.queries.flow
-        slow = threading.Event()
+def test_the_same_question_of_many_tabs_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, parameters = QUESTIONS["flow"]
+    calls = []
+    slow = threading.Event()
 
-        def flow(asked: object) -> object:
-            calls.append(asked)
-            slow.wait(0.3)
-            return answered(asked)  # type: ignore[arg-type]
+    def flow(queries: Queries, asked: Parameters) -> Answer:
+        calls.append(asked)
+        slow.wait(0.3)
+        return answered(queries, asked)
 
-        asked = view.answers.questions
-        asked["flow"] = replace(asked["flow"], compute=flow)  # type: ignore[arg-type]
+    monkeypatch.setitem(QUESTIONS, "flow", (flow, parameters))
+    with page_of(seen(6)) as (_, address):
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda _: get(address, "/api/flow").body, range(8)))
         assert len(set(found)) == 1
@@ -392,8 +391,7 @@ def test_all_questions_have_an_answer(page: str) -> None:
         "node": {"node": "1"},
         "compare": {"other_graph": "g"},
     }
-    with page_of(seen(1)) as (view, _):
-        assert set(view.answers.questions) == set(asked)
+    assert set(QUESTIONS) == set(asked)
     for question, parameters in asked.items():
         answer = get(page, f"/api/{question}", parameters)
         assert answer.status == 200, answer.body

@@ -25,13 +25,12 @@ from stream_icd.dead_letters.box import dead_letter_of, retried_marker
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.events import CommunityEvent, CommunityEvents
-from stream_icd.graph_name import MOST_GRAPH_BYTES
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.lineage import Figure, Gate
 from stream_icd.messages.claims import Claim
-from stream_icd.snapshot import Window, snapshot_from_pairs
+from stream_icd.snapshot import MOST_GRAPH_BYTES, Window, snapshot_from_pairs
 from stream_icd.tracing import MOST_BYTES, context_of, with_context
 from stream_icd.wire.announcements import Announcement, Kind, encode_announcement
 from stream_icd.wire.arrow_stream import write_table

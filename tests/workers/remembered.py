@@ -8,9 +8,9 @@ from functools import partial
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.detect import Method, finding
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.execution.budget import MemorySettings
-from stream_icd.execution.engines import Engine
+from stream_icd.execution.work import Engine
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -22,7 +22,7 @@ from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.records import Outcome
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.states import State, decode_state

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BadMemory, LimitExceeded
-from stream_icd.execution.relay import LocalRelay
+from stream_icd.execution.work import LocalRelay
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.record import Record
 from stream_icd.memory.encoding import FORMAT, METADATA

@@ -21,9 +21,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.child_process import start_child
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings, result_version
-from stream_icd.execution.engines import ProcessPool
+from stream_icd.detection.record import DetectSettings
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.publisher import Publisher
@@ -33,7 +31,7 @@ from stream_icd.lineage import Lineage
 from stream_icd.messages.announce import announcements
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.metrics.metrics import Health, Metrics
-from stream_icd.model import initial_model
+from stream_icd.model import Model
 from stream_icd.programs.model_at_work import model_at_work
 from stream_icd.programs.worker import WorkerRun
 from stream_icd.registry.aliases import champion, current, promote, roll_back
@@ -51,7 +49,7 @@ from tests.fixtures.stream import RECIPE
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
-PACKED = [pack(initial_model(RECIPE, BpParameters(resolution=1.0 + i / 8))) for i in range(3)]
+PACKED = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i / 8))) for i in range(3)]
 A, B, C = (model.version for model in PACKED)
 
 
@@ -100,17 +98,8 @@ class Bench:
         chosen = DetectSettings(topic=self.topics[1], threads=1)
         with ExitStack() as until_the_end:
             run = WorkerRun(settings, self.metrics, until_the_end, stop, ClaimCheck(settings))
-            swap = until_the_end.enter_context(
-                model_at_work(
-                    run,
-                    "champion",
-                    None,
-                    lambda model, place: ProcessPool(
-                        RecordDetection(model, chosen), place, 2, again=False
-                    ).opened(),
-                    lambda model: result_version(model, chosen),
-                )
-            )
+            working = model_at_work(run, "champion", None, chosen, processes=2)
+            swap = until_the_end.enter_context(working)
             runner = Runner(Detector(swap.model, chosen, swap), DeadLetterLimit())
 
             def work() -> None:

@@ -16,8 +16,7 @@ import pytest
 from stream_icd.child_process import start_child
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from testbed.brokers import QUICK, Broker

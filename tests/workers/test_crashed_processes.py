@@ -12,10 +12,9 @@ import pytest
 
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import ProcessPool
-from stream_icd.execution.relay import Relay
+from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.execution.processes import Processes
+from stream_icd.execution.work import Relay
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -24,8 +23,8 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.messages.records import Outcome
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.detect import Detector
@@ -75,7 +74,7 @@ def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
             stop.set()
 
     model = open_model(str(place))
-    with ProcessPool(Deadly(model, settings), str(place), 2, again=False).opened() as engine:
+    with Processes(Deadly(model, settings), str(place), 2, again=False) as engine:
         memories = open_memories(kafka, topic, memory)
         runner = Runner(Detector(lambda: model, settings, engine, memories), DeadLetterLimit(1.0))
         run_streams(kafka, [Stream(topic, topic, runner, [WhenDone(on_done)])], stop, max_records=4)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from stream_icd.errors import BadSnapshot, CrashedWorker, Overloaded, StoreUnreachable
-from stream_icd.kafka.delivery.attempts import Attempts, blames_record
 from stream_icd.kafka.delivery.handler import DIED
+from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.reader import TopicReader, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker
@@ -109,13 +110,36 @@ HERE = TopicPartition("t", 0)
 
 
 def worker(broker: Broker, group: str) -> Attempts:
-    found = Attempts(broker.settings(), "t", group, in_hand=4)
+    found = Attempts(WorkerNotes(broker.settings(), "t", group), in_hand=4)
     found.take_over({HERE: 0})
     return found
 
 
 def begin(attempts: Attempts, first: dict[TopicPartition, int], worker: str) -> None:
     attempts.write(attempts.news(first, worker))
+
+
+@pytest.mark.brokers("memory", "embedded", "kafka")
+def test_a_worker_that_starts_reads_the_notes_once_and_then_what_is_new(
+    broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topics(broker.settings())
+    opened = 0
+
+    class Counted(TopicReader):
+        def __init__(self, *arguments: Any) -> None:
+            nonlocal opened
+            opened += 1
+            super().__init__(*arguments)
+
+    monkeypatch.setattr("stream_icd.kafka.group.worker_notes.TopicReader", Counted)
+    notes = WorkerNotes(broker.settings(), "t", topic_name)
+    notes.keep_to(None)
+    WorkerNotes(broker.settings(), "t", topic_name).write({0: {"worker": "killed later"}})
+    attempts = Attempts(notes, in_hand=4)
+    attempts.take_over({HERE: 0})
+    assert attempts.suspicious([HERE]) == [HERE]
+    assert opened == 1
 
 
 @pytest.mark.brokers("memory")

@@ -15,15 +15,15 @@ import pytest
 from stream_icd.child_process import start_child
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.detect import Method
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
 from stream_icd.memory.horizon import Horizon
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.states import state_key
 from stream_icd.workers.detect import Detector
@@ -36,6 +36,8 @@ from tests.workers.remembered import said, uninterrupted
 
 N_WINDOWS = 24
 N_LATER = 6  # sent after the kill: work for the second, however much the first had done by then
+HOW: dict[str, tuple[Method, Horizon]] = {"kafka": ("bp", "auto"), "embedded": ("icd", 3)}
+"""Method and horizon on each broker; test_methods_and_horizons.py has all of them, in process."""
 
 
 def publish(broker: Broker, records: list[OutgoingRecord]) -> None:
@@ -73,14 +75,8 @@ def snapshot_of(state: Record) -> str:
     return dict(state.headers)["icd_snapshot_id"].decode()
 
 
-@pytest.mark.parametrize(("method", "horizon"), [("bp", "auto"), ("icd", "auto"), ("icd", 3)])
 def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
-    broker: Broker,
-    topic_name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    method: Method,
-    horizon: Horizon,
+    broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
         monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
@@ -92,7 +88,7 @@ def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
     sent = [outgoing(window, SNAPSHOTS) for window in windows]
     publish(broker, sent[:-N_LATER])
     results = subscribe(graph, start="beginning", limit=N_WINDOWS, settings=broker.settings())
-    how = method, horizon
+    how = HOW[broker.name]
     with running(broker, graph, model, tmp_path / "first.log", *how):
         found = [next(results) for _ in range(N_WINDOWS // 3)]
     publish(broker, sent[-N_LATER:])

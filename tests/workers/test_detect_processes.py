@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
@@ -20,18 +19,19 @@ import pytest
 
 from stream_icd.child_process import start_child
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import WorkersLost
-from stream_icd.execution.engines import Engine, ProcessPool
+from stream_icd.execution.processes import Processes
+from stream_icd.execution.work import Engine
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Outcome
-from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message
@@ -191,7 +191,7 @@ def test_a_stop_does_not_wait_for_busy_processes(
     stop, kafka = threading.Event(), broker.settings(shutdown_timeout_s=1)
 
     def work() -> None:
-        with ProcessPool(Stuck(model, settings), str(model_folder), 2).opened() as engine:
+        with Processes(Stuck(model, settings), str(model_folder), 2) as engine:
             runner = Runner(Detector(lambda: model, settings, engine), DeadLetterLimit())
             run_consumer(kafka, topics[0], topics[0], Calls(runner.handle), stop)
 
@@ -211,7 +211,7 @@ def test_what_a_supervisor_sends_to_all_does_not_end_processes_that_are_starting
     model_folder: Path, record: Record
 ) -> None:
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    with ProcessPool(RecordDetection(model, settings), str(model_folder), 2).opened() as engine:
+    with Processes(RecordDetection(model, settings), str(model_folder), 2) as engine:
         wait_until(lambda: len(worker_processes(os.getpid())) == 2, every_s=0.001)
         starting = worker_processes(os.getpid())
         for pid in starting:
@@ -242,35 +242,31 @@ def test_processes_give_the_same_bytes_in_the_same_order(
         ]
 
     alone = published()
-    with ProcessPool(RecordDetection(model, settings), str(model_folder), 2).opened() as engine:
+    with Processes(RecordDetection(model, settings), str(model_folder), 2) as engine:
         assert published(engine) == alone
     assert len(set(alone)) == 13
     assert alone[5].endswith("t.dlq")
 
 
-def noisy_clock() -> datetime:
-    logging.getLogger("a.library").warning("tick")
-    return datetime.now(UTC)
-
-
-class Noisy(RecordDetection):
+class Noisy(MessageReader):
     """Some library has something to say while it works."""
 
-    def __call__(self, record: Record) -> Outcome:
-        return RecordDetection(self.model, self.settings, noisy_clock)(record)
+    def whole(self, record: Record) -> Record:
+        logging.getLogger("a.library").warning("tick")
+        return super().whole(record)
 
 
 def test_what_a_worker_process_logs_says_which_record_it_is_about(
     model_folder: Path, record: Record, capfd: pytest.CaptureFixture[str]
 ) -> None:
     end_fork_servers()
-    model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    with ProcessPool(Noisy(model, settings), str(model_folder), 2).opened() as engine:
+    work = RecordDetection(open_model(str(model_folder)), DetectSettings(threads=1, reader=Noisy()))
+    with Processes(work, str(model_folder), 2) as engine:
         list(engine([record]))
     ticks = [line for line in capfd.readouterr().err.splitlines() if '"tick"' in line]
     (said,) = map(json.loads, ticks)
     place = {"topic": "snapshots", "partition": 2, "offset": 77}
-    about = {"graph": "test", "snapshot": "test/3", "model": model.version}
+    about = {"graph": "test", "snapshot": "test/3", "model": work.version}
     assert said.items() >= (place | about).items()
 
 
@@ -308,8 +304,8 @@ def test_a_record_that_ends_every_process_becomes_a_dead_letter(
     create_topics(broker.settings())
     send(broker, [OutgoingRecord(topics[0], record.value, record.key, record.headers)])
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    pool, stop = ProcessPool(kind(model, settings), str(model_folder), 2, again=False), Event()
-    with pool.opened() as engine:
+    work, stop = kind(model, settings), Event()
+    with Processes(work, str(model_folder), 2, again=False) as engine:
         runner = Runner(Detector(lambda: model, settings, engine), DeadLetterLimit())
         watchers = [WhenDone(lambda _: stop.set())]
         run_consumer(broker.settings(), topics[0], topics[0], runner, stop, watchers=watchers)
@@ -333,7 +329,7 @@ def test_processes_that_end_before_they_are_open_are_no_record_s_fault(
     model_folder: Path, record: Record
 ) -> None:
     work = NeverOpen(open_model(str(model_folder)), DetectSettings(threads=1))
-    with ProcessPool(work, str(model_folder), 1).opened() as engine:
+    with Processes(work, str(model_folder), 1) as engine:
         with pytest.raises(WorkersLost, match="3 worker processes in a row"):
             engine.wait_until_warm(threading.Event())
         with pytest.raises(WorkersLost):

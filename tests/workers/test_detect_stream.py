@@ -11,13 +11,13 @@ import pytest
 
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.errors import TooManyDeadLetters
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.detect import Detector

@@ -13,9 +13,10 @@ from structlog.testing import capture_logs
 
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.detection.snapshot import detect_snapshot, misfit
-from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr

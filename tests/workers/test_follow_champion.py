@@ -22,10 +22,9 @@ from stream_icd.errors import (
 )
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Lineage
-from stream_icd.model import initial_model
+from stream_icd.model import Model
 from stream_icd.registry.aliases import champion, current, promote, roll_back
-from stream_icd.registry.model import pack
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel, pack
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.store.store import Store, open_store
 from stream_icd.workers.follow_champion import (
@@ -40,7 +39,7 @@ from tests.workers.test_model_swap import FakePool
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 RECIPE = Recipe(name="m", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
-MODELS = [pack(initial_model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(3)]
+MODELS = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(3)]
 A, B, C = (model.version for model in MODELS)
 
 

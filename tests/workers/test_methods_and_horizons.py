@@ -14,19 +14,18 @@ import pytest
 
 from stream_icd.communities import Communities
 from stream_icd.detection.detect import Method
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import InProcess, ProcessPool
+from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.execution.processes import in_processes
+from stream_icd.execution.work import InProcess
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.horizon import Horizon
+from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import open_model
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Redetection, archived_job
-from stream_icd.replay.replay import make_plan, replay
-from stream_icd.replay.results import HistoryResults
+from stream_icd.replay.replay import HistoryResults, make_plan, replay
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.store.store import open_store
 from stream_icd.wire.communities import decode_communities
@@ -159,7 +158,7 @@ def test_two_processes_find_the_same(
         horizon=case.horizon,
         threads=1,
     )
-    engine = ProcessPool(RecordDetection(model, settings), str(tmp_path / "model"), workers=2)
+    engine = in_processes(RecordDetection(model, settings), str(tmp_path / "model"), 2)
     worker = Worker(
         memory, topic, model=model, engine=engine, method=case.method, horizon=case.horizon
     )

@@ -11,10 +11,10 @@ import pytest
 
 from stream_icd.errors import ModelDamaged, WorkersLost
 from stream_icd.execution.processes import InHand
-from stream_icd.execution.relay import First
+from stream_icd.execution.work import First
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Processed
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.workers.model_swap import IDLE_AFTER_S, ModelSwap
 from testbed.brokers import wait_until
 

@@ -15,12 +15,11 @@ import pytest
 import structlog
 
 from stream_icd.communities import Communities
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BadMemory, RecordTooLarge
 from stream_icd.execution.budget import Budget
-from stream_icd.execution.engines import Engine, InProcess, ProcessPool
-from stream_icd.execution.relay import Relay
+from stream_icd.execution.processes import Processes
+from stream_icd.execution.work import Engine, InProcess, Relay
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import Record
@@ -28,8 +27,8 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.records import Outcome
-from stream_icd.registry.model import save_model
-from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.snapshot import Snapshot
 from testbed.brokers import Broker
 from testbed.drifting import remembering_model, stream
@@ -78,7 +77,7 @@ def in_process(model: VersionedModel, _place: str, results: str, topic: str) -> 
 @contextmanager
 def in_processes(model: VersionedModel, place: str, results: str, topic: str) -> Iterator[Any]:
     work = Endless(model, settings(results, topic))
-    with ProcessPool(work, place, 2, again=False).opened() as engine:
+    with Processes(work, place, 2, again=False) as engine:
         yield engine
 
 

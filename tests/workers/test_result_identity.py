@@ -9,11 +9,10 @@ from dataclasses import replace
 import pytest
 import structlog
 
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.records import Processed
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.subscribers.seen_results import WITHIN, MixedModels, Result, SeenResults, result_of
 from stream_icd.wire.communities import decode_communities

@@ -10,17 +10,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.record import DetectSettings
 from stream_icd.errors import BadInput, RecordTooLarge, TooManyDeadLetters
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.records import Outcome, Processed, Refused
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.runner import Runner
-from stream_icd.workers.step import Step
+from stream_icd.workers.runner import Runner, Step
 
 
 class Number(Step):

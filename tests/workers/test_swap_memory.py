@@ -8,16 +8,14 @@ from datetime import UTC, datetime
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import ProcessPool
+from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.execution.processes import Processes
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from stream_icd.lineage import Lineage
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.registry.aliases import current, promote
-from stream_icd.registry.model import pack
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.model import VersionedModel, pack
 from stream_icd.registry.versions import publish
 from stream_icd.store.store import open_store
 from stream_icd.workers.detect import Detector
@@ -52,7 +50,7 @@ def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: st
     settings = DetectSettings(memory="auto", memory_topic=topic_name, group="detect", threads=1)
 
     def opened(model: VersionedModel, place: str) -> AbstractContextManager[Pool]:
-        return ProcessPool(RecordDetection(model, settings), place, 2).opened()
+        return Processes(RecordDetection(model, settings), place, 2)
 
     swap = ModelSwap(opened)
     stop = threading.Event()

@@ -13,13 +13,12 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from stream_icd.detection.detect import Method
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import ProcessPool
-from stream_icd.execution.relay import Relay
+from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.execution.processes import Processes
+from stream_icd.execution.work import Relay
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Outcome, Processed
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.wire.snapshots import encode_snapshot
@@ -89,7 +88,7 @@ def test_nothing_is_compiled_for_the_first_snapshots(
 ) -> None:
     settings = DetectSettings(method=method, memory=memory, threads=1)
     work = Compiling(open_model(model), settings)
-    with ProcessPool(work, model, 1).opened() as engine:
+    with Processes(work, model, 1) as engine:
         engine.wait_until_warm(threading.Event())
         outcomes = [outcome for _, outcome in engine([*records(), *later_windows()])]
     facts = [outcome.facts for outcome in outcomes if isinstance(outcome, Processed)]

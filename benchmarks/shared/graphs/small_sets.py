@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.training.train_model import pseudo_labelled, split_in_order
+from stream_icd.training.train_model import split_in_order
 
 VALIDATION_SEED = 5000
 SETS = ("GN.3", "L(f,.6)", "AS", "AS, shuffled")
@@ -150,4 +152,4 @@ def _of_day(day: Links, core: NDArray[np.int64], order: NDArray[np.int64] | None
     half = coo_array((np.ones(pairs.shape[1]), tuple(pairs)), (len(core), len(core)))
     adjacency = (half + half.T).tocsr()
     adjacency.sort_indices()
-    return pseudo_labelled(LabelledGraph(adjacency), seed=0)
+    return LabelledGraph(adjacency, find_communities(adjacency, BpParameters()))

@@ -16,7 +16,7 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.quality.agreement import nmi
 from stream_icd.quality.description_length import description_length
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 
 Labels = NDArray[np.int32]
 Find = Callable[[ClassifiedGraph], Labels]

@@ -19,7 +19,7 @@ from benchmarks.shared.graphs.data_sets import DataSet
 from benchmarks.shared.peers import igraph_peers
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.evaluation.method import Task
-from stream_icd.evaluation.methods import bp
+from stream_icd.evaluation.methods.bp_and_icd import by_bp
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.training.bp.fit import fit_parameters
 
@@ -32,7 +32,7 @@ STRONGEST_PEER = "Leiden, K searched, converged"
 def ours(data_set: DataSet, n_training: int) -> Find:
     """Our bp, its parameters learned where the data set has labelled graphs."""
     parameters = learned_parameters(data_set, n_training)
-    return lambda task: bp.find(replace(task, learned=parameters))
+    return lambda task: by_bp(replace(task, learned=parameters))
 
 
 @cache

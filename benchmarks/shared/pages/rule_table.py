@@ -18,7 +18,7 @@ from benchmarks.shared.methods.graph_methods import scores_of as graph_scores
 from benchmarks.shared.methods.stream_methods import Remember, remembering
 from benchmarks.shared.streams.known_streams import known_streams
 from benchmarks.shared.streams.stream_scores import Labels, StreamScores, scores_of
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 
 HEAD = "| stream | rule | AMI | last three | NMI | churn | K | classes | horizon | CPU ms |\n"
 

@@ -13,12 +13,12 @@ from stream_icd.history.archive import Archive
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Lineage
 from stream_icd.memory.detect import detect_remembering
-from stream_icd.model import Model, initial_model
+from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 from stream_icd.registry.aliases import champion, promote
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import open_version, publish
-from stream_icd.retraining.compare_models import hidden_edges
+from stream_icd.retraining.jobs import hidden_edges
 from stream_icd.retraining.retrain import Decision, retrain
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.windows import Lesson, lesson
@@ -61,7 +61,7 @@ def learned_model(windows: Windows, *, by_labels: bool = False, name: str = "fir
     ]
     fit = fit_parameters([one.graph(by_labels=by_labels) for one in lessons], 0, 1)
     recipe = Recipe(name=name)
-    return initial_model(recipe, fit.parameters)
+    return Model(recipe, fit.parameters)
 
 
 def nmi_by_memory(windows: Windows, models: Sequence[Model]) -> list[float]:

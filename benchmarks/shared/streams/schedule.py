@@ -1,6 +1,6 @@
 """How long processes take for the windows of a stream, with memory from one to the next.
 
-A simulation with the scheduler of worker processes (`execution.waiting`), from the processor time
+A simulation with the scheduler of worker processes (`execution.chains`), from the processor time
 of each window. Unlike a clock, it does not depend on what else the machine does.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
-from stream_icd.execution.relay import Baton, Chains, nothing
-from stream_icd.execution.waiting import IN_HAND_OF_CHAINS, Waiting, next_job
+from stream_icd.execution.chains import IN_HAND_OF_CHAINS, Chains, Waiting, next_job
+from stream_icd.execution.work import Baton, First
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Parts:
 
 def makespan(windows: Sequence[Parts], processes: int) -> float:
     """Return the seconds until all windows are done by processes with a core each."""
-    chains, rest, order = Chains(nothing), iter(enumerate(windows)), count()
+    chains, rest, order = Chains(First()), iter(enumerate(windows)), count()
     waiting: list[Waiting[int, None]] = []
     passed: dict[Future[Baton], float] = {}  # when memory is handed on; known once a window begins
     events: list[tuple[float, int, Waiting[int, None], bool]] = []

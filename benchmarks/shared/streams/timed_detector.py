@@ -17,10 +17,9 @@ from functools import cached_property
 import psutil
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import ProcessPool
-from stream_icd.execution.waiting import IN_HAND
+from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.execution.chains import IN_HAND
+from stream_icd.execution.processes import Processes
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -29,7 +28,7 @@ from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.programs.process import FreezeWhatStays, share_one_heap
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import open_memories
 from stream_icd.workers.runner import Runner
@@ -86,7 +85,7 @@ def main() -> None:
         topic=COMMUNITIES, memory=memory, memory_topic=MEMORY, group=group, threads=1
     )
     memories = open_memories(kafka, group) if memory == "auto" else None
-    with ProcessPool(RecordDetection(model, settings), model_name, int(processes)).opened() as pool:
+    with Processes(RecordDetection(model, settings), model_name, int(processes)) as pool:
         detector = Detector(lambda: model, settings, pool, memories)
         runner = TimedRunner(detector, DeadLetterLimit(), claim_check=ClaimCheck(kafka))
         pool.wait_until_warm(threading.Event())

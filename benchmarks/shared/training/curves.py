@@ -80,7 +80,7 @@ class Curve:
 
     def model(self) -> Model:
         """The encoder as it is now."""
-        return Model(self._recipe, self._players.generator_weights())
+        return Model(self._recipe, trained=self._players.generator_weights())
 
     def advance(self, steps: int, prepared: Sequence[TrainingGraph]) -> None:
         """Train so many steps more, and measure; the first call measures the untrained encoder."""

@@ -30,8 +30,7 @@ from stream_icd.kafka.client.translate import (
     translate,
     translated,
 )
-from stream_icd.kafka.client.workarounds.fetched_records import HeaderName
-from stream_icd.kafka.client.workarounds.producers import close_producer
+from stream_icd.kafka.client.workarounds import HeaderName, close_producer
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.port import (
     KAFKA,
@@ -55,7 +54,7 @@ _EXISTS = client.TopicAlreadyExistsError.errno
 
 
 class ClientAdmin:
-    """Implements the port's Admin, on a connection that the caller opens and closes."""
+    """Implements the port's Admin."""
 
     def __init__(self, admin: Any, settings: KafkaSettings) -> None:
         self._admin = admin
@@ -121,13 +120,13 @@ class ClientAdmin:
 
     def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
         with translated("look up offsets"):
-            found = self._admin.list_partition_offsets(dict.fromkeys(all_theirs(partitions), spec))
-        return {partition: int(found[partition].offset) for partition in partitions}
+            ends = self._admin.list_partition_offsets(dict.fromkeys(all_theirs(partitions), spec))
+        return {partition: int(ends[partition].offset) for partition in partitions}
 
     def group_offsets(self, group: str) -> Offsets:
         with translated(f"look up group {group}"):
-            found = self._admin.list_group_offsets(group)[group]
-        return {TopicPartition(*p): int(at.offset) for p, at in found.items() if at.offset >= 0}
+            committed = self._admin.list_group_offsets(group)[group]
+        return {TopicPartition(*p): int(at.offset) for p, at in committed.items() if at.offset >= 0}
 
     def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         with translated(f"move group {group} on"):

@@ -14,13 +14,14 @@ from kafka import errors as client
 from kafka.serializer import SerializeWrapper
 from pydantic import SecretStr
 
-from stream_icd.kafka.client.workarounds.consumers import (
+from stream_icd.kafka.client.translate import not_connected
+from stream_icd.kafka.client.workarounds import (
+    Network,
+    begin_with_no_offsets,
     forget_old_answers,
     lose_partitions_with_membership,
+    raise_what_cannot_be_decoded,
 )
-from stream_icd.kafka.client.workarounds.fetched_records import raise_what_cannot_be_decoded
-from stream_icd.kafka.client.workarounds.network import Network, not_connected
-from stream_icd.kafka.client.workarounds.producers import begin_with_no_offsets
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
@@ -189,9 +190,9 @@ def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str
         with quiet_while_connecting():
             return kind(kafka_client=network, **options)
     except BaseException as error:
-        for one in started:
-            one.close()
+        for stopped in started:
+            stopped.close()
         if isinstance(error, client.KafkaError | OSError):
-            failure = next((one.failure for one in started), None)
+            failure = started[0].failure if started else None
             raise not_connected(settings, error, failure) from error
         raise

@@ -21,11 +21,9 @@ from stream_icd.errors import (
     OffsetGone,
     StreamIcdError,
 )
+from stream_icd.kafka.client import workarounds
 from stream_icd.kafka.client.connections import all_theirs, milliseconds, positions, theirs
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
-from stream_icd.kafka.client.workarounds import consumers as workaround
-from stream_icd.kafka.client.workarounds.fetched_records import reads_next
-from stream_icd.kafka.client.workarounds.network import last_failure
 from stream_icd.kafka.clock import BUSY_S, IDLE_S, Stop
 from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.port import (
@@ -66,15 +64,14 @@ class ClientReader:
         self._stuck_after_s = settings.max_poll_interval_s
         self._shutdown_s = settings.shutdown_timeout_s
         self._worker = Worker("poll")
-        self._is_stuck = False
-        self._is_closed = False
+        self._is_stuck = self._is_closed = False
 
     def assign(self, partitions: Partitions) -> None:
         with translated("read"):
             self._consumer.assign(all_theirs(partitions))
 
     def assigned(self) -> frozenset[TopicPartition]:
-        return frozenset(TopicPartition(*one) for one in self._consumer.assignment())
+        return frozenset(_all_ours(self._consumer.assignment()))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         _if_assigned(self._consumer.seek, partition, offset)
@@ -96,19 +93,18 @@ class ClientReader:
         return _asked(self._consumer.end_offsets, partitions, timeout_s)
 
     def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
-        asked = dict.fromkeys(all_theirs(partitions), timestamp_ms)
+        times = dict.fromkeys(all_theirs(partitions), timestamp_ms)
         with translated("read"):
-            found = self._consumer.offsets_for_times(asked)
-        return {p: int(found[p].offset) for p in partitions if found.get(p)}
+            firsts = self._consumer.offsets_for_times(times)
+        return {p: int(firsts[p].offset) for p in partitions if firsts.get(p)}
 
     def close(self) -> None:
         """Close the client after its current poll; abandon it if it does not return."""
         if self._is_closed:
             return
         self._is_closed = True
-        closing = self._worker.submit(
-            partial(self._consumer.close, timeout_ms=CLOSE_TIMEOUT_S * 1000)
-        )
+        close = partial(self._consumer.close, timeout_ms=milliseconds(CLOSE_TIMEOUT_S))
+        closing = self._worker.submit(close)
         self._worker.close()
         patience_s = 0.0 if self._is_stuck else self._shutdown_s
         if not concurrent.futures.wait([closing], patience_s).done:
@@ -121,17 +117,18 @@ class ClientReader:
 
     def _polled(self, timeout_s: float, max_records: int | None) -> Polled:
         wait_ms = FETCH_WAIT_MS if timeout_s < IDLE_S else milliseconds(timeout_s)
-        workaround.let_broker_wait(self._consumer, wait_ms)
+        workarounds.let_broker_wait(self._consumer, wait_ms)
         try:
             polled = self._poll_client(timeout_s, max_records)
         except client.OffsetOutOfRangeError as error:
             raise OffsetGone(str(error)) from error
-        return {TopicPartition(*p): [_ours(r) for r in found] for p, found in polled.items()}
+        return {TopicPartition(*p): [_ours(r) for r in records] for p, records in polled.items()}
 
     def _poll_client(self, timeout_s: float, max_records: int | None = None) -> dict[Any, Any]:
         """Poll in the client's thread; raises its errors, MessageTooLarge or ClientStuck."""
-        options = {"timeout_ms": milliseconds(timeout_s), "max_records": max_records}
-        polling = self._worker.submit(partial(self._consumer.poll, **options))
+        timeout_ms = milliseconds(timeout_s)
+        poll = partial(self._consumer.poll, timeout_ms=timeout_ms, max_records=max_records)
+        polling = self._worker.submit(poll)
         waited_s = 0.0  # counted, not measured, so that a suspended machine does not count
         while not concurrent.futures.wait([polling], LOOK_EVERY_S).done:
             waited_s += LOOK_EVERY_S
@@ -140,7 +137,7 @@ class ClientReader:
                 patience_s = min(patience_s, self._shutdown_s)
             if waited_s >= patience_s:
                 self._is_stuck = True
-                next_offsets = reads_next(self._consumer).items()
+                next_offsets = workarounds.reads_next(self._consumer).items()
                 places = ", ".join(f"{TopicPartition(*p)} at offset {at}" for p, at in next_offsets)
                 raise ClientStuck(
                     f"the Kafka client has not returned for {waited_s:.0f} s while reading "
@@ -156,7 +153,7 @@ class ClientReader:
 
         The client (3.0.12) only logs this, and requests the record again forever.
         """
-        failure = last_failure(self._consumer)
+        failure = workarounds.last_failure(self._consumer)
         if isinstance(failure, client.InvalidReceiveError) and not self._consumer.paused():
             raise MessageTooLarge(
                 f"the next record of {', '.join(map(str, sorted(self.assigned())))} is too large: "
@@ -174,7 +171,7 @@ class ClientMember(ClientReader):
 
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop) -> None:
         super().__init__(consumer, settings, stop)
-        workaround.poll_past_heartbeats(consumer)
+        workarounds.poll_past_heartbeats(consumer)
         self._interval_s = settings.heartbeat_interval_s
         self._idle_interval_s = max(self._interval_s, min(IDLE_S, settings.session_timeout_s / 3))
 
@@ -184,10 +181,10 @@ class ClientMember(ClientReader):
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
         interval_s = self._idle_interval_s if timeout_s >= IDLE_S else self._interval_s
-        workaround.set_heartbeat_interval(self._consumer, milliseconds(interval_s))
+        workarounds.set_heartbeat_interval(self._consumer, milliseconds(interval_s))
         try:
             polled = self._polled(timeout_s, max_records)
-            workaround.keep_joining(self._consumer)
+            workarounds.keep_joining(self._consumer)
             return polled
         except client.NoOffsetForPartitionError as error:
             for partition in error.args[0]:  # the group never committed it
@@ -205,7 +202,7 @@ class ClientMember(ClientReader):
         """
         until = time.monotonic() + LAST_JOIN_S
         with contextlib.suppress(client.KafkaError, StreamIcdError):
-            while workaround.is_joining(self._consumer) and time.monotonic() < until:
+            while workarounds.is_joining(self._consumer) and time.monotonic() < until:
                 self._poll_client(BUSY_S)
         super().close()
 
@@ -221,7 +218,7 @@ class ClientMember(ClientReader):
         return GroupMetadata(known.group_id, known.generation_id, known.member_id, stable)
 
     def silence_s(self) -> float:
-        return time.monotonic() - workaround.last_heard(self._consumer)
+        return time.monotonic() - workarounds.last_heard(self._consumer)
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
         try:
@@ -236,8 +233,8 @@ class ClientMember(ClientReader):
 
     def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
         with translated("look up what is committed"):
-            found = self._consumer.committed(theirs(partition), timeout_ms=milliseconds(timeout_s))
-        return None if found is None else int(found)
+            offset = self._consumer.committed(theirs(partition), timeout_ms=milliseconds(timeout_s))
+        return None if offset is None else int(offset)
 
 
 class _Told(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -247,25 +244,25 @@ class _Told(ConsumerRebalanceListener):  # type: ignore[misc]
         self._listener = listener
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        self._listener.assigned([TopicPartition(*one) for one in assigned])
+        self._listener.assigned(_all_ours(assigned))
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        self._listener.revoked([TopicPartition(*one) for one in revoked])
+        self._listener.revoked(_all_ours(revoked))
 
 
 def _known(ask: Any, partition: TopicPartition) -> int | None:
     try:
-        found = ask(theirs(partition))
+        offset = ask(theirs(partition))
     except (client.KafkaError, AssertionError):  # it was revoked, or has no position yet
         return None
-    return None if found is None else int(found)
+    return None if offset is None else int(offset)
 
 
 def _asked(ask: Any, partitions: Partitions, timeout_s: float | None) -> Offsets:
     timeout_ms = None if timeout_s is None else milliseconds(timeout_s)
     with translated("read"):
-        found = ask(all_theirs(partitions), timeout_ms=timeout_ms)
-    return {partition: int(found[partition]) for partition in partitions}
+        offsets = ask(all_theirs(partitions), timeout_ms=timeout_ms)
+    return {partition: int(offsets[partition]) for partition in partitions}
 
 
 def _if_assigned(change: Any, partition: TopicPartition, *rest: int) -> None:
@@ -274,6 +271,10 @@ def _if_assigned(change: Any, partition: TopicPartition, *rest: int) -> None:
         change(theirs(partition), *rest)
     except (KeyError, ValueError, client.IllegalStateError):
         return
+
+
+def _all_ours(partitions: Iterable[Any]) -> list[TopicPartition]:
+    return [TopicPartition(*partition) for partition in partitions]
 
 
 def _ours(record: Any) -> Record:

@@ -1,7 +1,8 @@
-"""Translate the client's errors to ours. Every call into the client goes through `translated`."""
+"""Translate the client's errors to ours."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +18,7 @@ from stream_icd.errors import (
     OffsetGone,
     TopicMissing,
 )
+from stream_icd.kafka.settings import KafkaSettings, nobody_listens
 
 # The group gave our partitions to another member, or is about to.
 GROUP_MOVED_ON = (
@@ -25,6 +27,12 @@ GROUP_MOVED_ON = (
     client.UnknownMemberIdError,
     client.FencedInstanceIdError,
     client.RebalanceInProgressError,
+)
+
+_LOGIN_REFUSED = (
+    client.SaslAuthenticationFailedError,
+    client.UnsupportedSaslMechanismError,
+    client.IllegalSaslStateError,
 )
 
 TOO_LARGE = (client.MessageSizeTooLargeError, client.RecordListTooLargeError)
@@ -37,9 +45,7 @@ _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Excep
     (
         (
             client.KafkaConfigurationError,
-            client.SaslAuthenticationFailedError,
-            client.UnsupportedSaslMechanismError,
-            client.IllegalSaslStateError,
+            *_LOGIN_REFUSED,
             client.InvalidSessionTimeoutError,
             client.InvalidTransactionTimeoutError,
             client.InvalidConfigurationError,
@@ -84,3 +90,58 @@ def translated(doing: str) -> Iterator[None]:
         yield
     except (client.KafkaError, OSError) as error:
         raise translate(error, doing) from error
+
+
+def not_connected(
+    settings: KafkaSettings, error: Exception, failure: Exception | None
+) -> Exception:
+    """What to raise if a client raised `error`, and its last connection failed for `failure`."""
+    servers = settings.bootstrap_servers
+    if failure is not None and is_final(failure):
+        return BadSettings(f"{servers}: {_meaning(failure, settings)}")
+    meant = translate(error, f"connect to {servers} within {settings.connect_timeout_s:g} s")
+    if failure is None or not isinstance(meant, BrokerUnavailable):
+        return meant
+    if "ECONNREFUSED" in str(failure):
+        return nobody_listens(settings)
+    lacking = {"PLAINTEXT": "TLS or a login", "SASL_PLAINTEXT": "TLS", "SSL": "a login"}
+    protocol = settings.security_protocol
+    hint = ""
+    if protocol in lacking:
+        hint = (
+            f" (security_protocol is {protocol}: a broker that wants {lacking[protocol]} hangs up "
+            "without a word)"
+        )
+    return BrokerUnavailable(f"{meant}; at the last try: {failure}{hint}")
+
+
+def _meaning(failure: Exception, settings: KafkaSettings) -> str:
+    tls = _tls_error(failure)
+    if isinstance(tls, ssl.SSLCertVerificationError):
+        authority = settings.ssl_cafile or "what the system trusts"
+        return (
+            f"its certificate is not trusted: {tls.verify_message}; ssl_cafile ({authority}) "
+            "must hold the authority that signed it, and bootstrap_servers a name that it is for"
+        )
+    if tls is not None:
+        return (
+            f"no TLS with it: {tls.reason or tls}; check security_protocol "
+            f"({settings.security_protocol}), and ssl_certfile where it asks for a certificate"
+        )
+    return (
+        f"it refused the login of {settings.sasl_username} by {settings.sasl_mechanism}: "
+        f"{failure}; check sasl_username, sasl_password and sasl_mechanism"
+    )
+
+
+def is_final(failure: Exception) -> bool:
+    """Whether a retry will fail in the same way, because the failure does not depend on time."""
+    tls = _tls_error(failure)
+    hung_up = isinstance(tls, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError)
+    return isinstance(failure, _LOGIN_REFUSED) or (tls is not None and not hung_up)
+
+
+def _tls_error(failure: Exception) -> ssl.SSLError | None:
+    """The TLS error inside the client's error, as its cause or as its argument."""
+    candidates = (failure.__context__, *failure.args)
+    return next((error for error in candidates if isinstance(error, ssl.SSLError)), None)

@@ -21,15 +21,15 @@ from stream_icd.errors import (
     TopicMissing,
 )
 from stream_icd.kafka.clock import Clock
-from stream_icd.kafka.connect import connect, recognise
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.delivery.handler import Handler
-from stream_icd.kafka.group.groups import members_of
 from stream_icd.kafka.group.membership import Batch, Membership
 from stream_icd.kafka.group.worker import Worker
-from stream_icd.kafka.port import Fenced, GroupMetadata, GroupMovedOn, Offsets
+from stream_icd.kafka.port import Capabilities, Fenced, GroupMetadata, GroupMovedOn, Offsets
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import members_of
 
 log = logging.getLogger(__name__)
 
@@ -52,26 +52,24 @@ class Delivery(Enum):
     AT_LEAST_ONCE = "at-least-once"
 
 
-def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
+def resolve(settings: KafkaSettings, wanted: Delivery, known: Capabilities) -> Delivery:
     """The guarantee to use on this broker; logs a warning if AUTO becomes at-least-once.
 
     Raises:
         NotSupported: exactly-once was requested, and the broker shows aborted records.
-        BrokerUnavailable: no broker answers.
     """
     if wanted is Delivery.AT_LEAST_ONCE:
         return wanted
-    capabilities = recognise(settings)
-    broker = f"the broker at {settings.bootstrap_servers} ({capabilities.software})"
-    if capabilities.hides_aborted:
+    if known.hides_aborted:
         return Delivery.EXACTLY_ONCE
+    broker = f"the broker at {settings.bootstrap_servers} ({known.software})"
     if wanted is Delivery.AUTO:
         log.warning(
             "delivery is at-least-once: %s is not known to hide aborted records from readers",
             broker,
         )
         return Delivery.AT_LEAST_ONCE
-    if capabilities.hides_aborted is None:
+    if known.hides_aborted is None:
         log.warning("exactly-once only if %s hides aborted records from readers", broker)
         return wanted
     raise NotSupported(
@@ -153,7 +151,13 @@ class ExactlyOnce:
         """
         began = self._clock.now()
         try:
-            self._publish(records, offsets, group)
+            self._producer.begin()
+            for record in records:
+                self._publisher.send(record)
+            self._publisher.flush(self._timeout_s)
+            if offsets and group is not None:
+                self._in_time("send_offsets", partial(self._producer.send_offsets, offsets, group))
+            self._in_time("commit", self._producer.commit)
         except GroupMovedOn:
             self._in_time("abort", self._producer.abort)
             raise
@@ -171,17 +175,6 @@ class ExactlyOnce:
     def close(self) -> None:
         self._caller.close()
         self._publisher.close()
-
-    def _publish(
-        self, records: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata | None
-    ) -> None:
-        self._producer.begin()
-        for record in records:
-            self._publisher.send(record)
-        self._publisher.flush(self._timeout_s)
-        if offsets and group is not None:
-            self._in_time("send_offsets", partial(self._producer.send_offsets, offsets, group))
-        self._in_time("commit", self._producer.commit)
 
     def _in_time(self, name: str, call: Callable[[], None]) -> None:
         """Call the client in another thread, because it waits for the broker without a timeout."""
@@ -215,16 +208,22 @@ class BatchDelivery:
 
     Attributes:
         handler: learns of results that are too large.
-        open_sink: opens a sink; ends the transaction that an earlier worker of our name left open.
+        delivery: the guarantee, as `resolve` returns it.
+        instance: our name in the group, which no other worker has.
     """
 
     member: Membership
     handler: Handler
-    open_sink: Callable[[], Sink]
+    delivery: Delivery
+    instance: str
     _sink: Sink | None = None
 
     def open(self) -> None:
-        self._sink = self.open_sink()
+        """Open a sink; this ends the transaction that an earlier worker of our name left open."""
+        member = self.member
+        self._sink = open_sink(
+            member.settings, self.delivery, member.group, self.instance, member.clock
+        )
 
     def close(self) -> None:
         if self._sink is not None:
@@ -248,7 +247,7 @@ class BatchDelivery:
                     return False
                 publishing = partial(self._publish, outgoing, batch.next, generation)
                 committed = self.member.wait_for(publishing)
-                return committed or self._commit(batch)
+                return committed or self.member.commit(batch)
             except GroupMovedOn as error:
                 log.info("publishing again in the group's new generation: %s", error)
             except RecordTooLarge as error:
@@ -278,17 +277,6 @@ class BatchDelivery:
             sink.close()
             raise
         return sink.atomic
-
-    def _commit(self, batch: Batch) -> bool:
-        """Commit the published batch; False if a part of it went to another member."""
-        while True:
-            try:
-                if self.member.commit(batch):
-                    return True
-            except GroupMovedOn:
-                self.member.settled()
-            if not self.member.assignments.holds(batch.assignment):
-                return False
 
     def _is_committed(self, batch: Batch) -> bool:
         """Whether the part of the batch that is still ours was committed; if so, all of it was.

@@ -35,10 +35,13 @@ class Handler(ABC):
             is dropped if the one before fails or cannot be committed, or if the consumer stops.
         gives_up: `give_up` gets a record that ended three workers in a row. If False, such a record
             is retried forever.
+        graph: the only graph whose records are processed; None: all. Its group keeps to it, if it
+            gives up.
     """
 
     ahead: bool = False
     gives_up: bool = False
+    graph: str | None = None
 
     @abstractmethod
     def handle(self, records: Sequence[Record], /) -> Iterable[OutgoingRecord]:

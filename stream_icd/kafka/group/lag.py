@@ -1,16 +1,125 @@
-"""How far a group member is behind the ends of its partitions."""
+"""How far a group member is behind, and whether a hanging transaction holds it back."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from stream_icd.errors import StreamIcdError
-from stream_icd.kafka.group.hanging import ASK_TIMEOUT_S
+from stream_icd.errors import BrokerError, OffsetHeld, StreamIcdError
+from stream_icd.kafka.clock import IDLE_S
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import Partitions, Reader, TopicPartition
+from stream_icd.kafka.settings import KafkaSettings
 
-LOOK_EVERY_S = 1.0
+log = logging.getLogger(__name__)
+
+# A broker checks every 10 s for expired transactions; one that lasts this much longer hangs.
+GRACE_S = 45.0
+LOOK_EVERY_S = 15.0
+# How often lag is counted, and after how long without a fetch the broker is asked for the ends.
+COUNT_EVERY_S = 1.0
 ASK_AFTER_S = 5.0
+# A broker answers after the fetch in progress, which may wait for records.
+ASK_TIMEOUT_S = 2 * IDLE_S
+
+
+@dataclass(slots=True)
+class HeldOffsets:
+    """Detects when waiting for a partition's committed position is pointless.
+
+    A transaction ends at its timeout at the latest, so waiting until then is correct. Apache Kafka
+    4.3.0 to 4.4.0 may fail to end a transaction when it restarts after a crash (KAFKA-20734).
+    """
+
+    settings: KafkaSettings
+    group: str
+    clock: Callable[[], float]
+    _since: dict[TopicPartition, float] = field(default_factory=dict)
+
+    def known(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note that these partitions' positions are known, or no longer needed."""
+        for partition in partitions:
+            self._since.pop(partition, None)
+
+    def unknown(self, partitions: Partitions) -> None:
+        """Note that exactly these positions are unknown.
+
+        OffsetHeld: the broker answers, but has withheld one for longer than the timeout.
+        """
+        if not self._broker_answers():
+            self._since = {}  # a transaction's timeout restarts when its coordinator is back
+            return
+        now = self.clock()
+        self._since = {partition: self._since.get(partition, now) for partition in partitions}
+        held, since = min(self._since.items(), key=lambda item: item[1])
+        if now - since > self.settings.transaction_timeout_s + GRACE_S:
+            raise OffsetHeld(
+                f"group {self.group}: for {now - since:.0f} s the broker has held back its "
+                f"position in {held} because of a transaction that "
+                f"should have ended after {self.settings.transaction_timeout_s:g} s "
+                "(transaction_timeout_s). Find and end the transaction with Kafka's own "
+                "`kafka-transactions.sh find-hanging` and `… abort`, then start again; see "
+                "docs/guarantees.md"
+            )
+
+    def _broker_answers(self) -> bool:
+        """Whether the broker returns positions if pending transactions are ignored."""
+        try:
+            with connect(self.settings).admin() as admin:
+                admin.group_offsets(self.group)
+        except BrokerError:
+            return False
+        return True
+
+
+class HeldRecords:
+    """Logs a warning if a reader waits for a transaction for longer than transactions last.
+
+    A reader stops at the start of the first open transaction, which is correct until the
+    transaction's timeout. A hanging transaction (`HeldOffsets` says why these exist) stops the
+    reader forever, and looks like a stream without new records.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._patience_s = settings.transaction_timeout_s + GRACE_S
+        self._clock = clock
+        self._looked = clock()
+        self._since: dict[tuple[TopicPartition, int], float] = {}
+        self._said: set[tuple[TopicPartition, int]] = set()
+
+    def look(self, reader: Reader) -> None:
+        """Check periodically where open transactions begin in the partitions; changes nothing."""
+        now = self._clock()
+        if now - self._looked < LOOK_EVERY_S:
+            return
+        self._looked, since = now, self._since
+        self._since = {}  # while the broker is down, no transaction can end
+        try:
+            ends = reader.ends(reader.assigned(), ASK_TIMEOUT_S)
+        except StreamIcdError:  # also if a login is refused for a while
+            return
+        for partition, end in ends.items():
+            high_watermark = reader.fetched_end(partition)
+            if high_watermark is not None and end < high_watermark:
+                begun = (partition, end)
+                self._since[begun] = since.get(begun, now)
+                if now - self._since[begun] > self._patience_s and begun not in self._said:
+                    self._said.add(begun)
+                    log.warning(
+                        "for %.0f s a transaction has held back the records from offset %d in %s, "
+                        "%d of them; if it never ends, find it and end it with Kafka's own "
+                        "`kafka-transactions.sh find-hanging` and `… abort`; see "
+                        "docs/guarantees.md",
+                        now - self._since[begun],
+                        end,
+                        partition,
+                        high_watermark - end,
+                    )
 
 
 class Lag:
@@ -38,11 +147,11 @@ class Lag:
         `in_hand` is the offset of the first record in hand, by partition.
         """
         now = self._clock()
-        if now - self._looked < LOOK_EVERY_S:
+        if now - self._looked < COUNT_EVERY_S:
             return None
         self._looked = now
-        known = all(self._reader.fetched_end(p) is not None for p in ours)
-        known_at = max(self._fetched, self._asked) if known else self._asked
+        is_known = all(self._reader.fetched_end(p) is not None for p in ours)
+        known_at = max(self._fetched, self._asked) if is_known else self._asked
         if ours and now - known_at > ASK_AFTER_S:
             self._asked = now
             with contextlib.suppress(StreamIcdError):  # code that waits for the broker logs it
@@ -51,7 +160,7 @@ class Lag:
         return {partition: lag for partition, lag in lags.items() if lag is not None}
 
     def _of(self, partition: TopicPartition, first: int | None) -> int | None:
-        known = (self._reader.fetched_end(partition), self._ends.get(partition))
-        end = max((one for one in known if one is not None), default=None)
+        ends = (self._reader.fetched_end(partition), self._ends.get(partition))
+        end = max((end for end in ends if end is not None), default=None)
         done = self._reader.position(partition) if first is None else first
         return None if end is None or done is None else max(0, end - done)

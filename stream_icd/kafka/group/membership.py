@@ -27,11 +27,11 @@ from stream_icd.errors import (
 )
 from stream_icd.kafka.clock import BUSY_S, Clock, Pace, Stop
 from stream_icd.kafka.delivery.handler import Watcher
-from stream_icd.kafka.group.hanging import HeldOffsets
-from stream_icd.kafka.group.lag import Lag
+from stream_icd.kafka.group.lag import HeldOffsets, Lag
 from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.port import (
     GroupMetadata,
+    GroupMovedOn,
     Member,
     Offsets,
     Partitions,
@@ -234,30 +234,34 @@ class Membership:
         Call this before you read the assignments: if the generation ends in between, the broker
         refuses it. Without a member id, the broker would not fence at all (KIP-447).
         """
-        while not (known := self.member.group()).is_settled:
+        while not (group := self.member.group()).is_settled:
             self._poll_while_busy()
-        return known
+        return group
 
     def commit(self, batch: Batch) -> bool:
-        """Commit the offsets after a batch; False if the broker is unavailable: try again."""
-        try:
-            self.member.commit(batch.next, COMMIT_TIMEOUT_S)
-        except BrokerUnavailable as error:
-            log.warning("committing again: %s", error)
-            self._poll_while_busy()
-            return False
-        return True
+        """Commit the offsets after a batch; False if a part of it went to another member."""
+        while True:
+            try:
+                self.member.commit(batch.next, COMMIT_TIMEOUT_S)
+                return True
+            except GroupMovedOn:
+                self.settled()
+            except BrokerUnavailable as error:
+                log.warning("committing again: %s", error)
+                self._poll_while_busy()
+            if not self.assignments.holds(batch.assignment):
+                return False
 
     def committed(self, partition: TopicPartition) -> int | None:
         """The group's committed offset; BrokerUnavailable while a transaction holds it, OffsetHeld
         if it does so for longer than transactions last."""
         try:
-            found = self.member.committed(partition, COMMIT_TIMEOUT_S)
+            offset = self.member.committed(partition, COMMIT_TIMEOUT_S)
         except BrokerUnavailable:
             self.wait_for(partial(self.held.unknown, [partition]))
             raise
         self.held.known([partition])
-        return found
+        return offset
 
     def is_read(self, partition: TopicPartition) -> bool:
         """Whether everything up to the end seen by the last fetch is read; False before any."""

@@ -1,69 +1,254 @@
-"""Notes from workers to later workers of their group: the latest value of each name.
+"""Notes from workers to later workers of their group, in the topic `icd.workers.v1`.
 
-The notes are records of the topic `icd.workers.v1`. Keys (group, topic, name) and values are JSON.
+Keys (group, topic, name) and values are JSON; the latest value of a name counts. There are two
+kinds: which graph a group keeps to, and how many workers in a row a record has ended.
+
+A worker ends by a kill, or by an error of its step. If only a process ends in which it has records
+processed (`stream_icd.execution`), that counts the same, and the worker continues.
+
+A killed worker cannot report anything, so each worker writes a note when it takes over a partition
+and when it stops. The next worker sees from the note whether the previous one stopped cleanly. If
+not, or if a process ended, the records that were possibly in hand are processed one by one, with a
+note before each. So only the record that ends workers is blamed, and not its neighbours.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from stream_icd.errors import BadSettings
+from stream_icd.errors import Action, BadSettings, BrokerError, CrashedWorker, StreamIcdError
+from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
+from stream_icd.kafka.group.membership import Assignment
+from stream_icd.kafka.port import Partitions, TopicPartition
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import WORKERS
+from stream_icd.kafka.topics import WORKERS, members_of
+
+MOST_TEXT = 1000
 
 Name = str | int
 Note = dict[str, Any]
 
 
-def write_notes(
-    settings: KafkaSettings, topic: str, group: str, notes: Mapping[str, Note] | Mapping[int, Note]
-) -> None:
-    """Write these notes; they are safe at the broker when this returns."""
-    with Publisher(settings) as publisher:
-        for name, value in notes.items():
-            key = json.dumps((group, topic, name)).encode()
-            publisher.send(OutgoingRecord(WORKERS, json.dumps(value).encode(), key))
+@dataclass(slots=True)
+class WorkerNotes:
+    """The notes of a group on the topic that it reads."""
 
+    settings: KafkaSettings
+    topic: str
+    group: str
+    _reader: TopicReader | None = None
+    _next: dict[int, int] = field(default_factory=dict)
+    _latest: dict[Name, Note] = field(default_factory=dict)
 
-def read_notes(settings: KafkaSettings, topic: str, group: str) -> dict[Name, Note]:
-    """The latest value of each name; records that are not notes are ignored."""
-    found: dict[Name, Note] = {}
-    with open_reader(settings, WORKERS, until="end") as records:
-        for record in records:
-            with contextlib.suppress(ValueError):
-                match json.loads(record.key or b""), json.loads(record.value or b""):
-                    case [of_group, of_topic, str() | int() as name], dict() as value:
-                        if (of_group, of_topic) == (group, topic):
-                            found[name] = value
-    return found
+    def write(self, notes: Mapping[str, Note] | Mapping[int, Note]) -> None:
+        """Write these notes; they are safe at the broker when this returns."""
+        with Publisher(self.settings) as publisher:
+            for name, note in notes.items():
+                key = json.dumps((self.group, self.topic, name)).encode()
+                publisher.send(OutgoingRecord(WORKERS, json.dumps(note).encode(), key))
 
+    def read(self) -> Mapping[Name, Note]:
+        """The latest note under each name. Until `close`, the next call reads only what is new."""
+        try:
+            if self._reader is None:
+                self._reader = TopicReader(self.settings, WORKERS)
+            for record in self._reader.records(self._next, "end"):
+                self._next[record.partition] = record.offset + 1
+                self._take(record.key, record.value)
+        except BaseException:
+            self.close()
+            raise
+        return self._latest
 
-def keep_to_filter(settings: KafkaSettings, topic: str, group: str, graph: str | None) -> None:
-    """Note which graph a group reads from a topic, unless a note exists; None means all graphs.
+    def _take(self, key: bytes | None, value: bytes | None) -> None:
+        with contextlib.suppress(ValueError):  # it is not a note
+            match json.loads(key or b""), json.loads(value or b""):
+                case [self.group, self.topic, str() | int() as name], dict() as note:
+                    self._latest[name] = note
 
-    If two workers start at the same time, the one that wrote the last note continues.
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader, self._next, self._latest = None, {}, {}
 
-    Raises:
-        BadSettings: the group reads another graph; records that it skipped are lost for this one.
-    """
-    noted = read_notes(settings, topic, group).get("graph")
-    if noted is None:
-        write_notes(settings, topic, group, {"graph": {"graph": graph}})
-        noted = read_notes(settings, topic, group).get("graph")
-    if noted != {"graph": graph}:
-        theirs = None if noted is None else noted["graph"]
-        raise BadSettings(
-            f"group {group} reads {_named(theirs)} of {topic}, but this worker wants "
-            f"{_named(graph)}: they would lose each other's records. Give this worker another "
-            "--group, or none (the default group is named after --graph)"
-        )
+    def keep_to(self, graph: str | None) -> None:
+        """Note which graph the group reads, unless a note exists; None means all graphs.
+
+        If two workers start at the same time, the one that wrote the last note continues.
+
+        Raises:
+            BadSettings: it reads another graph; records that it skipped are lost for this one.
+        """
+        noted = self.read().get("graph")
+        if noted is None:
+            self.write({"graph": {"graph": graph}})
+            noted = self.read().get("graph")
+        if noted != {"graph": graph}:
+            theirs = None if noted is None else noted["graph"]
+            raise BadSettings(
+                f"group {self.group} reads {_named(theirs)} of {self.topic}, but this worker wants "
+                f"{_named(graph)}: they would lose each other's records. Give this worker another "
+                "--group, or none (the default group is named after --graph)"
+            )
 
 
 def _named(graph: object) -> str:
     return "all graphs" if graph is None else f"graph {graph} only"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What is noted about one partition.
+
+    Attributes:
+        worker: the member of the group that works on the partition; "" if none does.
+        offset: the record that is processed alone; -1 for a batch, or none.
+        ends: how many workers in a row this record has ended so far.
+        how: how it ended the last one; "" if unknown.
+        left: how many records, including this one, must be processed alone.
+    """
+
+    worker: str = ""
+    offset: int = -1
+    ends: int = 0
+    how: str = ""
+    left: int = 0
+
+    def ended(self, how: str, in_hand: int) -> Attempt:
+        """The note after what was processed ended one more worker, in the same or another way.
+
+        `in_hand` is how many records of the partition were in hand, if none was alone.
+        """
+        if self.offset < 0:
+            return Attempt(left=in_hand)
+        same = not self.how or self.how.partition(":")[0] == how.partition(":")[0]
+        return replace(self, worker="", ends=self.ends + 1 if same else 1, how=how[:MOST_TEXT])
+
+
+Notes = dict[TopicPartition, Attempt]
+
+
+def blames_record(error: BaseException) -> bool:
+    """Whether the record may have caused the error; requests to retry or to stop do not count.
+
+    Lack of memory counts: if it has another cause, it passes before the third attempt.
+    """
+    if isinstance(error, StreamIcdError):
+        return error.action is Action.DEAD_LETTER
+    return isinstance(error, Exception)
+
+
+@dataclass(slots=True)
+class Attempts:
+    """The notes on a worker's partitions: which records it must process alone.
+
+    `in_hand` is how many records of a partition a worker may have in hand; 0: nothing is counted.
+    """
+
+    notes: WorkerNotes
+    in_hand: int
+    _since: Assignment = field(default_factory=dict)
+    _notes: Notes = field(default_factory=lambda: defaultdict(Attempt))
+    _written: set[TopicPartition] = field(default_factory=set)
+
+    def unknown(self, assignment: Assignment) -> Assignment:
+        """The newly assigned partitions whose notes have not been read yet."""
+        new = {p: since for p, since in assignment.items() if self._since.get(p) != since}
+        return new if self.in_hand else {}
+
+    def take_over(self, assignment: Assignment) -> None:
+        """Read how the previous worker left each of these partitions."""
+        read = self._read()
+        notes = {p: read.get(p, Attempt()) for p in assignment}
+        members = self._members() if any(note.worker for note in notes.values()) else ()
+        for partition, note in notes.items():
+            died = note.worker and note.worker not in members
+            self._notes[partition] = (
+                note.ended(DIED, self.in_hand) if died else replace(note, worker="")
+            )
+        self._written -= assignment.keys()
+        self._since |= assignment
+
+    def suspicious(self, ours: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of our partitions whose next records must be processed one by one."""
+        return [p for p in ours if self._notes[p].left]
+
+    def clear(self, partition: TopicPartition) -> None:
+        """Clear the suspicion: no record of the partition can have been in hand."""
+        self._notes[partition] = Attempt()
+
+    def news(self, first: Mapping[TopicPartition, int], worker: str) -> Notes:
+        """The notes to `write` before the records from `first` on are processed; usually none."""
+        notes = {p: self._facing(p, offset, worker) for p, offset in first.items()}
+        news = {p: note for p, note in notes.items() if note.left or p not in self._written}
+        return news if self.in_hand else {}
+
+    def write(self, news: Notes) -> None:
+        self._write(news)
+        self._notes |= news
+        self._written |= news.keys()
+
+    def _facing(self, partition: TopicPartition, offset: int, worker: str) -> Attempt:
+        note = self._notes[partition]
+        if not note.left:
+            return Attempt(worker)
+        if note.offset == offset:
+            return replace(note, worker=worker)
+        # It may have been in hand when the first worker ended.
+        return Attempt(worker, offset, ends=1, left=note.left)
+
+    def given_up(self, partitions: Iterable[TopicPartition]) -> Attempt | None:
+        """The note on the record in hand, if it has ended too many workers."""
+        notes = (self._notes[partition] for partition in partitions)
+        return next((note for note in notes if note.ends >= GIVEN_UP_AFTER), None)
+
+    def ended(self, partitions: Iterable[TopicPartition], error: BaseException) -> None:
+        """Note that the records in hand ended a worker, or a process of it, by this error.
+
+        It is written before these records are processed again, or by `end`.
+        """
+        how = str(error) if isinstance(error, CrashedWorker) else f"{type(error).__name__}: {error}"
+        for partition in partitions:
+            self._notes[partition] = self._notes[partition].ended(how, self.in_hand)
+
+    def done(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note that the results of the records in hand are published and committed."""
+        for partition in partitions:
+            note = self._notes[partition]
+            if note.left:  # once the culprit is found, no other record is suspected
+                left = 0 if note.ends >= GIVEN_UP_AFTER else note.left - 1
+                self._notes[partition] = Attempt(left=left)
+                self._written.discard(partition)
+
+    def end(self, ours: Partitions) -> None:
+        """Note that the worker no longer works on its partitions."""
+        self._write({p: replace(self._notes[p], worker="") for p in self._written & set(ours)})
+
+    def _write(self, notes: Notes) -> None:
+        if notes:
+            self.notes.write({p.partition: asdict(note) for p, note in notes.items()})
+
+    def _read(self) -> Notes:
+        read: Notes = {}
+        for partition, note in self.notes.read().items():
+            if isinstance(partition, int):
+                with contextlib.suppress(TypeError):  # it is another kind of note
+                    read[TopicPartition(self.notes.topic, partition)] = Attempt(**note)
+        self.notes.close()
+        return read
+
+    def _members(self) -> Collection[str]:
+        """The members of the group; empty if the client (3.0.12) cannot read the embedded broker's
+        answer: there, a worker that lost its partition in a rebalance counts as crashed."""
+        try:
+            return members_of(self.notes.settings, self.notes.group).keys()
+        except (BrokerError, ValueError):
+            return ()

@@ -16,9 +16,8 @@ from stream_icd.errors import (
     MessageTooLarge,
 )
 from stream_icd.kafka.clock import Clock, Stop
-from stream_icd.kafka.in_process.log import Transaction
 from stream_icd.kafka.in_process.reader import MemoryMember, MemoryReader
-from stream_icd.kafka.in_process.state import State, Transactions
+from stream_icd.kafka.in_process.state import State, Transaction, Transactions
 from stream_icd.kafka.port import (
     MEMORY,
     Capabilities,
@@ -45,7 +44,7 @@ class MemoryProducer:
         refused: BrokerError | None = None
         try:
             with self._state.held():
-                self._write(record)
+                self._state.write(record, self._open_transaction())
         except (Fenced, MessageTooLarge) as error:
             refused = error
         settled(refused)
@@ -53,8 +52,8 @@ class MemoryProducer:
     def close(self, timeout_s: float) -> None:  # noqa: ARG002
         return
 
-    def _write(self, record: OutgoingRecord) -> None:
-        self._state.write(record, self._state.choose(record), None)
+    def _open_transaction(self) -> Transaction | None:
+        return None
 
 
 class MemoryTransactionalProducer(MemoryProducer):
@@ -72,14 +71,13 @@ class MemoryTransactionalProducer(MemoryProducer):
 
     def begin(self) -> None:
         with self._transactions() as ours:
-            ours.open, ours.ends_by = Transaction(), self._state.clock.now() + self._timeout_s
+            ours.open = Transaction(ends_by=self._state.clock.now() + self._timeout_s)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
         with self._transactions() as ours:
             assert ours.open is not None, "no transaction was begun"
-            committing = self._state.group(group.group)
-            committing.check(group)
-            committing.pending.setdefault(ours.open, {}).update(offsets)
+            self._state.group(group.group).check(group)
+            ours.open.positions.setdefault(group.group, {}).update(offsets)
 
     def commit(self) -> None:
         with self._transactions() as ours:
@@ -89,11 +87,8 @@ class MemoryTransactionalProducer(MemoryProducer):
         with self._transactions() as ours:
             self._state.end(ours, committed=False)
 
-    def _write(self, record: OutgoingRecord) -> None:
-        ours = self._state.transactions(self._name, self._epoch)
-        log = self._state.choose(record)
-        self._state.write(record, log, ours.open)
-        ours.wrote_to[log.partition] = log
+    def _open_transaction(self) -> Transaction | None:
+        return self._state.transactions(self._name, self._epoch).open
 
     @contextmanager
     def _transactions(self) -> Iterator[Transactions]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stream_icd.kafka.in_process.log import Transaction
 from stream_icd.kafka.port import GroupMetadata, GroupMovedOn, Offsets, Partitions, TopicPartition
 
 Owned = frozenset[TopicPartition]
@@ -37,15 +36,13 @@ class Group:
     """Members share their topic's partitions evenly; each keeps as many of its own as possible.
 
     A partition goes to another member only after its previous member gave it back or was removed.
-    Each change begins a new generation, and requests from an older one are refused. `pending` are
-    positions that become committed if their transaction commits.
+    Each change begins a new generation, and requests from an older one are refused.
     """
 
     name: str
     generation: int = 0
     members: dict[str, Membership] = field(default_factory=dict)
     committed: Offsets = field(default_factory=dict)
-    pending: dict[Transaction, Offsets] = field(default_factory=dict)
     _wanted: dict[str, Owned] = field(default_factory=dict)
     _joined: int = 0
 
@@ -64,13 +61,14 @@ class Group:
     def share(self, topic: str, there: Sequence[TopicPartition]) -> None:
         """Begin a generation in which the topic's members share the partitions."""
         self.generation += 1
-        who = [member for member in self.members.values() if member.topic == topic]
-        self._wanted |= shared({one.id: one.owned for one in who}, there)
+        readers = [member for member in self.members.values() if member.topic == topic]
+        self._wanted |= shared({member.id: member.owned for member in readers}, there)
 
     def change(self, member: Membership) -> tuple[Owned, Owned]:
         """The partitions that a member must give back, and those that it may take now."""
         wanted = self._wanted[member.id]
-        taken = {p for one in self.members.values() if one is not member for p in one.owned}
+        others = (other for other in self.members.values() if other is not member)
+        taken = {partition for other in others for partition in other.owned}
         return member.owned - wanted, wanted - member.owned - taken
 
     def check(self, group: GroupMetadata) -> None:
@@ -81,23 +79,13 @@ class Group:
                 f"{group.generation} of member {group.member_id!r}"
             )
 
-    def settle(self, transaction: Transaction) -> None:
-        """Apply or drop the positions of a transaction that has ended."""
-        offsets = self.pending.pop(transaction, {})
-        if transaction.committed:
-            self.committed |= offsets
-
-    def is_held(self, partition: TopicPartition) -> bool:
-        """Whether an open transaction may change the partition's position."""
-        return any(partition in offsets for offsets in self.pending.values())
-
 
 def shared(owned: Mapping[str, Owned], there: Partitions) -> dict[str, Owned]:
     """Assign partitions to members: evenly (counts differ by at most one), with few moves.
 
     >>> a, b, c = (TopicPartition("t", number) for number in range(3))
-    >>> found = shared({"one": frozenset({a, b, c}), "two": frozenset()}, [a, b, c])
-    >>> found["one"] == {a, b}, found["two"] == {c}
+    >>> shares = shared({"old": frozenset({a, b, c}), "new": frozenset()}, [a, b, c])
+    >>> shares["old"] == {a, b}, shares["new"] == {c}
     (True, True)
     """
     if not owned:

@@ -32,7 +32,7 @@ class MemoryReader:
         self._paused: set[TopicPartition] = set()
 
     def assign(self, partitions: Partitions) -> None:
-        self._partitions = sorted(partitions)
+        self._partitions, self._positions, self._ends = sorted(partitions), {}, {}
 
     def assigned(self) -> frozenset[TopicPartition]:
         with self._state.changed:
@@ -51,10 +51,10 @@ class MemoryReader:
             while True:
                 self._look(ends_by)
                 self._take_part()
-                found = self._read(most)
+                polled = self._read(most)
                 left_s = ends_by - time.monotonic()
-                if found or left_s <= 0:
-                    return found
+                if polled or left_s <= 0:
+                    return polled
                 self._state.changed.wait(left_s)
 
     def position(self, partition: TopicPartition) -> int | None:
@@ -75,11 +75,8 @@ class MemoryReader:
 
     def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
         with self._state.held():
-            found = {
-                partition: self._state.log(partition).first_at(timestamp_ms)
-                for partition in partitions
-            }
-        return {partition: offset for partition, offset in found.items() if offset is not None}
+            firsts = {p: self._state.log(p).first_at(timestamp_ms) for p in partitions}
+        return {p: offset for p, offset in firsts.items() if offset is not None}
 
     def close(self) -> None:
         return
@@ -96,9 +93,9 @@ class MemoryReader:
         """Hook that runs before each look at the records."""
 
     def _read(self, most: int) -> Polled:
-        found: Polled = {}
+        polled: Polled = {}
         known = self._positions.keys() - self._paused
-        for partition in [one for one in self._partitions if one in known]:
+        for partition in [partition for partition in self._partitions if partition in known]:
             log, position = self._state.log(partition), self._positions[partition]
             if not log.begin <= position <= log.end:
                 raise OffsetGone(f"offset {position} of {partition} is not there (any more)")
@@ -106,9 +103,9 @@ class MemoryReader:
             self._ends[partition] = log.end
             most -= len(records)
             if records:
-                found[partition] = records
-        self._partitions.sort(key=found.__contains__)  # the others go first the next time
-        return found
+                polled[partition] = records
+        self._partitions.sort(key=polled.__contains__)  # the others go first the next time
+        return polled
 
 
 class MemoryMember(MemoryReader):
@@ -151,7 +148,7 @@ class MemoryMember(MemoryReader):
     def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
         with self._state.held():
             free = self._state.changed.wait_for(
-                lambda: not self._group.is_held(partition), timeout_s
+                lambda: not self._state.is_held(self._group.name, partition), timeout_s
             )
             if not free:
                 raise BrokerUnavailable(f"a transaction may change the position in {partition}")
@@ -179,8 +176,8 @@ class MemoryMember(MemoryReader):
         if self._member.generation != self._group.generation or back or free:
             self._member.generation = self._group.generation
             self._state.changed.notify_all()
-        for partition in self._partitions:  # start at the position, once nothing may change it
-            if partition not in self._positions and not self._group.is_held(partition):
+        for partition in set(self._partitions) - self._positions.keys():
+            if not self._state.is_held(self._group.name, partition):
                 begin = self._state.log(partition).begin
                 self._positions[partition] = self._group.committed.get(partition, begin)
 
@@ -192,4 +189,4 @@ class MemoryMember(MemoryReader):
             self._positions.pop(partition, None)
             self._ends.pop(partition, None)
             self._paused.discard(partition)
-        self._partitions = [one for one in self._partitions if one not in partitions]
+        self._partitions = [kept for kept in self._partitions if kept not in partitions]

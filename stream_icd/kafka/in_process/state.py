@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 
 from stream_icd.errors import BrokerError, BrokerUnavailable, MessageTooLarge, TopicMissing
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.in_process.groups import Group
-from stream_icd.kafka.in_process.log import Log, Transaction
-from stream_icd.kafka.port import Fenced, TopicPartition, TopicSpec
-from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.port import Fenced, Offsets, TopicPartition, TopicSpec
+from stream_icd.kafka.record import OutgoingRecord, Record
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -41,6 +41,90 @@ def _murmur2(key: bytes) -> int:
     return h ^ h >> 15
 
 
+@dataclass(eq=False, slots=True)
+class Transaction:
+    """Records and positions that take effect together, or never.
+
+    Attributes:
+        ends_by: when the broker aborts it.
+        committed: None while it is open.
+        wrote_to: the logs that hold records of it.
+        positions: what it commits, by group.
+    """
+
+    ends_by: float = inf
+    committed: bool | None = None
+    wrote_to: dict[TopicPartition, Log] = field(default_factory=dict)
+    positions: dict[str, Offsets] = field(default_factory=dict)
+
+
+_ALONE = Transaction(committed=True)
+
+
+@dataclass(slots=True)
+class Log:
+    """A partition's entries: records, and None for the marker of a transaction's end.
+
+    Offsets also count markers; `begin` is the first offset available.
+    """
+
+    partition: TopicPartition
+    begin: int = 0
+    _entries: list[tuple[Record | None, Transaction]] = field(default_factory=list)
+    _settled: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.begin + len(self._entries)
+
+    def append(self, record: OutgoingRecord, now_ms: int, transaction: Transaction | None) -> None:
+        written = Record(
+            *self.partition,
+            self.end,
+            now_ms if record.timestamp_ms is None else record.timestamp_ms,
+            record.key,
+            record.value,
+            record.headers,
+        )
+        self._entries.append((written, transaction or _ALONE))
+        if transaction is not None:
+            transaction.wrote_to[self.partition] = self
+
+    def mark_end(self) -> None:
+        self._entries.append((None, _ALONE))
+
+    def stable_end(self) -> int:
+        """The offset where readers stop: the first record of an open transaction, or the end."""
+        self._settled = max(self._settled, self.begin)
+        while self._settled < self.end and self._at(self._settled)[1].committed is not None:
+            self._settled += 1
+        return self._settled
+
+    def read(self, position: int, most: int) -> tuple[list[Record], int]:
+        """Up to `most` visible records from `position` on, and the next position."""
+        records: list[Record] = []
+        stop = self.stable_end()
+        while position < stop and len(records) < most:
+            record, transaction = self._at(position)
+            if record is not None and transaction.committed:
+                records.append(record)
+            position += 1
+        return records, position
+
+    def first_at(self, timestamp_ms: int) -> int | None:
+        for record, _ in self._entries:
+            if record is not None and record.timestamp_ms >= timestamp_ms:
+                return record.offset
+        return None
+
+    def remove_before(self, offset: int) -> None:
+        del self._entries[: max(0, offset - self.begin)]
+        self.begin = max(self.begin, offset)
+
+    def _at(self, offset: int) -> tuple[Record | None, Transaction]:
+        return self._entries[offset - self.begin]
+
+
 @dataclass(slots=True)
 class _Topic:
     spec: TopicSpec
@@ -54,8 +138,6 @@ class Transactions:
 
     epoch: int = 0
     open: Transaction | None = None
-    ends_by: float = float("inf")
-    wrote_to: dict[TopicPartition, Log] = field(default_factory=dict)
 
 
 class State:
@@ -91,10 +173,10 @@ class State:
         if self._stopped:
             raise BrokerUnavailable(f"the in-memory broker {self.name} has stopped")
         now = self.clock.now()
-        for name in self._names.values():
-            if now > name.ends_by:
-                name.epoch += 1  # fence a producer that took too long
-                self.end(name, committed=False)
+        for ours in self._names.values():
+            if ours.open is not None and now > ours.open.ends_by:
+                ours.epoch += 1  # fence a producer that took too long
+                self.end(ours, committed=False)
         for group in self.groups.values():
             for member in list(group.members.values()):
                 if now - member.polled > member.patience_s:
@@ -107,7 +189,7 @@ class State:
             return False
         logs = [Log(TopicPartition(spec.name, number)) for number in range(spec.partitions)]
         self.topics[spec.name] = _Topic(spec, logs)
-        self._reshare(spec.name)
+        self._share(spec.name)
         return True
 
     def delete(self, topic: str) -> None:
@@ -116,9 +198,9 @@ class State:
             raise TopicMissing(f"delete topic {topic}: there is none")
         for group in self.groups.values():
             group.committed = {p: at for p, at in group.committed.items() if p.topic != topic}
-        self._reshare(topic)
+        self._share(topic)
 
-    def _reshare(self, topic: str) -> None:
+    def _share(self, topic: str) -> None:
         for group in self.groups.values():
             if any(member.topic == topic for member in group.members.values()):
                 group.share(topic, self.partitions(topic))
@@ -140,23 +222,20 @@ class State:
         """The group with this name; created on first use."""
         return self.groups.setdefault(name, Group(name))
 
-    def choose(self, record: OutgoingRecord) -> Log:
-        """Choose a record's partition: as given, else by its key, else round robin."""
-        number = record.partition
-        if number is None:
-            topic = self.topics.get(record.topic)
-            if topic is None:
-                raise TopicMissing(f"publish to {record.topic}: there is no such topic")
-            if record.key is None:
-                topic.unkeyed += 1
-                number = topic.unkeyed % len(topic.logs)
-            else:
-                number = partition_of(record.key, len(topic.logs))
-        return self.log(TopicPartition(record.topic, number))
-
-    def write(self, record: OutgoingRecord, log: Log, transaction: Transaction | None) -> None:
-        """Write a record, unless it is larger than its topic accepts."""
-        limit = self.topics[record.topic].spec.max_message_bytes
+    def write(self, record: OutgoingRecord, transaction: Transaction | None) -> None:
+        """Write a record to its partition: as given, else by its key, else round robin."""
+        topic = self.topics.get(record.topic)
+        if topic is None:
+            raise TopicMissing(f"publish to {record.topic}: there is no such topic")
+        if record.partition is not None:
+            number = record.partition
+        elif record.key is not None:
+            number = partition_of(record.key, len(topic.logs))
+        else:
+            topic.unkeyed += 1
+            number = topic.unkeyed % len(topic.logs)
+        log = self.log(TopicPartition(record.topic, number))
+        limit = topic.spec.max_message_bytes
         if record.size > limit:
             raise MessageTooLarge(f"{record.size} bytes are more than the topic takes: {limit}")
         log.append(record, round(self._wall_clock() * 1000), transaction)
@@ -176,12 +255,19 @@ class State:
             raise Fenced(f"the transactions of {name} are another producer's, or took too long")
         return known
 
-    def end(self, name: Transactions, *, committed: bool) -> None:
-        if name.open is not None:
-            name.open.committed = committed
-            for log in name.wrote_to.values():
+    def end(self, ours: Transactions, *, committed: bool) -> None:
+        """End the open transaction, if there is one."""
+        if ours.open is not None:
+            ours.open.committed = committed
+            for log in ours.open.wrote_to.values():
                 log.mark_end()
-            for group in self.groups.values():
-                group.settle(name.open)
-        name.open, name.ends_by, name.wrote_to = None, float("inf"), {}
+            if committed:
+                for group, positions in ours.open.positions.items():
+                    self.group(group).committed |= positions
+        ours.open = None
         self.changed.notify_all()
+
+    def is_held(self, group: str, partition: TopicPartition) -> bool:
+        """Whether an open transaction may change the group's position in the partition."""
+        pending = (ours.open for ours in self._names.values() if ours.open is not None)
+        return any(partition in transaction.positions.get(group, ()) for transaction in pending)

@@ -19,7 +19,7 @@ from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import common_type, places
-from stream_icd.tracking.gaps import missed_windows
+from stream_icd.tracking.windows import missed_windows
 
 MOST_WINDOWS = 5
 """Maximum number of windows to learn from with memory; more hardly change the parameters."""

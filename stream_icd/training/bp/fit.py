@@ -9,12 +9,19 @@ import numpy as np
 
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.registry.shipped import open_model
+from stream_icd.registry.find import open_model
 from stream_icd.training.bp.consecutive import newest_run, stay_of_labels
 from stream_icd.training.bp.fit_labelled import fit_labelled
 from stream_icd.training.bp.fit_stream import FEWEST, MOST_STAY, fit_stream
 from stream_icd.training.bp.fit_unlabelled import fit_unlabelled
-from stream_icd.training.bp.fitted import PERCENT, Fit, Progress, no_progress, part_of
+from stream_icd.training.bp.fitted import (
+    PERCENT,
+    Fit,
+    Progress,
+    as_good,
+    no_progress,
+    part_of,
+)
 from stream_icd.training.yardstick import DEFAULT, judge
 
 MOST_TO_LEARN_FROM = 10
@@ -94,11 +101,9 @@ def _by_labels(
     fits[f"the model {DEFAULT}"] = replace(labelled, parameters=bp, learned_from="default")
     compared_on = _in_time_order(graphs)[-MOST_TO_COMPARE:]
     judged = judge(compared_on, [fit.parameters for fit in fits.values()], seed)
-    scores = np.array([[one.ami for one in each] for each in judged], np.float64)  # (graphs, fits)
-    means = np.round(scores.mean(axis=0), 12)
-    losses = scores[:, [means.argmax()]] - scores
-    errors = losses.std(axis=0, ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else 0.0
-    taken = int(np.argmax(means.max() - means <= errors))
+    scores = np.array([[found.ami for found in of_graph] for of_graph in judged], np.float64).T
+    means = np.round(scores.mean(axis=1), 12)  # (fits, graphs) -> (fits,)
+    taken = int(np.argmax(as_good(scores, int(means.argmax()))))
     compared = tuple(zip(fits, map(float, means), strict=True))
     return replace(list(fits.values())[taken], by_labels=compared)
 

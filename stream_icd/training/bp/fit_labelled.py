@@ -21,6 +21,7 @@ from stream_icd.training.bp.fitted import (
     Progress,
     Steps,
     Tried,
+    as_good,
     candidate,
     in_threads,
     no_progress,
@@ -65,14 +66,14 @@ def fit_labelled(
 
     def scores_of(choices: Sequence[BpParameters]) -> Floats:
         """AMI of each choice on each graph, (choices, graphs)."""
-        runs = [(*one, choice) for choice in choices for one in labelled]
+        runs = [(*graph, choice) for choice in choices for graph in labelled]
         found = in_threads(lambda run: _ami(*run, seed), runs, threads, lambda _: steps.done())
         return np.reshape(found, (len(choices), len(labelled)))
 
     scores = _smoothed(scores_of(choices).reshape(len(families), -1, len(labelled)))
     best_family, best = np.unravel_index(np.argmax(_mean(scores)), scores.shape[:2])
     family, of_family = families[int(best_family)], scores[int(best_family)]
-    found = int(np.argmax(_as_good(of_family, int(best))))
+    found = int(np.argmax(as_good(of_family, int(best))))
     return Fit(
         _with_best_exponent(family[found], scores_of, labelled) if weighted else family[found],
         "labels",
@@ -96,7 +97,7 @@ def _with_best_exponent(
         candidates.append(replace(parameters, weight_exponent=exponent, mixing=mixing))
     scores = scores_of(candidates)
     best = int(np.argmax(_mean(scores)))
-    return candidates[0 if _as_good(scores, best)[0] else best]
+    return candidates[0 if as_good(scores, best)[0] else best]
 
 
 def _smoothed(scores: Floats) -> Floats:
@@ -110,15 +111,6 @@ def _mean(scores: Floats) -> Floats:
     """Over graphs; rounded, so that equal scores stay equal whatever the order of a sum."""
     means: Floats = np.round(scores.mean(axis=-1), 12)
     return means
-
-
-def _as_good(scores: Floats, best: int) -> NDArray[np.bool_]:
-    """Which of (choices, graphs) are within one standard error of the best."""
-    losses = scores[best] - scores
-    n_graphs = losses.shape[1]
-    errors = losses.std(axis=1, ddof=1) / np.sqrt(n_graphs) if n_graphs > 1 else 0.0
-    as_good: NDArray[np.bool_] = _mean(losses) <= errors
-    return as_good
 
 
 def _mean_mixing(labelled: Labelled, exponent: float) -> float:

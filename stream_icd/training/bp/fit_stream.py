@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from math import log
 
 import numpy as np
@@ -31,6 +32,7 @@ from stream_icd.training.bp.fitted import (
     Progress,
     Steps,
     Tried,
+    as_good,
     candidate,
     in_threads,
     no_progress,
@@ -111,18 +113,20 @@ def fit_stream(
     halvings = [min(max(at - 1, 0), N_HALVINGS) for at in range(len(windows))]
     n_trials = [-(-len(trials) // 2**halving) for halving in halvings]
     steps = Steps(sum(n_trials), progress)
-    for one, n_kept in zip(prepared, n_trials, strict=True):
+    for following, n_kept in zip(prepared, n_trials, strict=True):
         trials = sorted(trials, key=lambda trial: -trial.score)[:n_kept]
-        trials = in_threads(partial(_after, one, seed), trials, threads, lambda _: steps.done())
-    best = max(trials, key=lambda one: one.score)
-    if not best.stay or best.nats < LEAST_SAVED:
+        judge = partial(_after, following, seed)
+        trials = in_threads(judge, trials, threads, lambda _: steps.done())
+    at = max(range(len(trials)), key=lambda at: trials[at].score)
+    if not trials[at].stay or trials[at].nats < LEAST_SAVED:
         return None
-    best = min((one for one in trials if _is_as_good(one, best)), key=lambda one: one.length)
+    good = as_good(np.array([trial.bits for trial in trials]), at)
+    best = min(compress(trials, good), key=lambda trial: trial.length)
     curve = sorted(
-        (one for one in trials if one.kind == best.kind),
-        key=lambda one: one.parameters.resolution,
+        (trial for trial in trials if trial.kind == best.kind),
+        key=lambda trial: trial.parameters.resolution,
     )
-    tried = tuple(Tried(one.learned(), next_window=one.score) for one in curve)
+    tried = tuple(Tried(trial.learned(), next_window=trial.score) for trial in curve)
     return Fit(best.learned(), "the next window", len(windows), tried, len(windows))
 
 
@@ -147,9 +151,3 @@ def _after(window: Prepared, seed: int, trial: _Trial) -> _Trial:
         stays = (*stays, found.memory.present.known.stay if found.n_continued else 0.0)
     length = round(description_length(window.comparable, found.communities), 4)
     return replace(trial, memory=found.memory, bits=bits, nats=nats, stays=stays, length=length)
-
-
-def _is_as_good(trial: _Trial, best: _Trial) -> bool:
-    """Whether it saves as much as the best, within one standard error of the difference."""
-    losses = np.subtract(best.bits, trial.bits)
-    return best.score - trial.score <= float(losses.std(ddof=1) / np.sqrt(len(losses)))

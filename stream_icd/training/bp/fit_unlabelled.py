@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, compress, islice
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -34,6 +34,7 @@ from stream_icd.training.bp.fitted import (
     Progress,
     Steps,
     Tried,
+    as_good,
     candidate,
     in_threads,
     no_progress,
@@ -79,16 +80,19 @@ def fit_unlabelled(
     The mixing of each choice is that of the communities found, averaged over the graphs. `graphs`
     are canonical adjacencies, at least one, with edges; `comparable` rescales their weights.
     """
-    rounds = _rounds(list(_splits([comparable(graph) for graph in graphs], seed)))
+    of_graph = [islice(hide_edges(comparable(graph), seed), SPLITS) for graph in graphs]
+    splits = list(chain.from_iterable(zip(*of_graph, strict=True)))  # graphs in turn
+    rounds = _rounds(splits)
     kept = [(r, s) for r in range(len(RESOLUTIONS)) for s in range(len(SIZE_SPREADS))]
     n_kept = [max(len(kept) >> number, 4) for number in range(len(rounds))]
-    steps = Steps(sum(n * len(splits) for n, splits in zip(n_kept, rounds, strict=True)), progress)
-    results: _Results = defaultdict(list)
-    for number, splits in enumerate(rounds):
-        kept = _best(results, n_kept[number]) if number else kept
-        _try(kept, splits, seed, threads, results, steps)
+    n_runs = sum(n * len(of_round) for n, of_round in zip(n_kept, rounds, strict=True))
+    steps, results = Steps(n_runs, progress), defaultdict[Choice, list[_Result]](list)
+    for number, of_round in enumerate(rounds):
+        if number:
+            score = {choice: _mean(_hidden(results[choice])) for choice in sorted(kept)}
+            kept = sorted(score, key=score.__getitem__, reverse=True)[: n_kept[number]]
+        _try(kept, of_round, seed, threads, results, steps)
     learned = _choose({choice: results[choice] for choice in kept})
-    splits = [split for of_round in rounds for split in of_round]
     results[SEARCH] = in_threads(lambda split: _searched(split, seed), splits, threads)
     chosen = _choose({choice: results[choice] for choice in (learned, SEARCH)})
     return Fit(
@@ -97,12 +101,6 @@ def fit_unlabelled(
         len(graphs),
         tuple(_tried((r, learned[1]), results) for r in range(len(RESOLUTIONS))),
     )
-
-
-def _splits(graphs: Sequence[csr_array], seed: int) -> Iterator[HiddenEdges]:
-    """The first split of each graph, then the second of each, and so on."""
-    of_graph = [islice(hide_edges(graph, seed), SPLITS) for graph in graphs]
-    return chain.from_iterable(zip(*of_graph, strict=True))
 
 
 def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
@@ -137,8 +135,8 @@ def _try(
         threads,
         lambda run: steps.done(len(run[2])),
     )
-    for (_, resolution, of_spreads), each in zip(runs, found, strict=True):
-        for spread, result in zip(of_spreads, each, strict=True):
+    for (_, resolution, of_spreads), of_run in zip(runs, found, strict=True):
+        for spread, result in zip(of_spreads, of_run, strict=True):
             results[resolution, spread].append(result)
 
 
@@ -182,27 +180,16 @@ def _hidden(results: Sequence[_Result]) -> Floats:
     return np.array([result.hidden_edges for result in results])
 
 
-def _best(results: _Results, n_kept: int) -> list[Choice]:
-    """The choices that predict hidden edges best, of those not dropped."""
-    most = max(map(len, results.values()))
-    alive = [choice for choice, of_choice in results.items() if len(of_choice) == most]
-    return sorted(alive, key=lambda choice: -_mean(_hidden(results[choice])))[:n_kept]
-
-
 def _choose(results: dict[Choice, list[_Result]]) -> Choice:
     """Of the choices as good as the best on hidden edges, the one with the shortest description."""
-    best = max(sorted(results), key=lambda choice: _mean(_hidden(results[choice])))
-
-    def is_as_good(choice: Choice) -> bool:
-        """Whether its mean loss over the splits is at most the standard error of that mean."""
-        losses = _hidden(results[best]) - _hidden(results[choice])
-        error = float(losses.std(ddof=1) / np.sqrt(len(losses)))
-        return _mean(losses) <= error
+    choices = sorted(results)
+    scores = np.array([_hidden(results[choice]) for choice in choices])  # (choices, splits)
+    best = int(np.argmax(np.round(scores.mean(axis=1), 9)))
 
     def length(choice: Choice) -> float:
         return round(_mean([result.description_length for result in results[choice]]), 4)
 
-    return min(filter(is_as_good, sorted(results)), key=length)
+    return min(compress(choices, as_good(scores, best)), key=length)
 
 
 def _parameters(choice: Choice, results: _Results) -> BpParameters:

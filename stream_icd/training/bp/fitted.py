@@ -1,4 +1,4 @@
-"""What all ways of learning bp's parameters share: candidates, progress, threads, the result."""
+"""What all ways of learning bp's parameters share: candidates, who is best, progress, threads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.arrays import Floats
 from stream_icd.bp.parameters import BpParameters
 
 SIZE_SPREADS = (None, 0.0, 0.5, 1.0)
@@ -18,6 +22,19 @@ def candidate(resolution: float, size_spread: float | None, mixing: float) -> Bp
     if size_spread is None:
         return BpParameters(resolution, iterations=3)
     return BpParameters(resolution, mixing, size_spread, iterations=1)
+
+
+def as_good(scores: Floats, best: int) -> NDArray[np.bool_]:
+    """Which choices are as good as the best: within one standard error of the mean difference.
+
+    scores: (choices, graphs), or windows. Rounded, so that rounding in a sum decides nothing: with
+    two graphs, of which one has equal scores, the difference is exactly its standard error.
+    """
+    losses = scores[best] - scores
+    n_graphs = losses.shape[1]
+    errors = losses.std(axis=1, ddof=1) / np.sqrt(n_graphs) if n_graphs > 1 else 0.0
+    within: NDArray[np.bool_] = np.round(losses.mean(axis=1) - errors, 9) <= 0
+    return within
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +56,6 @@ class Fit:
         learned_from: "labels"; "the next window" for consecutive windows without labels; "hidden
             edges" for other graphs without labels; "each graph" if each one searches; "default" if
             nothing that was learned is better than the shipped model.
-        n_graphs: number of graphs used.
-        curve: the choices that differ from the selected one only in resolution.
-        n_windows: number of consecutive windows that the stay probability was learned from.
         by_labels: what was compared by the labels, and its mean AMI; the first one that is as good
             as the best was taken.
     """
@@ -49,8 +63,8 @@ class Fit:
     parameters: BpParameters
     learned_from: Literal["labels", "the next window", "hidden edges", "each graph", "default"]
     n_graphs: int
-    curve: tuple[Tried, ...]
-    n_windows: int = 0
+    curve: tuple[Tried, ...]  # choices that differ from the selected one only in resolution
+    n_windows: int = 0  # consecutive ones, that the stay probability was learned from
     by_labels: tuple[tuple[str, float], ...] = ()
 
 

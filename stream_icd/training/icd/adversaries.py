@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import torch
@@ -14,12 +15,13 @@ from torch import Tensor
 from stream_icd.errors import BadSettings
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.initialisation import initial_weight
-from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.encoder.registry import encoder, initial_weights
 from stream_icd.icd.presets import PRESETS
 from stream_icd.icd.recipe import OptimiserSettings, Recipe
-from stream_icd.model import initial_model
-from stream_icd.training.icd.losses import adversarial_loss, discriminator_loss
 from stream_icd.training.icd.training_graph import TrainingGraph
+
+EPSILON = 1e-15
+"""Added to each probability before the logarithm, as in the authors' scripts."""
 
 
 def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
@@ -41,6 +43,21 @@ def discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
     return hidden[:, 0]
 
 
+def discriminator_loss(
+    label_induced: Tensor, embedded: Tensor, form: Literal["paper", "scripts"]
+) -> Tensor:
+    """The loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `LossSettings.discriminator`."""
+    truth = (label_induced + EPSILON).log().mean()
+    if form == "paper":
+        return -truth - (1 - embedded + EPSILON).log().mean()
+    return (embedded + EPSILON).log().mean() - truth
+
+
+def adversarial_loss(embedded: Tensor) -> Tensor:
+    """AL = −mean log D(U): low if D takes the rows of U for label-induced ones."""
+    return -(embedded + EPSILON).log().mean()
+
+
 Parameters = dict[str, Tensor]
 
 
@@ -57,10 +74,10 @@ class Adversaries:
                 f"the recipe {recipe.name!r} trains no encoder, since it has no "
                 f"discriminator_widths: take one of the paper's, {', '.join(PRESETS)}"
             )
-        rng = np.random.default_rng([recipe.seed, 1])  # G's own is drawn by initial_model
+        rng = np.random.default_rng([recipe.seed, 1])
         self._recipe = recipe
         self._encoder = encoder(recipe.encoder)
-        self.generator = _parameters(initial_model(recipe).weights, device)
+        self.generator = _parameters(initial_weights(recipe), device)
         self.discriminator = _parameters(
             initial_discriminator(recipe.discriminator_widths, rng), device
         )

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from stream_icd.extras import needs_extra
+from stream_icd.imports import needs_extra
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 
 import numpy as np
+import pyarrow as pa
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 
 from stream_icd.detection.detect import detect
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadSettings, ModelDamaged
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.recipe import Recipe, recipe_digest
 from stream_icd.model import Model
 from stream_icd.store.store import Store
-from stream_icd.training.icd.adversaries import Adversaries
-from stream_icd.training.icd.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from stream_icd.training.icd.adversaries import Adversaries, Parameters
 from stream_icd.training.icd.epochs import Epoch, History, best_epoch
 from stream_icd.training.icd.training_graph import TrainingGraph, prepare
 from stream_icd.training.yardstick import nmi_or_modularity
+
+CHECKPOINT_FILE = "checkpoint.safetensors"
 
 PREPARED = 64
 """How many graphs are kept as tensors; each takes about 100 bytes per edge."""
@@ -52,18 +58,15 @@ def train(
     The same recipe and graphs give the same model on a CPU.
 
     Args:
-        graphs: labelled graphs to learn from; each step draws one, with replacement.
-        validation: graphs for the score after each epoch; see `validate`.
+        graphs: to learn from; each step draws one, with replacement. See `prepare`.
+        validation: for the score after each epoch; see `validate`.
         checkpoints: folder for a checkpoint after each epoch. If it holds one of this recipe, the
             run continues from there.
-        device: "cpu" or "cuda".
         progress: called after each epoch, also after epoch 0, the untrained model.
         on_step: called after each step with the number of steps done, including those before a
             restart, and the total.
-        clock: monotonic, in seconds.
 
     Raises:
-        BadInput: a training graph has no labels.
         BadSettings: no graphs, no such device, or the checkpoint is of another recipe.
         ModelDamaged: the checkpoint cannot be read.
     """
@@ -81,7 +84,7 @@ def train(
     for number in range(len(run.history), recipe.schedule.epochs + 1):
         started = clock()
         losses = _run_epoch(number, players, recipe, len(graphs), prepared_graph, on_step)
-        score = validate(Model(recipe, players.generator_weights()), validation, threads)
+        score = validate(Model(recipe, trained=players.generator_weights()), validation, threads)
         epoch = Epoch(number, score, losses, clock() - started)
         history = (*run.history, epoch)
         better = best_epoch(history) is epoch
@@ -90,8 +93,8 @@ def train(
         if checkpoints is not None:
             save_checkpoint(run, recipe, checkpoints)
         progress(epoch)
-    last = Model(recipe, players.generator_weights())
-    return Training(Model(recipe, run.best), last, run.history)
+    last = Model(recipe, trained=players.generator_weights())
+    return Training(Model(recipe, trained=run.best), last, run.history)
 
 
 def _resume(players: Adversaries, recipe: Recipe, checkpoints: Store | None) -> Checkpoint:
@@ -139,3 +142,53 @@ def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) ->
         find(graph.adjacency, n_communities=graph.n_communities).communities for graph in graphs
     )
     return float(np.mean(list(map(nmi_or_modularity, graphs, found))))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """A training run after an epoch: the best weights so far, and `Adversaries.state`."""
+
+    history: History
+    best: Weights
+    state: Parameters
+
+
+def save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Store) -> None:
+    """Replace the folder's checkpoint atomically."""
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
+    tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
+    history = json.dumps([asdict(epoch) for epoch in run.history])
+    head = {"recipe": recipe_digest(recipe), "history": history}
+    folder.put(CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
+
+
+def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
+    """The folder's checkpoint; None if there is none.
+
+    Raises:
+        BadSettings: it belongs to another recipe.
+        ModelDamaged: it cannot be read.
+    """
+    if not folder.exists(CHECKPOINT_FILE):
+        return None
+    path = f"{folder.place}/{CHECKPOINT_FILE}"
+    with folder.open(CHECKPOINT_FILE) as file:
+        content: bytes = file.read()
+    try:
+        tensors = load(content)
+        head = _metadata(content)
+        if head.get("recipe") != recipe_digest(recipe):
+            raise BadSettings(f"{path} belongs to another recipe: give this run its own folder")
+        history = tuple(Epoch(**epoch) for epoch in json.loads(head["history"]))
+    except (SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ModelDamaged(f"{path} cannot be read ({error}): delete it to start again") from error
+    names = [name for name in tensors if name.startswith("best.")]
+    best = {name.removeprefix("best."): np.asarray(tensors.pop(name)) for name in names}
+    return Checkpoint(history, best, tensors)
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """The metadata in a file's JSON header, whose length is in the first 8 bytes."""
+    length = int.from_bytes(content[:8], "little")
+    found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return found

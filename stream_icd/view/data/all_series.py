@@ -28,16 +28,11 @@ MOST_ANNOUNCEMENTS = 500
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What is kept in memory: the oldest windows of all series are dropped first.
-
-    Attributes:
-        windows, bytes: of all series together; the bytes approximately.
-        waiting_bytes: of known communities that wait for their results, and of events that do.
-    """
+    """What is kept in memory, of all series: the oldest windows are dropped first."""
 
     windows: int = 6000
-    bytes: int = 512 * 2**20
-    waiting_bytes: int = 64 * 2**20
+    bytes: int = 512 * 2**20  # approximately
+    waiting_bytes: int = 64 * 2**20  # of known communities without a result, and of such events
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,51 +48,36 @@ Publish = Callable[[News], None]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A snapshot that could not be processed; when (UTC), where and why.
-
-    Attributes:
-        place: position of the record, such as `icd.snapshots.v1[0]@7`.
-    """
+    """A snapshot that could not be processed; when (UTC), where and why."""
 
     graph: str
     at: datetime
     stage: str
     exception: str
     message: str
-    place: str
+    place: str  # position of the record, such as `icd.snapshots.v1[0]@7`
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A series in short.
-
-    Attributes:
-        models: those of its windows, in the order of their first window.
-        kept, dropped, late: numbers of windows in memory, of older ones that no longer are, and of
-            results that were not drawn.
-    """
+    """A series in short."""
 
     name: SeriesName
-    models: tuple[str, ...]
-    version: int
-    kept: int
-    dropped: int
-    late: int
+    models: tuple[str, ...]  # of its windows, in the order of their first window
+    kept: int  # windows in memory
+    dropped: int  # older windows, which no longer are
+    late: int  # results that were not drawn
     newest: SeenWindow
 
 
 class AllSeries:
-    """All series and dead letters. Every method may be called from any thread.
-
-    Attributes:
-        index: finds series without waiting for a window that is being tracked.
-    """
+    """All series and dead letters. Every method may be called from any thread."""
 
     def __init__(self, budget: Budget | None = None, naming: Naming | None = None) -> None:
         self._budget = budget or Budget()
         self.naming = naming
         self._lock = threading.Lock()
-        self.index = SeriesIndex(naming)
+        self.index = SeriesIndex(naming)  # never waits for a window that is being tracked
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self._bytes = 0
         self._early_events: OrderedDict[Identity, tuple[ReadEvents, int]] = OrderedDict()
@@ -115,11 +95,10 @@ class AllSeries:
                 Summary(
                     series.name,
                     tuple(dict.fromkeys(window.result.model for window in series.windows)),
-                    series.version,
-                    len(series.windows),
-                    series.windows[0].number,
-                    series.late,
-                    series.windows[-1],
+                    kept=len(series.windows),
+                    dropped=series.windows[0].number,
+                    late=series.late,
+                    newest=series.windows[-1],
                 )
                 for series in self.index.first(most)
                 if series.windows
@@ -197,11 +176,8 @@ class AllSeries:
     def announce(self, announcement: Announcement) -> None:
         """Note a decision about models, once."""
         with self._lock:
-            brief = replace(
-                announcement,
-                reason=shortened(announcement.reason, 500),
-                by=shortened(announcement.by),
-            )
+            reason, by = shortened(announcement.reason, 500), shortened(announcement.by)
+            brief = replace(announcement, reason=reason, by=by)
             self._announced.setdefault((announcement.registry, announcement.id), brief)
             if len(self._announced) > MOST_ANNOUNCEMENTS:
                 self._announced.popitem(last=False)
@@ -209,7 +185,7 @@ class AllSeries:
     def bury(self, letter: DeadLetter) -> None:
         """Note a dead letter, once."""
         with self._lock:
-            if all(one.place != letter.place for one in self._dead):
+            if all(known.place != letter.place for known in self._dead):
                 self._n_dead += 1
                 self._dead.append(letter)
 
@@ -217,7 +193,8 @@ class AllSeries:
         """Return the series of a result: one for all models, unless two are at work at once."""
         across = SeriesName(communities.graph, "", origin)
         own = across._replace(model=communities.model)
-        ours = [one for one in self.index.of_graph(communities.graph) if one.name.origin == origin]
+        of_graph = self.index.of_graph(communities.graph)
+        ours = [series for series in of_graph if series.name.origin == origin]
         for series in ours:
             newest = series.newest
             if communities.model == series.name.model or (
@@ -249,16 +226,16 @@ class AllSeries:
         self, series: Series, communities: Communities, published: CommunityEvents | None
     ) -> News | None:
         replaced, held = series.newest, len(series.windows)
-        one = series.add(communities, published, self._agreement(communities))
-        if one is None:
+        window = series.add(communities, published, self._agreement(communities))
+        if window is None:
             return None
-        self._bytes += one.bytes_held
+        self._bytes += window.bytes_held
         if len(series.windows) > held:
             self._arrived.append(series.name)
         elif replaced is not None:
             self._bytes -= replaced.bytes_held
         self._keep_within_budget()
-        return News(series.name, one)
+        return News(series.name, window)
 
     def _keep_early(self, identity: Identity, decode: ReadEvents, n_bytes: int) -> None:
         size = n_bytes + sum(map(sys.getsizeof, identity))
@@ -298,7 +275,7 @@ def _bytes_of(name: tuple[str, str], truth: bytes) -> int:
     return sum(map(sys.getsizeof, name)) + len(truth)
 
 
-def agreement(found: Partition, truth: Partition) -> float | None:
+def agreement(ours: Partition, theirs: Partition) -> float | None:
     """Return the NMI of two partitions on their common nodes; None if they have none."""
-    rows, columns = shared_nodes(truth, found)
-    return nmi(truth.labels[rows], found.labels[columns]) if len(rows) else None
+    rows, columns = shared_nodes(theirs, ours)
+    return nmi(theirs.labels[rows], ours.labels[columns]) if len(rows) else None

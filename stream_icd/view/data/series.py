@@ -13,11 +13,9 @@ from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
 from stream_icd.names.names import Naming
 from stream_icd.tracking.confirmation import CONFIRMED, still_hold
-from stream_icd.tracking.settings import TrackSettings
-from stream_icd.tracking.track import track
+from stream_icd.tracking.track import DEFAULTS, track
 from stream_icd.view.data.window import SeenWindow, seen_window
 
-DEFAULTS = TrackSettings()
 MOST_ENDS = 5000
 """How many series that are no longer kept are remembered, so that numbers and ids go on."""
 
@@ -41,28 +39,20 @@ class SeriesName(NamedTuple):
 
 @dataclass(slots=True)
 class Series:
-    """The newest windows of a series; older ones were dropped.
+    """The newest windows of a series, in time order; older ones were dropped.
 
-    Attributes:
-        versions: numbers that no series has had.
-        naming: names the communities; None without attributes.
-        numbered: the number of the next window.
-        next_id: the first stable id not yet used.
-        windows: in time order; their numbers have no holes.
-        late: results that were not after the newest window, and no revision of it: not drawn.
-        version: changes with every change; no two series have the same, nor one made anew.
-        anew: whether the next window is treated as the first.
+    `version` changes with every change; no two series have the same, nor one made anew.
     """
 
     name: SeriesName
-    versions: Iterator[int]
+    versions: Iterator[int]  # numbers that no series has had
     naming: Naming | None
-    numbered: int
-    next_id: int
-    windows: deque[SeenWindow] = field(default_factory=deque)
-    late: int = 0
+    numbered: int  # the number of the next window
+    next_id: int  # the first stable id not yet used
+    windows: deque[SeenWindow] = field(default_factory=deque)  # their numbers have no holes
+    late: int = 0  # results not drawn: not after the newest window, and no revision of it
     version: int = 0
-    anew: bool = False
+    anew: bool = False  # whether the next window is treated as the first
 
     @property
     def newest(self) -> SeenWindow | None:
@@ -101,23 +91,18 @@ class Series:
         if published is not None and not published.late:
             tracked = published
         else:
-            recent = [] if self.anew else self.between(DEFAULTS.absence + 2)
-            tracked = track(
-                [window.tracked() for window in recent], communities, DEFAULTS, self.next_id
-            )
+            seen = [] if self.anew else self.between(DEFAULTS.absence + 2)
+            recent = [window.tracked() for window in seen]
+            tracked = track(recent, communities, DEFAULTS, self.next_id)
         behind = newest is not None and communities.window.end <= newest.result.window.end
         if tracked.late or (behind and not revised):
             self.late += 1
             return None
         if revised:
             self.take_newest()
+        of_tracker, number = tracked is published, self.numbered
         window = seen_window(
-            self.numbered,
-            communities,
-            tracked,
-            self.naming,
-            from_tracker=tracked is published,
-            nmi=nmi,
+            number, communities, tracked, self.naming, from_tracker=of_tracker, nmi=nmi
         )
         self.anew = False
         self.numbered += 1
@@ -230,13 +215,11 @@ class SeriesIndex:
     def opened(self, name: SeriesName) -> Series:
         """Return the series of that name; a new one, which continues one that was forgotten."""
         with self._lock:
-            if (found := self._series.get(name)) is not None:
-                return found
-            numbered, next_id = self._ends.pop(name, (0, 0))
-            made = Series(name, self._versions, self._naming, numbered, next_id)
-            self._series[name] = made
-            self._of_graph.setdefault(name.graph, {})[name] = made
-            return made
+            if name not in self._series:
+                ended = self._ends.pop(name, (0, 0))
+                series = Series(name, self._versions, self._naming, *ended)
+                self._series[name] = self._of_graph.setdefault(name.graph, {})[name] = series
+            return self._series[name]
 
     def forget(self, series: Series) -> None:
         """Forget a series; remember where it ended."""

@@ -52,7 +52,7 @@ def unpacked_events(events: bytes) -> tuple[CommunityEvent, ...]:
 
 
 def _event(row: list[Any]) -> CommunityEvent:
-    fields: list[Any] = [tuple(one) if isinstance(one, list) else one for one in row]
+    fields: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
     return CommunityEvent(*fields)
 
 
@@ -64,32 +64,21 @@ OVERHEAD = 2000
 class SeenWindow:
     """A result with the stable ids of its communities.
 
-    Attributes:
-        number: position in its series, from 0; a corrected window keeps its number.
-        result: without its nodes, labels and ids: they are in `members`.
-        tracking: without nodes, communities and events: they are in `members` and `happened`.
-        ids, sizes: stable id and number of members of each community, `(K,)` int64, ids ascending.
-        members: nodes and stable ids (`unpacked`).
-        happened: what happened to the communities (`unpacked_events`).
-        kinds: the kinds of these events, so that only windows with wanted ones are unpacked.
-        from_tracker: whether ids and events are those of the events topic; else the page tracked
-            the communities itself.
-        nmi: agreement with the known communities; None if these are unknown.
-        known: names of the communities, and their agreement with attributes.
-        held: for how many later windows each event has held, at most `CONFIRMED`; below 0: it was
-            undone in that later window.
+    Nodes, ids and events are kept compressed in `members` and `happened`, and not in `result` and
+    `tracking`. `held` says for how many later windows each event has held, at most `CONFIRMED`;
+    below 0: it was undone in that later window.
     """
 
-    number: int
+    number: int  # position in its series, from 0; a corrected window keeps its number
     result: Communities
     tracking: CommunityEvents
-    ids: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    members: bytes
-    happened: bytes
-    kinds: frozenset[str]
-    from_tracker: bool
-    nmi: float | None
+    ids: NDArray[np.int64]  # (K,) stable ids of the communities, ascending
+    sizes: NDArray[np.int64]  # (K,) number of members of each
+    members: bytes  # nodes and stable ids (`unpacked`)
+    happened: bytes  # events (`unpacked_events`)
+    kinds: frozenset[str]  # of the events: only windows with wanted ones are unpacked
+    from_tracker: bool  # whether ids and events are those of the events topic
+    nmi: float | None  # agreement with the known communities, if these are known
     known: WindowNames
     held: tuple[int, ...]
 
@@ -184,9 +173,9 @@ def for_pairs(compute: OfPair[Found]) -> OfPair[Found]:
 
     @wraps(compute)
     def remembered(window: SeenWindow, other: SeenWindow) -> Found:
-        found = known.setdefault(window, WeakKeyDictionary())
-        if other not in found:
-            found[other] = compute(window, other)
-        return found[other]
+        of_window = known.setdefault(window, WeakKeyDictionary())
+        if other not in of_window:
+            of_window[other] = compute(window, other)
+        return of_window[other]
 
     return remembered

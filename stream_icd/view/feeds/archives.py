@@ -22,8 +22,7 @@ from stream_icd.history.archive import (
     read_snapshot,
     windows,
 )
-from stream_icd.history.layout import Kind, Partition, Received
-from stream_icd.history.parquet import ArchivedWindow, read_footer
+from stream_icd.history.files import ArchivedWindow, Kind, Partition, Received, read_footer
 from stream_icd.messages.claims import Content, Decode
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
@@ -49,25 +48,16 @@ class _Day:
 
 @dataclass(slots=True)
 class Archived:
-    """An archive to read.
-
-    Attributes:
-        origin: its name on the page.
-        graph: only this graph; None for all.
-        first, last: windows that begin at `first` or later, and before `last`.
-        model: only results of this model, given with its version or without; None: of all.
-        models: those of all results that were read, in the order of their first one.
-        was_read: whether all that was there at first was read.
-    """
+    """An archive to read: all of it, or one graph, one model, windows from `first` to `last`."""
 
     store: Store
-    origin: str
+    origin: str  # its name on the page
     graph: str | None = None
     first: datetime | None = None
     last: datetime | None = None
-    model: str | None = None
-    models: dict[str, None] = field(default_factory=dict)
-    was_read: bool = False
+    model: str | None = None  # with its version or without
+    models: dict[str, None] = field(default_factory=dict)  # of all results, by their first one
+    was_read: bool = False  # whether all that was there at first was read
     _days: dict[tuple[Kind, str], dict[date, _Day]] = field(default_factory=dict)
 
     def read(self, seen: AllSeries, publish: Publish, stop: Callable[[], bool]) -> int:
@@ -83,8 +73,8 @@ class Archived:
             for changed in seen.know(truth):
                 publish(changed)
         count = 0
-        found = takewhile(lambda _: not stop(), self._found("communities"))
-        for result in self._decoded(found, decode_communities):
+        until_stop = takewhile(lambda _: not stop(), self._found("communities"))
+        for result in self._decoded(until_stop, decode_communities):
             self.models[result.model] = None
             if self.model not in (None, result.model, result.model.rpartition("@")[0]):
                 continue
@@ -99,13 +89,13 @@ class Archived:
         chosen = Selection(kind, self.graph, None, self.first, self.last)
         if not self.was_read:
             return windows(self.store, chosen)
-        found = [
+        unread = [
             noted
             for partition in partitions(self.store, chosen)
             for noted in self._unread(partition)
             if chosen.holds(noted)
         ]
-        return newest(sorted(found, key=lambda noted: noted.order))
+        return newest(sorted(unread, key=lambda noted: noted.order))
 
     def _decoded(
         self, found: Iterable[ArchivedWindow], decode: Decode[Content]
@@ -126,11 +116,11 @@ class Archived:
     def _note(self, noted: ArchivedWindow) -> None:
         """Remember what was read of the last two days of each graph."""
         days = self._days.setdefault((noted.partition.kind, noted.partition.graph), {})
-        one = days.setdefault(noted.partition.day, _Day())
-        one.paths.add(noted.path)
-        one.received[noted.identity.name] = noted.received
-        for day in [day for day in days if day < max(days) - ONE_DAY]:
-            del days[day]
+        day = days.setdefault(noted.partition.day, _Day())
+        day.paths.add(noted.path)
+        day.received[noted.identity.name] = noted.received
+        for past in [past for past in days if past < max(days) - ONE_DAY]:
+            del days[past]
 
     def _unread(self, partition: Partition) -> Iterator[ArchivedWindow]:
         days = self._days.setdefault((partition.kind, partition.graph), {})
@@ -141,11 +131,11 @@ class Archived:
             if path in day.paths:
                 continue
             try:
-                found = read_footer(self.store, path)
+                all_noted = read_footer(self.store, path)
             except FileNotFoundError:  # merged meanwhile: the merged file is found next time
                 continue
             day.paths.add(path)
-            for noted in found:
+            for noted in all_noted:
                 before = day.received.get(noted.identity.name)
                 if before is None or before < noted.received:
                     yield noted
@@ -200,17 +190,15 @@ def archive_sources(
         reading,
         lambda: dict(troubles),
         archive=True,
-        caught_up=lambda: all(one.was_read for one in archives.values()),
+        caught_up=lambda: all(archive.was_read for archive in archives.values()),
     )
 
 
 def names_of(stores: Sequence[Store]) -> list[str]:
     """Return a short name for each archive: its last folder, or its place if two share that."""
-    short = [store.place.rstrip("/").rpartition("/")[2] or store.place for store in stores]
-    return [
-        name if short.count(name) == 1 else store.place
-        for name, store in zip(short, stores, strict=True)
-    ]
+    short = [store.name or store.place for store in stores]
+    pairs = zip(short, stores, strict=True)
+    return [name if short.count(name) == 1 else store.place for name, store in pairs]
 
 
 def read_from_archive(store: Store, window: SeenWindow) -> Snapshot:

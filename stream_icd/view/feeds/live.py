@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 import structlog
 
-from stream_icd.dead_letters.letters import split_headers
+from stream_icd.dead_letters.box import dead_letter_of
 from stream_icd.errors import BadInput, OffsetGone, StreamIcdError
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.connect import connect, recognise
@@ -45,9 +45,6 @@ LOOK_EVERY_S = 5.0
 LOOKS = 60
 """Looks at the lag with one connection; a new one sees partitions that were added."""
 
-LATEST_MS = 253_402_300_799_000
-"""The end of the year 9999, which is as far as times go."""
-
 _PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
 
 
@@ -70,12 +67,11 @@ def place_in_topic(snapshot_place: str) -> tuple[int, int] | None:
 class Lag:
     """How many snapshots wait for their results, of all detectors together.
 
-    Attributes:
-        waiting: records of the snapshots topic after the last detected one, in all partitions. A
-            partition without any result counts from its beginning. None until it is known.
+    These are the records of the snapshots topic after the last detected one, in all partitions. A
+    partition without any result counts from its beginning.
     """
 
-    waiting: int | None = None
+    waiting: int | None = None  # None until it is known
     _next: dict[int, int] = field(default_factory=dict)
 
     def detected(self, snapshot_place: str) -> None:
@@ -153,11 +149,11 @@ class Live:
 
     def troubles(self) -> dict[str, str]:
         """Return why a topic is not read at the moment, by topic."""
-        return {one.topic: printable(one.trouble) for one in self._followed if one.trouble}
+        return {topic.topic: printable(topic.trouble) for topic in self._followed if topic.trouble}
 
     def caught_up(self) -> bool:
         """Whether all that the topics held at first was read."""
-        return all(one.caught_up.is_set() for one in self._followed)
+        return all(topic.caught_up.is_set() for topic in self._followed)
 
     def _follow(
         self,
@@ -169,7 +165,7 @@ class Live:
     ) -> Following:
         key = None if self.graph is None or not of_graphs else self.graph.encode()
         take = partial(self._take, on_record, key)
-        one = Following(self.settings, topic, take, self._stop, self.start)
+        followed = Following(self.settings, topic, take, self._stop, self.start)
 
         def run() -> None:
             deadline = time.monotonic() + CATCH_UP_S
@@ -177,11 +173,11 @@ class Live:
                 while not (self._stop.is_set() or other.caught_up.wait(0.1)):
                     if time.monotonic() > deadline:
                         break
-            one.run()
+            followed.run()
 
-        self._followed.append(one)
+        self._followed.append(followed)
         self._start_thread(topic, run)
-        return one
+        return followed
 
     def _start_thread(self, name: str, run: Callable[[], None]) -> None:
         thread = threading.Thread(target=run, name=f"view {name}", daemon=True)
@@ -196,30 +192,27 @@ class Live:
         try:
             on_record(record)
         except BadInput as error:
-            structlog.get_logger().warning(
-                "not a message of this topic",
-                topic=record.topic,
-                place=record.place,
-                reason=str(error),
-            )
+            log = structlog.get_logger().bind(topic=record.topic, place=record.place)
+            log.warning("not a message of this topic", reason=str(error))
 
     def _result(self, record: Record) -> None:
         result = result_of(record)
         if record.value is None or result in self._results:
             return
-        found = self.reader.decoded(record, decode_communities)
+        communities = self.reader.decoded(record, decode_communities)
         self._results.add(result)
-        self.lag.detected(found.snapshot_place)
-        self._publish(self.seen.add(found, self.topics.communities))
+        self.lag.detected(communities.snapshot_place)
+        self._publish(self.seen.add(communities, self.topics.communities))
 
     def _event(self, record: Record) -> None:
         if record.value is None:
             self.seen.begin_anew((record.key or b"").decode(errors="replace"))
             return
         result = result_of(record)
-        graph, snapshot, model = (one.decode(errors="replace") for one in result.name)
-        identity = graph, snapshot, model, result.revision.decode(errors="replace")
+        parts = (*result.name, result.revision)
+        graph, snapshot, model, revision = (part.decode(errors="replace") for part in parts)
         size = len(record.value) + sum(len(value) for _, value in record.headers)
+        identity = graph, snapshot, model, revision
         self._publish(self.seen.add_events(identity, lambda: self._tracked(record), size))
 
     def _tracked(self, record: Record) -> CommunityEvents | None:
@@ -240,18 +233,16 @@ class Live:
             self.seen.announce(self.reader.decoded(record, decode_announcement))
 
     def _dead_letter(self, record: Record) -> None:
-        said = split_headers(record.headers)[1]
-        # A producer may write any number as the time of a record.
-        at = datetime.fromtimestamp(min(max(0, record.timestamp_ms), LATEST_MS) / 1000, UTC)
-        letter = DeadLetter(
+        letter = dead_letter_of(record)
+        brief = DeadLetter(
             graph=shortened(record.key or b""),
-            at=at,
-            stage=shortened(said.get("icd_dlq_stage", "")),
-            exception=shortened(said.get("icd_dlq_exception", "")),
-            message=shortened(said.get("icd_dlq_message", ""), 500),
+            at=letter.at,
+            stage=shortened(letter.stage),
+            exception=shortened(letter.exception),
+            message=shortened(letter.message, 500),
             place=record.place,
         )
-        self.seen.bury(letter)
+        self.seen.bury(brief)
 
     def _publish(self, news: News | None) -> None:
         if news is not None:

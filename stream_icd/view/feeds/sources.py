@@ -38,19 +38,15 @@ class KeptSnapshots:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, name: SeriesName, window: SeenWindow) -> Snapshot:
-        """Return the graph.
-
-        Raises:
-            StreamIcdError: it is not available, such as `NoGraph`.
-        """
+        """Return the graph; raise `StreamIcdError`, such as `NoGraph`, if it is not available."""
         with self._lock:
             identity = (name.origin, *window.result.identity())
-            found = self._kept.get(identity) or self.source(name, window)
-            self._kept[identity] = found
+            snapshot = self._kept.get(identity) or self.source(name, window)
+            self._kept[identity] = snapshot
             self._kept.move_to_end(identity)
             while len(self._kept) > 1 and self._parts() > KEPT_PARTS:
                 self._kept.popitem(last=False)
-            return found
+            return snapshot
 
     def _parts(self) -> int:
         return sum(snapshot.n_nodes + snapshot.n_edges for snapshot in self._kept.values())
@@ -60,18 +56,12 @@ class KeptSnapshots:
 class Sources:
     """Where a page reads from.
 
-    Attributes:
-        snapshots: the graphs of windows.
-        reading: reads for the duration of its block, and publishes each new window.
-        troubles: what is wrong with reading, by topic or archive.
-        lag: snapshots that wait for their results; None if that is not known.
-        archive: whether nothing is live.
-        caught_up: whether all that was there at first was read.
+    `reading` reads for the duration of its block, and publishes each new window.
     """
 
     snapshots: KeptSnapshots
     reading: Callable[[Publish], AbstractContextManager[None]] = lambda _: nullcontext()
-    troubles: Callable[[], Mapping[str, str]] = dict
-    lag: Callable[[], int | None] = lambda: None
-    archive: bool = False
-    caught_up: Callable[[], bool] = lambda: True
+    troubles: Callable[[], Mapping[str, str]] = dict  # by topic or archive
+    lag: Callable[[], int | None] = lambda: None  # snapshots without results; None: not known
+    archive: bool = False  # whether nothing is live
+    caught_up: Callable[[], bool] = lambda: True  # whether all that was there at first was read

@@ -46,6 +46,11 @@ export function base() {
   };
 }
 
+/** Scroll to zoom both axes, and drag to move. */
+export function zoom() {
+  return ["xAxisIndex", "yAxisIndex"].map((axis) => ({ type: "inside", [axis]: 0, filterMode: "none" }));
+}
+
 /** Lines and labels of an axis. */
 export function axisStyle() {
   return {

@@ -19,18 +19,44 @@ export function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
-function filled(one, attributes, children) {
+function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) one.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) one.setAttribute(name, value === true ? "" : value);
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
   }
-  one.append(...children.flat().filter((child) => child !== null && child !== undefined));
-  return one;
+  fill(element, ...children);
+  return element;
 }
 
-/** Set the children of an element. */
-export function fill(one, ...children) {
-  one.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+/** Set the children of an element; null and undefined are none. */
+export function fill(element, ...children) {
+  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+}
+
+/** A paragraph of small print. */
+export function note(...children) {
+  return el("p", { class: "note" }, ...children);
+}
+
+/** A table: names of its columns, or pairs of a name and a class, and a list of cells for each row. */
+export function table(columns, rows, id = null) {
+  const heads = columns.map((column) => [column].flat()).map(([name, kind]) => el("th", { class: kind }, name));
+  return el("table", { id }, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows.map((cells) => el("tr", {}, cells))));
+}
+
+/** What may be higher than there is room. */
+export function scroll(...tables) {
+  return el("div", { class: "scroll" }, ...tables);
+}
+
+/** A cell of a table; `kind` is its class. */
+export function cell(content, kind = null) {
+  return el("td", { class: kind }, content);
+}
+
+/** A cell that holds a number. */
+export function figure(value, digits = 0) {
+  return cell(number(value, digits), "number");
 }
 
 /** A number for people. */

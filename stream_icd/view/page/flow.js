@@ -2,7 +2,7 @@
 // the nodes that move. Each community is one shape, so that thousands of bands stay fluent.
 
 import { colour, keepApart } from "./colours.js";
-import { el, fill, number, shown, svg, time } from "./dom.js";
+import { fill, note, number, shown, svg, time } from "./dom.js";
 import { briefly, called } from "./names.js";
 
 const MARKS = { born: "+", merged: "▸", split: "◂", died: "×" };
@@ -13,7 +13,7 @@ const LETTER = 6.6; // pixels of a letter of the labels, at most on average
 const STACKED = 1e6; // bands that lie on each other weigh more than any nodes that move
 
 /** Where everything is drawn; pure. */
-export function layout(flow, width, height) {
+function layout(flow, width, height) {
   const columns = flow.columns;
   const right = Object.keys(flow.names ?? {}).length > 0 ? Math.min(250, width * 0.34) : Math.min(190, width * 0.26);
   const step = columns.length > 1 ? (width - LEFT - right) / (columns.length - 1 + 0.2) : 0;
@@ -36,7 +36,7 @@ export function layout(flow, width, height) {
 }
 
 /** The shapes of each community: `bands` (its bars and those who stay) and `moves` (who leave). */
-export function shapes(drawn, moves) {
+function shapes(drawn, moves) {
   const bands = new Map();
   const away = new Map();
   const add = (shapesOf, id, d) => shapesOf.set(id, (shapesOf.get(id) ?? "") + d);
@@ -77,7 +77,7 @@ function ribbon(x0, y0, x1, y1, h) {
 const round = (value) => Math.round(value * 10) / 10;
 
 /** The pairs of communities whose shapes touch, `[id, id, weight]`; pure. */
-export function touching(drawn, moves) {
+function touching(drawn, moves) {
   const stacked = drawn.places.flatMap((places) => {
     const ids = [...places.keys()];
     return ids.slice(1).map((id, at) => [ids[at], id, STACKED]);
@@ -90,7 +90,7 @@ export function drawFlow(into, flow, { chosen, of, path, here, sure, onCommunity
   const width = Math.max(280, into.clientWidth);
   const height = Math.max(320, Math.min(620, window.innerHeight - 300));
   if (flow.columns.length === 0) {
-    fill(into, el("p", { class: "note" }, "No window was seen yet."));
+    fill(into, note("No window was seen yet."));
     return;
   }
   const drawn = layout(flow, width, height);
@@ -223,8 +223,8 @@ function legend(flow, of, sure) {
   const kinds = `+ born, ▸ merged, ◂ split, × died; ${swapped ? "dashed, with a name: another model; " : ""}dashed: windows are missing. `;
   const unsure = flow.columns.flatMap((column) => column.marks).filter((mark) => !sure(mark)).length;
   const sampled = flow.columns.some((column, at) => at > 0 && column.number - flow.columns[at - 1].number > 1);
-  return el("p", { class: "note" }, windows, kinds,
-    `Height: number of nodes. Click a community to follow it; double-click a window to open it. `,
+  return note(windows, kinds,
+    "Height: number of nodes. Click a community to follow it; double-click a window to open it. ",
     unsure > 0 ? `${number(unsure)} marks are hidden: the events did not last, or are too weak (choose in Events). ` : "",
     sampled ? "Not every window has a column: births and mergers in between are in Events." : "");
 }

@@ -1,9 +1,8 @@
-// The life of a series: numbers of every window, one below the other.
+// The life of a series: numbers of every window, one below the other, and what happened in between.
 
 import { axisStyle, base, chart, plain } from "./charts.js";
 import { css, LINES } from "./colours.js";
-import { duration, el, fill, number, shown, time } from "./dom.js";
-import { marks } from "./marks.js";
+import { duration, el, fill, note, number, shown, time } from "./dom.js";
 
 const STAGES = ["#88ccee", "#ddcc77", "#cc6677", LINES.blue];
 const FIRST = 4, BETWEEN = 6; // percent of the chart: above the first panel, and between two
@@ -26,22 +25,22 @@ export function delay(seconds) {
   return seconds > PAST_S || seconds < 0 ? null : seconds;
 }
 
-/** Whether a window was detected with memory of earlier ones. */
+/** Whether windows were detected with memory of earlier ones. */
 function remembers(columns) {
-  return columns.horizon.some((one) => one !== null);
+  return columns.horizon.some((windows) => windows !== null);
 }
 
 /** Draw the life into an element. */
 export function drawLife(into, life, { overview, graph, onWindow }) {
   const columns = life.columns;
   if (columns.number === undefined || columns.number.length === 0) {
-    fill(into, el("p", { class: "note" }, "No window was seen yet."));
+    fill(into, note("No window was seen yet."));
     return;
   }
   let plot = into.querySelector(".plot");
   if (plot === null) {
     plot = el("div", { class: "plot tall" });
-    fill(into, plot, el("p", { class: "note" }));
+    fill(into, plot, note());
     chart(plot).on("click", (event) => onWindow(event.data?.[2]));
   }
   plot.dataset.windows = columns.number.length;
@@ -57,8 +56,7 @@ export function drawLife(into, life, { overview, graph, onWindow }) {
 
 function options(life, happened, narrow, height) {
   const columns = life.columns;
-  const lines = (name, scale = 1) => points(columns, columns[name], scale);
-  const named = (name, column, colour) => line(name, lines(column), colour);
+  const named = (name, column, colour) => line(name, points(columns, columns[column]), colour);
   const evidence = { name: "bits an edge", series: [named("saved (evidence)", "bits_saved", LINES.pink)], least: 0 };
   const panels = [
     { name: "communities (K)", series: [named("communities", "k", LINES.green)], least: 0 },
@@ -80,13 +78,13 @@ function options(life, happened, narrow, height) {
     panels.splice(3, 0, { name: "horizon, windows", series: [named("horizon", "horizon", LINES.blue)], least: 0 });
   }
   const delays = columns.delay_s.map(delay);
-  if (delays.some((one) => one !== null)) {
+  if (delays.some((seconds) => seconds !== null)) {
     panels.splice(-1, 0, { name: "seconds from the window's end to its result", series: [line("delay", points(columns, delays), LINES.blue)], least: 0 });
   }
-  panels.forEach(({ series }, at) => { for (const one of series) one.xAxisIndex = one.yAxisIndex = at; });
+  panels.forEach(({ series }, at) => { for (const line of series) line.xAxisIndex = line.yAxisIndex = at; });
   const every = (100 - FIRST - 1) / panels.length;
   const common = axisStyle();
-  for (const one of panels.flatMap((panel) => panel.series)) one.endLabel.show = !narrow && one.data.length > 0;
+  for (const line of panels.flatMap(({ series }) => series)) line.endLabel.show = !narrow && line.data.length > 0;
   for (const panel of panels) spreadLabels(panel, (every - BETWEEN) / 100 * height);
   panels.forEach(({ series }, at) => { if (series.length > 0) series[0].markLine = markLines(columns, happened, at === 0); });
   evidence.series[0].markArea = unsure(columns);
@@ -104,9 +102,9 @@ function options(life, happened, narrow, height) {
 }
 
 /** [number, value, number] for each window; an empty point where windows are missing. */
-function points(columns, values, scale = 1) {
+function points(columns, values) {
   return columns.number.flatMap((number, at) => {
-    const point = [number, values[at] === null ? null : values[at] * scale, number];
+    const point = [number, values[at], number];
     return columns.missed[at] > 0 && at > 0 ? [[number - 0.5, null, number], point] : [point];
   });
 }
@@ -117,18 +115,18 @@ function line(name, data, colour) {
 
 /** Move the labels at the ends of lines apart, where lines end near each other. */
 function spreadLabels({ series, least, most }, height) {
-  const stacked = series.some((one) => one.stack);
-  const lines = series.map((one) => ({ one, ends: one.data.at(-1)?.[1] ?? null })).filter(({ ends }) => ends !== null);
+  const stacked = series.some(({ stack }) => stack);
+  const lines = series.map((line) => ({ line, ends: line.data.at(-1)?.[1] ?? null })).filter(({ ends }) => ends !== null);
   let sum = 0;
-  for (const each of lines) each.ends = stacked ? (sum += each.ends) : each.ends; // areas stand on each other
-  const values = stacked ? [sum, ...lines.map(({ ends }) => ends)] : lines.flatMap(({ one }) => one.data.map(([, value]) => value ?? 0));
+  if (stacked) for (const area of lines) area.ends = sum += area.ends; // areas stand on each other
+  const values = stacked ? [sum, ...lines.map(({ ends }) => ends)] : lines.flatMap(({ line }) => line.data.map(([, value]) => value ?? 0));
   const low = least ?? Math.min(...values), high = most ?? Math.max(...values);
-  lines.sort((one, other) => other.ends - one.ends);
+  lines.sort((a, b) => b.ends - a.ends);
   let lowest = -Infinity;
-  for (const { one, ends } of lines) {
+  for (const { line, ends } of lines) {
     const y = (high - ends) / (high - low || 1) * height;
     lowest = Math.max(y, lowest + LABEL_PX);
-    one.endLabel.offset = [0, lowest - y];
+    line.endLabel.offset = [0, lowest - y];
   }
 }
 
@@ -172,11 +170,42 @@ function tip(columns, happened, hovered) {
 }
 
 function notes(columns, stages) {
-  const count = (strength) => columns.evidence.filter((one) => one === strength).length;
+  const count = (strength) => columns.evidence.filter((evidence) => evidence === strength).length;
   const missing = columns.missed.reduce((sum, missed) => sum + missed, 0);
-  const known = columns.nmi.filter((one) => one !== null).length;
+  const known = columns.nmi.filter((nmi) => nmi !== null).length;
   const used = stages.filter((_, at) => columns.ms.some((ms) => ms[at] > 0));
   const back = remembers(columns) ? "Horizon: how many windows the memory is worth; predicted: bits that the communities before saved on new edges. " : "";
   return `${columns.number.length} windows; evidence for communities: ${count("strong")} strong, ${count("weak")} weak, ${count("none")} none (shaded). `
     + `${back}${missing} missing windows (breaks in the lines). Known communities: ${known} windows. Dashed: another version of the model, a decision about models, or dead letters; hover for the reasons. Stages, from below: ${used.join(", ")}. Scroll to zoom.`;
+}
+
+/** Other models, decisions about models, dead letters: `[place among the windows, { short, long }]`,
+    ascending; each at the first result after it. */
+function marks(columns, overview, graph) {
+  const happened = new Map();
+  const ready = columns.end.map((end, at) => Date.parse(end) + 1000 * columns.delay_s[at]);
+  const add = (at, short, long) => {
+    if (!happened.has(at)) happened.set(at, { short: [], long: [] });
+    const mark = happened.get(at);
+    if (!mark.short.includes(short)) mark.short.push(short);
+    mark.long.push(long);
+  };
+  const place = (iso) => {
+    const time = Date.parse(iso);
+    if (!(time >= ready[0])) return -1; // before these windows
+    const at = ready.findIndex((result) => result >= time);
+    return at < 0 ? ready.length - 1 : at;
+  };
+  columns.model_before.forEach((before, at) => { if (before) add(at, shown(columns.model[at], 24), `model ${shown(columns.model[at], 40)}, before ${shown(before, 40)}`); });
+  for (const { at: iso, kind, version, reason } of [...(overview?.announcements ?? [])].reverse()) {
+    const at = place(iso);
+    if (at >= 0) add(at, kind, `${kind}${version === null ? "" : ` ${shown(version, 40)}`}: ${shown(reason, 120)}`);
+  }
+  const letters = new Map();
+  for (const letter of overview?.dead_letter_list ?? []) {
+    const at = letter.graph === graph ? place(letter.at) : -1;
+    if (at >= 0) letters.set(at, (letters.get(at) ?? 0) + 1);
+  }
+  for (const [at, count] of letters) add(at, "dead letters", `${count} ${count === 1 ? "snapshot" : "snapshots"} became dead letters`);
+  return [...happened].sort(([a], [b]) => a - b);
 }

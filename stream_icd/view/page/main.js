@@ -5,7 +5,7 @@ import { chartsLoaded, loadCharts } from "./charts.js";
 import { chooseTheme, colourBy, forgetColours, theme } from "./colours.js";
 import { drawCompare, modelsOf } from "./compare.js";
 import { drawDetails } from "./details.js";
-import { duration, el, fill, number, shown, time } from "./dom.js";
+import { duration, el, fill, note, number, shown, time } from "./dom.js";
 import { CONFIRMED, drawEvents } from "./events.js";
 import { drawFlow } from "./flow.js";
 import { delay, drawLife, grow } from "./life.js";
@@ -21,12 +21,14 @@ const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
 
 const at = (id) => document.getElementById(id);
 const state = read();
-const known = { overview: null, flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null, held: null };
+const nothing = () => ({ flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null, held: null });
+const known = { overview: null, ...nothing() }; // the last answers
 const open = new Set(); // communities that are open on the map
 let news = null;
 let asked = new AbortController();
 const timers = new Map();
-const running = new Set();
+const running = new Set(); // questions without an answer yet
+const waiting = new Map(); // what to ask after these
 let frame = 0;
 
 /** Change the state, the address, and what depends on them. */
@@ -43,14 +45,14 @@ async function start() {
   asked.abort();
   asked = new AbortController();
   open.clear();
-  Object.assign(known, { flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null, held: null });
+  Object.assign(known, nothing());
   forgetNames();
   forgetColours();
   await overview();
   const one = current();
   if (one === null) {
     say("waiting", "no results yet");
-    for (const view of VIEWS) fill(at(view), el("p", { class: "note" }, "No results were seen yet. This page shows them as soon as they arrive."));
+    for (const view of VIEWS) fill(at(view), note("No results were seen yet. This page shows them as soon as they arrive."));
     later("start", 1000, start);
     return;
   }
@@ -62,6 +64,7 @@ async function start() {
 }
 
 const series = () => ({ graph: state.graph, model: state.model, origin: state.origin });
+const shownWindow = () => ({ ...series(), number: state.until });
 const needsFlow = () => state.view === "flow" || state.community !== "";
 const placed = () => Boolean(known.map?.placed) && state.discs === "";
 const chosenCommunity = () => (/^\d+$/.test(state.community) ? Number(state.community) : null);
@@ -72,66 +75,70 @@ const lasting = () => (state.sure === "all" ? 0 : CONFIRMED);
 const sure = (one) => one.lasted >= lasting() && (least() === 0 || one.bits >= least());
 const chosenEvents = () => ({ kinds: state.kinds, community: state.community, lasting: lasting(), least_bits: least() });
 const span = () => state.span || (archived() ? String(MOST_KEPT) : "60"); // nothing is newest in the past
+const other = () => ({ other_graph: state.other_graph, other_model: state.other_model, other_origin: state.other_origin });
 const columnsFor = () => Math.max(8, Math.min(120, Math.floor((at("flow").clientWidth || innerWidth) / 13)));
+
+const isShown = (one) => SERIES.every((name) => one[name] === state[name]);
 
 /** The series that is shown, as the overview has it. */
 function current() {
   const all = known.overview?.series ?? [];
-  const fits = (one, names) => names.every((name) => state[name] === "" || one[name] === state[name]);
-  return all.find((one) => SERIES.every((name) => one[name] === state[name])) ?? all.find((one) => fits(one, SERIES)) ?? all.find((one) => fits(one, ["graph"])) ?? all[0] ?? null;
+  const fits = (names) => all.find((one) => names.every((name) => state[name] === "" || one[name] === state[name]));
+  return all.find(isShown) ?? fits(SERIES) ?? fits(["graph"]) ?? all[0] ?? null;
 }
 
 /** Ask for everything that the view needs. */
 function refresh() {
   drawTabs();
-  question("life", { ...series(), last: MOST_KEPT, until: state.until }, "life");
-  if (needsFlow()) question("flow", { ...series(), last: span(), until: state.until, columns: columnsFor(), follow: state.community }, "flow");
+  question("life", { ...series(), last: MOST_KEPT, until: state.until });
+  askFlowAndEvents();
   if (state.view === "map") askMap();
-  if (state.view === "events") question("events", { ...series(), ...chosenEvents(), until: state.until }, "events");
-  if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: Math.min(300, span()), until: state.until }, "compare");
+  if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: Math.min(300, span()), until: state.until });
   askDetails();
   draw();
 }
 
-/** Ask what is said of the node and the community that are selected. */
-function askDetails() {
-  const selected = { ...series(), number: state.until, community: state.community };
-  if (state.node) question("node", { ...series(), node: state.node, until: state.until }, "past"); else known.past = null;
-  if (state.node && kept === null) question("explain", { ...series(), number: state.until, node: state.node }, "explain"); else known.explain = null;
-  if (state.community && known.overview?.attributes?.length) question("composition", selected, "composition"); else known.composition = null;
-  if (state.community && kept === null) question("explain_community", selected, "held"); else known.held = null;
+function askFlowAndEvents() {
+  if (needsFlow()) question("flow", { ...series(), last: span(), until: state.until, columns: columnsFor(), follow: state.community });
+  if (state.view === "events") question("events", { ...series(), ...chosenEvents(), until: state.until });
 }
 
-const other = () => ({ other_graph: state.other_graph, other_model: state.other_model, other_origin: state.other_origin });
+/** Ask what is said of the node and the community that are selected. */
+function askDetails() {
+  const { node, community } = state;
+  if (node) question("node", { ...series(), node, until: state.until }, "past"); else known.past = null;
+  if (node && kept === null) question("explain", { ...shownWindow(), node }); else known.explain = null;
+  if (community && known.overview?.attributes?.length) question("composition", { ...shownWindow(), community }); else known.composition = null;
+  if (community && kept === null) question("explain_community", { ...shownWindow(), community }, "held"); else known.held = null;
+}
 
 async function askMap() {
-  await question("map", { ...series(), number: state.until }, "map");
-  if (placed()) { await question("places", { ...series(), number: state.until }, "places"); return; }
-  const chosen = state.all ? "all" : [...open].join(",");
-  if (chosen === "" || known.map === null) { known.opened = null; draw(); return; }
-  await question("members", { ...series(), number: state.until, community: chosen }, "opened");
+  await question("map", shownWindow());
+  if (placed()) { await question("places", shownWindow()); return; }
+  const community = state.all ? "all" : [...open].join(",");
+  if (community === "" || known.map === null) { known.opened = null; draw(); return; }
+  await question("members", { ...shownWindow(), community }, "opened");
 }
 
 /** Ask one question at a time of each kind; a question that came meanwhile is asked afterwards. */
-async function question(name, parameters, into) {
-  const key = `${name}`;
-  if (running.has(key)) { timers.set(`again ${key}`, () => question(name, parameters, into)); return; }
-  running.add(key);
+async function question(name, parameters, into = name) {
+  if (running.has(name)) { waiting.set(name, () => question(name, parameters, into)); return; }
+  running.add(name);
   const signal = asked.signal;
   try {
-    const found = await ask(name, parameters, signal);
+    const answer = await ask(name, parameters, signal);
     if (!signal.aborted) {
-      learn(found?.names);
-      known[into] = into === "opened" ? { ...found, everything: state.all !== "" } : found;
+      learn(answer?.names);
+      known[into] = into === "opened" ? { ...answer, everything: state.all !== "" } : answer;
       trouble(name, "");
       draw();
     }
   } catch (error) {
     if (!signal.aborted) trouble(name, error.message);
   } finally {
-    running.delete(key);
-    const again = timers.get(`again ${key}`);
-    timers.delete(`again ${key}`);
+    running.delete(name);
+    const again = waiting.get(name);
+    waiting.delete(name);
     if (again && !signal.aborted) again();
   }
 }
@@ -143,8 +150,7 @@ function arrived(row) {
   later("news", SOON_MS, () => {
     drawNumbers();
     draw();
-    if (needsFlow()) question("flow", { ...series(), last: span(), columns: columnsFor(), follow: state.community }, "flow");
-    if (state.view === "events") question("events", { ...series(), ...chosenEvents() }, "events");
+    askFlowAndEvents();
   });
   if (state.view === "map") later("map", MAP_MS, askMap);
   if (state.node || state.community) later("details", MAP_MS, askDetails);
@@ -152,9 +158,9 @@ function arrived(row) {
 }
 
 /** Do something once, a while after it was first asked for. */
-function later(name, ms, what) {
+function later(name, ms, act) {
   if (timers.has(name)) return;
-  timers.set(name, setTimeout(() => { timers.delete(name); what(); }, ms));
+  timers.set(name, setTimeout(() => { timers.delete(name); act(); }, ms));
 }
 
 async function overview() {
@@ -192,14 +198,15 @@ function say(kind, message = "") {
 function choices() {
   const all = known.overview?.series ?? [];
   const one = current();
-  const graphs = [...new Set(all.map((each) => each.graph))];
+  const graphs = [...new Set(all.map(({ graph }) => graph))];
   select(at("graph"), graphs.map((graph) => ({ value: graph, text: shown(graph, 60) })), one?.graph);
-  const models = all.filter((each) => each.graph === one?.graph);
-  const several = new Set(models.map((each) => each.origin)).size > 1;
-  select(at("model"), models.map((each) => ({ value: `${each.model}\n${each.origin}`, text: shown(several ? `${modelsOf(each)} · ${each.origin}` : modelsOf(each), 60) })), one && `${one.model}\n${one.origin}`);
+  const ofGraph = all.filter(({ graph }) => graph === one?.graph);
+  const several = new Set(ofGraph.map(({ origin }) => origin)).size > 1;
+  const value = ({ model, origin }) => `${model}\n${origin}`;
+  select(at("model"), ofGraph.map((its) => ({ value: value(its), text: shown(several ? `${modelsOf(its)} · ${its.origin}` : modelsOf(its), 60) })), one && value(one));
   at("span").value = span();
-  const ofGraph = known.life?.columns.ami?.at(-1) ?? {}; // other graphs may have other attributes
-  const attributes = (known.overview?.attributes ?? []).filter((name) => known.life === null || name in ofGraph);
+  const named = known.life?.columns.ami?.at(-1) ?? {}; // other graphs may have other attributes
+  const attributes = (known.overview?.attributes ?? []).filter((name) => known.life === null || name in named);
   at("by-label").hidden = attributes.length === 0;
   select(at("by"), [{ value: "", text: "community" }, ...attributes.map((name) => ({ value: name, text: shown(name, 40) }))], state.by);
   leftOut(one);
@@ -284,8 +291,9 @@ function drawNow() {
       onSure: (only) => change({ sure: only ? "" : "all" }), onBits: (bits) => change({ bits: bits === "0" ? "" : bits }), onCommunity: follow, onWindow: openWindow });
   }
   if (state.view === "compare") {
-    const others = (known.overview?.series ?? []).filter((one) => !(one.graph === state.graph && one.model === state.model && one.origin === state.origin));
-    drawCompare(at("compare"), others, { graph: state.other_graph, model: state.other_model, origin: state.other_origin }, known.compare, {
+    const others = (known.overview?.series ?? []).filter((one) => !isShown(one));
+    const compared = others.find((one) => SERIES.every((name) => one[name] === state[`other_${name}`]));
+    drawCompare(at("compare"), others, compared, known.compare, {
       onOther: (one) => { known.compare = null; change({ other_graph: one?.graph ?? "", other_model: one?.model ?? "", other_origin: one?.origin ?? "" }); },
       onWindow: openWindow,
     });

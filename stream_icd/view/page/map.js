@@ -1,20 +1,20 @@
 // The map of a window: communities as discs that keep their places, and their members when opened;
 // or its nodes where their source says they are.
 
-import { base, chart, plain } from "./charts.js";
+import { axisStyle, base, chart, plain, zoom } from "./charts.js";
 import { colour, css, keepApart } from "./colours.js";
-import { el, fill, number, shown } from "./dom.js";
+import { el, fill, note, number, shown } from "./dom.js";
 import { briefly, called } from "./names.js";
-import { drawPlaces, placesNote } from "./places.js";
 
 const MOST_APART = 200;
+const LEFT = 56, RIGHT = 12, TOP = 8, BOTTOM = 28; // of the axes of places, pixels
 
 /** Draw the map into an element. `opened` are members of communities, or null; so are `places`. */
 export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll, onPlaces, all, node }) {
   let plot = into.querySelector(".plot");
   if (plot === null) {
     plot = el("div", { class: "plot" });
-    fill(into, el("div", { class: "bar" }), plot, el("p", { class: "note" }));
+    fill(into, el("div", { class: "bar" }), plot, note());
     const made = chart(plot);
     made.on("click", (event) => { if (event.data?.id !== undefined) plot.onCommunity(event.data.id); });
     made.getZr().on("dblclick", () => made.dispatchAction({ type: "dataZoom", batch: [0, 1].map((at) => ({ dataZoomIndex: at, start: 0, end: 100 })) }));
@@ -28,13 +28,13 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
     map.placed ? box("positions", places !== null, false, onPlaces) : null,
     places === null ? box("all members", all, !map.whole, onAll) : null,
     el("span", { class: "note" }, shown(map.snapshot)));
-  const note = into.querySelector(":scope > .note");
+  const below = into.querySelector(":scope > .note");
   if (places !== null) {
-    note.textContent = `${counts(map)} ${placesNote(places)} Click a node to follow its community; scroll to zoom, drag to move, double-click to see all.`;
+    below.textContent = `${counts(map)} ${placesNote(places)} Click a node to follow its community; scroll to zoom, drag to move, double-click to see all.`;
     drawPlaces(plot, places, { chosen, node });
     return;
   }
-  note.textContent = notes(map, opened);
+  below.textContent = notes(map, opened);
   plot.dataset.discs = map.communities.length;
   plot.dataset.nodes = opened?.nodes.length ?? 0;
   plot.dataset.edges = (opened?.edges.length ?? 0) / 2;
@@ -45,7 +45,7 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
     grid: { left: 4, right: 4, top: 4, bottom: 4 },
     xAxis: { type: "value", show: false, min: x[0], max: x[1] },
     yAxis: { type: "value", show: false, min: y[0], max: y[1] },
-    dataZoom: [0, 1].map((at) => ({ type: "inside", [at ? "yAxisIndex" : "xAxisIndex"]: 0, filterMode: "none" })),
+    dataZoom: zoom(),
     series: [links(map, opened), discs(map, chosen, opened), ...inside(map, opened, chosen, node)],
   }, { replaceMerge: ["series"] });
 }
@@ -60,7 +60,7 @@ function touching(discs) {
 
 /** Ranges of both axes, with the same scale, so that discs are round. */
 function extent(map, plot) {
-  const least = (name, sign) => Math.min(...map.communities.map((one) => sign * one[name] - one.r), Infinity);
+  const least = (name, sign) => Math.min(...map.communities.map((disc) => sign * disc[name] - disc.r), Infinity);
   const [left, right] = [least("x", 1), -least("x", -1)];
   const [bottom, top] = [least("y", 1), -least("y", -1)];
   if (!Number.isFinite(left)) return [[-1, 1], [-1, 1]];
@@ -71,7 +71,7 @@ function extent(map, plot) {
 }
 
 function links(map, opened) {
-  const places = new Map(map.communities.map((one) => [one.id, one]));
+  const places = new Map(map.communities.map((disc) => [disc.id, disc]));
   const most = Math.max(1e-300, ...map.links.map(([, , weight]) => weight));
   const data = opened && opened.everything ? [] : map.links.map(([a, b, weight]) => ({
     coords: [[places.get(a).x, places.get(a).y], [places.get(b).x, places.get(b).y]],
@@ -84,18 +84,18 @@ function discs(map, chosen, opened) {
   const shownInside = new Set(opened?.ids ?? []);
   return {
     type: "custom", coordinateSystem: "cartesian2d", z: 2,
-    data: map.communities.map((one) => ({ id: one.id, value: [one.x, one.y, one.r], size: one.size, inside: one.inside })),
+    data: map.communities.map(({ id, x, y, r, size }) => ({ id, value: [x, y, r], size })),
     tooltip: { formatter: ({ data }) => `${plain(called(data.id))}\n${number(data.size)} members` },
     renderItem: (parameters, api) => {
-      const one = map.communities[parameters.dataIndex];
-      const [x, y] = api.coord([one.x, one.y]);
-      const r = api.size([one.r, 0])[0];
-      const open = shownInside.has(one.id);
+      const disc = map.communities[parameters.dataIndex];
+      const [x, y] = api.coord([disc.x, disc.y]);
+      const r = api.size([disc.r, 0])[0];
+      const open = shownInside.has(disc.id);
       return {
         type: "group",
         children: [
-          { type: "circle", shape: { cx: x, cy: y, r: Math.max(r, 1) }, style: { fill: colour(one.id), opacity: open ? 0.12 : chosen === null || chosen === one.id ? 0.85 : 0.35, stroke: chosen === one.id ? css("--ink") : null, lineWidth: 2 } },
-          ...(r > 14 && !open ? [{ type: "text", silent: true, style: { x, y, text: title(one.id, r), align: "center", verticalAlign: "middle", fill: css("--paper"), font: "12px system-ui" } }] : []),
+          { type: "circle", shape: { cx: x, cy: y, r: Math.max(r, 1) }, style: { fill: colour(disc.id), opacity: open ? 0.12 : chosen === null || chosen === disc.id ? 0.85 : 0.35, stroke: chosen === disc.id ? css("--ink") : null, lineWidth: 2 } },
+          ...(r > 14 && !open ? [{ type: "text", silent: true, style: { x, y, text: title(disc.id, r), align: "center", verticalAlign: "middle", fill: css("--paper"), font: "12px system-ui" } }] : []),
         ],
       };
     },
@@ -143,5 +143,62 @@ function notes(map, opened) {
   if (opened?.nodes_left_out) parts.push(`${number(opened.nodes_left_out)} nodes with the fewest links are left out.`);
   if (opened?.edges_left_out) parts.push(`${number(opened.edges_left_out)} edges are left out.`);
   parts.push("The area of a disc is its number of members. Click a disc to open it; scroll to zoom, drag to move, double-click to see all.");
+  return parts.join(" ");
+}
+
+/** Draw nodes where their source says they are; a click on one chooses its community. */
+function drawPlaces(plot, places, { chosen, node }) {
+  plot.dataset.placed = places.nodes.length;
+  plot.dataset.number = places.number;
+  const [x, y] = ranges(places, plot);
+  const axis = { type: "value", ...axisStyle(), splitLine: { show: false } };
+  axis.axisLabel = { ...axis.axisLabel, showMinLabel: false, showMaxLabel: false };
+  chart(plot).setOption({
+    ...base(),
+    grid: { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM },
+    xAxis: { ...axis, min: x[0], max: x[1] },
+    yAxis: { ...axis, min: y[0], max: y[1] },
+    dataZoom: zoom(),
+    series: scatters(places, chosen, node),
+  }, { replaceMerge: ["series"] });
+}
+
+/** Ranges of both axes around the frame, so that a kilometre is as long in x as in y. */
+function ranges({ frame: [left, right, bottom, top], aspect }, plot) {
+  const wide = Math.max(1, plot.clientWidth - LEFT - RIGHT), high = Math.max(1, plot.clientHeight - TOP - BOTTOM);
+  const unit = Math.max(((right - left) * aspect) / wide, (top - bottom) / high); // of y, for a pixel
+  const around = (low, most, half) => [(low + most) / 2 - half, (low + most) / 2 + half];
+  return [around(left, right, (unit * wide) / 2 / aspect), around(bottom, top, (unit * high) / 2)];
+}
+
+/** A series for each colour; the chosen community and the node that was searched lie on top. */
+function scatters(places, chosen, node) {
+  const groups = new Map();
+  places.ids.forEach((id, at) => {
+    const quiet = chosen !== null && chosen !== id;
+    const key = `${colour(id)} ${quiet}`;
+    if (!groups.has(key)) groups.set(key, { paint: colour(id), quiet, data: [] });
+    groups.get(key).data.push({ value: [places.x[at], places.y[at]], id, name: places.nodes[at] });
+  });
+  const size = places.nodes.length > 3000 ? 4 : 6;
+  const all = [...groups.values()].map(({ paint, quiet, data }) => series(data, paint, size, quiet ? 0.15 : 0.85, quiet ? 1 : 2));
+  const at = node === "" ? -1 : places.nodes.indexOf(node);
+  if (at < 0) return all;
+  const searched = { value: [places.x[at], places.y[at]], id: places.ids[at], name: node };
+  const mark = series([searched], colour(searched.id), 16, 1, 3);
+  return [...all, { ...mark, itemStyle: { ...mark.itemStyle, borderColor: css("--ink"), borderWidth: 2 } }];
+}
+
+function series(data, color, symbolSize, opacity, z) {
+  return {
+    type: "scatter", data, z, symbolSize, itemStyle: { color, opacity },
+    tooltip: { formatter: ({ data: { name, id, value } }) => `${plain(shown(name, 60))}\n${plain(called(id))}\n${value.join(", ")}` },
+  };
+}
+
+function placesNote(places) {
+  const parts = [places.degrees ? `The frame is ${number(places.km, places.km < 10 ? 1 : 0)} km wide; longitude and latitude in degrees.` : "Positions as the source gives them."];
+  if (places.unplaced) parts.push(`Nodes without a known position: ${number(places.unplaced)}.`);
+  if (places.nodes_left_out) parts.push(`${number(places.nodes_left_out)} nodes are left out.`);
   return parts.join(" ");
 }

@@ -5,8 +5,8 @@ import { shown } from "./dom.js";
 const names = new Map();
 
 /** Take the names of an answer: `{ text, attribute, value }` by id. */
-export function learn(found) {
-  for (const [id, name] of Object.entries(found ?? {})) names.set(Number(id), name);
+export function learn(known) {
+  for (const [id, name] of Object.entries(known ?? {})) names.set(Number(id), name);
 }
 
 /** Forget all names: another series is shown. */

@@ -19,9 +19,9 @@ function recalled(question, parameters) {
   if (question === "node" || question === "nodes") return searched(question, parameters);
   if (question === "events") return chosen(parameters);
   if (question === "composition") return kept.composition[parameters.community] ?? null;
-  const found = kept[question];
-  if (found === undefined || found === null) throw new Error("the report does not hold this");
-  return found;
+  const answer = kept[question];
+  if (answer === undefined || answer === null) throw new Error("the report does not hold this");
+  return answer;
 }
 
 function opened(community) {
@@ -48,11 +48,11 @@ function searched(question, parameters) {
   }
   const columns = kept.life.columns;
   const place = new Map(columns.number.map((number, at) => [number, at]));
-  const found = Object.hasOwn(kept.nodes, parameters.node) ? kept.nodes[parameters.node] : [];
-  const spans = found.map(([id, from, to]) => ({
+  const known = Object.hasOwn(kept.nodes, parameters.node) ? kept.nodes[parameters.node] : [];
+  const spans = known.map(([id, from, to]) => ({
     id, from, to, start: columns.start[place.get(from)], end: columns.end[place.get(to)],
   }));
-  const seen = spans.reduce((sum, one) => sum + (one.id === null ? 0 : one.to - one.from + 1), 0);
+  const seen = spans.reduce((sum, { id, from, to }) => sum + (id === null ? 0 : to - from + 1), 0);
   return { node: parameters.node, seen, of: columns.number.length, spans };
 }
 

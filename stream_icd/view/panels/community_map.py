@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from stream_icd import node_ids
+from stream_icd.arrays import symmetric
 from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.demo.layout import largest, place_discs, place_members, radii_of
 from stream_icd.snapshot import Snapshot
@@ -39,10 +40,7 @@ def quotient(window: SeenWindow, snapshot: Snapshot | None, before: Centres) -> 
         before: centres of an earlier window, by id.
     """
     ids, sizes = window.ids, window.sizes
-    links = csr_array((len(ids), len(ids)))
-    inside = np.zeros(len(ids))
-    if snapshot is not None:
-        links, inside = _links(window, snapshot)
+    links = csr_array((len(ids), len(ids))) if snapshot is None else _links(window, snapshot)
     first = largest(sizes)
     centres = place_discs(ids, sizes, links[first][:, first].toarray(), before)
     radii = radii_of(sizes)
@@ -62,7 +60,6 @@ def quotient(window: SeenWindow, snapshot: Snapshot | None, before: Centres) -> 
                 "x": round(float(centres[at, 0]), 2),
                 "y": round(float(centres[at, 1]), 2),
                 "r": round(float(radii[at]), 2),
-                "inside": round(float(inside[at]), 3),
             }
             for at in range(len(ids))
         ],
@@ -115,20 +112,13 @@ def ids_of_nodes(window: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
     return np.append(ids, -1)[node_ids.places(snapshot.nodes, nodes)]  # place -1: without
 
 
-def _links(window: SeenWindow, snapshot: Snapshot) -> tuple[csr_array, NDArray[np.float64]]:
-    """Return the weight of the edges between communities `(K, K)`, and inside each `(K,)`."""
-    k = window.n_communities
+def _links(window: SeenWindow, snapshot: Snapshot) -> csr_array:
+    """Return the weight of the edges between communities, `(K, K)`."""
     ends = ids_of_nodes(window, snapshot)[snapshot.edges]
-    known = (ends >= 0).all(axis=0)
-    a, b = np.searchsorted(window.ids, ends[:, known])
+    between = (ends >= 0).all(axis=0) & (ends[0] != ends[1])
+    column, row = np.searchsorted(window.ids, ends[:, between])
     weights = np.ones(snapshot.n_edges) if snapshot.weights is None else snapshot.weights
-    weights = weights[known]
-    same = a == b
-    inside = np.bincount(a[same], weights[same], minlength=k).astype(np.float64)
-    a, b, weights = a[~same], b[~same], weights[~same]
-    both = np.concatenate([a, b]), np.concatenate([b, a])
-    links = coo_array((np.concatenate([weights, weights]), both), (k, k)).tocsr()
-    return links, inside
+    return symmetric(row, column, weights[between], window.n_communities)
 
 
 def frame_of(coordinates: Coordinates, before: Frame | None) -> Frame:
@@ -143,8 +133,7 @@ def frame_of(coordinates: Coordinates, before: Frame | None) -> Frame:
         inside = (left <= x) & (x <= right) & (bottom <= y) & (y <= top)
         if inside.mean() >= INSIDE:
             return before
-    (left, right), (bottom, top) = (_span(one) for one in (x, y))
-    return left, right, bottom, top
+    return *_span(x), *_span(y)
 
 
 def places(window: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, Any]:
@@ -161,8 +150,8 @@ def places(window: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, An
     step = np.linspace(0, len(known) - 1, min(len(known), MOST_PLACES)).round().astype(np.int64)
     chosen = known[step]
     degrees = coordinates.crs == DEGREES
-    aspect = math.cos(math.radians((frame[2] + frame[3]) / 2)) if degrees else 1.0
-    aspect = max(aspect, 0.01)
+    middle = math.radians((frame[2] + frame[3]) / 2)
+    aspect = max(math.cos(middle), 0.01) if degrees else 1.0
     return {
         "number": window.number,
         "snapshot": window.result.snapshot_id,
@@ -181,9 +170,8 @@ def places(window: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, An
 
 def n_placed(snapshot: Snapshot | None) -> int:
     """Return the number of nodes whose place is known."""
-    if snapshot is None or snapshot.coordinates is None:
-        return 0
-    return int(snapshot.coordinates.known.sum())
+    coordinates = None if snapshot is None else snapshot.coordinates
+    return 0 if coordinates is None else int(coordinates.known.sum())
 
 
 def _span(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -194,4 +182,5 @@ def _span(values: NDArray[np.float64]) -> tuple[float, float]:
 
 def _rounded(values: NDArray[np.float64], span: float) -> list[float]:
     """Return values to a hundred-thousandth of the frame, which is finer than a pixel."""
-    return [float(one) for one in values.round(5 - math.floor(math.log10(span)))]
+    rounded: list[float] = values.round(5 - math.floor(math.log10(span))).tolist()
+    return rounded

@@ -16,7 +16,6 @@ from stream_icd.tracking.explain import Explanation, explain, window_weights
 from stream_icd.tracking.explain_community import CommunityExplanation, explain_community
 from stream_icd.view.data.window import SeenWindow, unpacked
 
-MOST_PARTS = 12
 MOST_GRAPHS = 12
 """Graphs of the newest windows that are read for one explanation."""
 LOOKED_BACK = 400
@@ -40,26 +39,26 @@ def node_past(windows: Sequence[SeenWindow], node: str) -> dict[str, Any]:
     """
     spans: list[dict[str, Any]] = []
     seen = 0
-    for one in windows:
-        community, window = one.community_of(node), one.result.window
+    for window in windows:
+        community, number, time = window.community_of(node), window.number, window.result.window
         seen += community is not None
-        number, end = one.number, window.end.isoformat()
+        last = {"to": number, "end": time.end.isoformat()}
         if spans and spans[-1]["id"] == community:
-            spans[-1] |= {"to": number, "end": end}
+            spans[-1] |= last
         elif spans or community is not None:
-            start = window.start.isoformat()
-            span = {"id": community, "from": number, "to": number, "start": start, "end": end}
-            spans.append(span)
+            first = {"id": community, "from": number, "start": time.start.isoformat()}
+            spans.append({**first, **last})
     return {"node": node, "seen": seen, "of": len(windows), "spans": spans}
 
 
-def composition(one: SeenWindow, community: int, naming: Naming | None) -> dict[str, Any]:
+def composition(window: SeenWindow, community: int, naming: Naming | None) -> dict[str, Any]:
     """Return what a community of a window is made of, by attribute."""
-    window = None if naming is None else naming.window(one.result.graph, *unpacked(one.members))
-    parts = {} if window is None else window.composition(community, MOST_PARTS)
+    graph, members = window.result.graph, unpacked(window.members)
+    named = None if naming is None else naming.window(graph, *members)
+    parts = {} if named is None else named.composition(community)
     shown = ("value", "members", "total", "names")
     return {
-        "number": one.number,
+        "number": window.number,
         "community": community,
         "attributes": {
             attribute: [{name: getattr(part, name) for name in shown} for part in values]
@@ -91,8 +90,8 @@ def explained_community(
         StreamIcdError: the graph of a window cannot be read.
     """
     later = None if after is None else after.tracked(events=False)
-    found = explain_community(community, *_evidence(windows, read), later)
-    return found, _names(windows if after is None else [after, *windows[-LOOKED_BACK + 1 :]])
+    explanation = explain_community(community, *_evidence(windows, read), later)
+    return explanation, _names(windows if after is None else [after, *windows[-LOOKED_BACK + 1 :]])
 
 
 def _evidence(
@@ -114,10 +113,12 @@ def _names(windows: Sequence[SeenWindow]) -> dict[int, str]:
     }
 
 
-def as_answer(found: Explanation | CommunityExplanation, names: dict[int, str]) -> dict[str, Any]:
+def as_answer(
+    explanation: Explanation | CommunityExplanation, names: dict[int, str]
+) -> dict[str, Any]:
     """Return an explanation as the page shows it: `sentences`, then the numbers."""
     row = {
         name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in asdict(found).items()
+        for name, value in asdict(explanation).items()
     }
-    return {**row, "sentences": list(found.sentences(names))}
+    return {**row, "sentences": list(explanation.sentences(names))}

@@ -1,4 +1,4 @@
-"""The flow of communities: a column for each window, and the nodes that move between columns."""
+"""The flow of communities, a column for each window; and their events as a list."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.events import CommunityEvent
+from stream_icd.names.names import Naming
 from stream_icd.tracking.partition import overlaps
 from stream_icd.view.data.window import SeenWindow, for_pairs, partition
-from stream_icd.view.panels.event_list import certainty
 
 OTHERS = -1
 """Stands for all communities that have no band of their own."""
@@ -44,9 +45,9 @@ def most_members(windows: Sequence[SeenWindow], most: int) -> list[int]:
     parts = [iter(_ranked(windows[at : at + quarter])) for at in range(0, len(windows), quarter)]
     while parts and len(chosen) < most:
         part = parts.pop(0)
-        one = next((community for community in part if community not in chosen), None)
-        if one is not None:
-            chosen[one] = None
+        largest = next((community for community in part if community not in chosen), None)
+        if largest is not None:
+            chosen[largest] = None
             parts.append(part)
     return list(chosen)
 
@@ -74,9 +75,8 @@ def flow(
         of the bands of each window; `moves`: between each column and the next one, `[from, to,
         nodes]`, with `OTHERS` for communities without a band.
     """
-    largest = [
-        member for member in most_members(windows, most + len(followed)) if member not in followed
-    ]
+    ranked = most_members(windows, most + len(followed))
+    largest = [community for community in ranked if community not in followed]
     shown = sorted({*followed, *largest[: max(0, most - len(followed))]})
     return {
         "shown": shown,
@@ -109,12 +109,7 @@ def marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
         return []
     wanted = set(shown)
     return [
-        {
-            "kind": event.kind,
-            "id": event.community,
-            "of": [*event.parents, *event.children],
-            **certainty(event, held),
-        }
+        {"kind": event.kind, "id": event.community, **certainty(event, held)}
         for event, held in window.held_events()
         if event.kind in MARKED and event.community in wanted
     ]
@@ -124,7 +119,7 @@ def moves(before: SeenWindow, after: SeenWindow, shown: Sequence[int]) -> list[l
     """Return how many nodes moved from each band to each band, `[from, to, nodes]`."""
     old, new, counts = ways(before, after)
     totals: Counter[tuple[int, int]] = Counter()
-    old, new = (np.where(np.isin(one, shown), one, OTHERS) for one in (old, new))
+    old, new = (np.where(np.isin(ids, shown), ids, OTHERS) for ids in (old, new))
     for a, b, n in zip(old.tolist(), new.tolist(), counts.tolist(), strict=True):
         totals[a, b] += n
     return [[a, b, n] for (a, b), n in sorted(totals.items())]
@@ -136,3 +131,89 @@ def ways(before: SeenWindow, after: SeenWindow) -> Ways:
     old, new = partition(before.members), partition(after.members)
     pairs = overlaps(old, new)
     return old.names[pairs.old], new.names[pairs.new], pairs.shared
+
+
+def event_list(
+    windows: Sequence[SeenWindow],
+    kinds: frozenset[str],
+    community: int | None,
+    limit: int,
+    lasting: int = 0,
+    least_bits: float = 0,
+) -> dict[str, Any]:
+    """Return at most `limit` events of these kinds, newest window first.
+
+    Args:
+        community: only events that this community takes part in.
+        lasting: only events that have held for so many later windows.
+        least_bits: only events of at least this strength; 0: also those without a strength.
+
+    Returns:
+        `events`; `hidden`: how many events do not last, or are not strong enough; and `until`: the
+        number of the oldest window that was looked through, or None if all of them were.
+    """
+    rows: list[dict[str, Any]] = []
+    hidden = 0
+    for window in reversed(windows):
+        if rows and len(rows) >= limit:
+            return {"events": rows[:limit], "hidden": hidden, "until": window.number}
+        if not kinds & window.kinds:
+            continue
+        for event, held in window.held_events():
+            if event.kind in kinds and (community is None or event.concerns(community)):
+                row = _row(window, event, held)
+                strong = not least_bits or (event.bits or 0) >= least_bits
+                if strong and row["lasted"] >= lasting:
+                    rows.append(row)
+                else:
+                    hidden += 1
+    return {"events": rows[:limit], "hidden": hidden, "until": None}
+
+
+def of_events(listed: dict[str, Any]) -> set[int]:
+    """Return the communities that take part in the events of a list."""
+    rows = listed["events"]
+    return {of_row for row in rows for of_row in (row["id"], *row["parents"], *row["children"])}
+
+
+def names_in(
+    windows: Sequence[SeenWindow], communities: Collection[int], naming: Naming | None
+) -> dict[str, dict[str, str]]:
+    """Return the last name of each community in these windows, by id; `{}` without attributes."""
+    if naming is None:
+        return {}
+    missing, shown = set(communities), {}
+    for window in reversed(windows):
+        names = window.known.names
+        for community in missing & names.keys():
+            name = names[community]
+            shown[str(community)] = {
+                "text": str(name),
+                "attribute": name.attribute,
+                "value": name.values[0][0],
+            }
+        missing -= names.keys()
+        if not missing:
+            break
+    return shown
+
+
+def certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
+    """Return how real an event is: strength, windows for which it lasted, and whether it ended."""
+    lasted = held if held >= 0 else -held - 1
+    return {"bits": event.bits, "lasted": lasted, "undone": held < 0}
+
+
+def _row(window: SeenWindow, event: CommunityEvent, held: int) -> dict[str, Any]:
+    return {
+        "number": window.number,
+        "snapshot": window.result.snapshot_id,
+        "end": window.result.window.end.isoformat(),
+        "kind": event.kind,
+        "id": event.community,
+        "size": event.size,
+        "size_before": event.size_before,
+        "parents": list(event.parents),
+        "children": list(event.children),
+        **certainty(event, held),
+    }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stream_icd.communities import STAGES
-from stream_icd.tracking.partition import NOBODY, match, overlaps, shared_nodes
+from stream_icd.tracking.partition import match, overlaps, shared_nodes
 from stream_icd.view.data.all_series import agreement
 from stream_icd.view.data.window import SeenWindow, for_pairs, partition
 
@@ -45,7 +45,6 @@ def life_row(window: SeenWindow) -> dict[str, Any]:
         "nmi": finite(window.nmi),
         "ami": {name: finite(value) for name, value in window.known.agreement.items()},
         "missed": window.tracking.missed,
-        "revision": result.revision,
         "ms": [finite(result.milliseconds.get(stage)) for stage in STAGES],
         "delay_s": (result.detected_at - result.window.end).total_seconds(),
     }
@@ -67,21 +66,18 @@ def comparison(ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow]) -> dict
     """Compare the windows that both series have, by their ends.
 
     Returns:
-        `windows`: for each common window, its numbers in both series, the agreement (NMI), K and
-        modularity of both; `newest`: details of the newest one (`disagreement`), or None.
+        `windows`: for each common window its number, the agreement (NMI), and K of both; `newest`:
+        details of the newest one (`disagreement`), or None.
     """
     by_end = {window.result.window.end: window for window in theirs}
-    common = [
-        (window, by_end[end]) for window in ours if (end := window.result.window.end) in by_end
-    ]
+    ends = ((window, window.result.window.end) for window in ours)
+    common = [(window, by_end[end]) for window, end in ends if end in by_end]
     rows = [
         {
             "number": a.number,
-            "other": b.number,
             "end": a.result.window.end.isoformat(),
             "nmi": finite(_agreement(a, b)),
             "k": [a.n_communities, b.n_communities],
-            "modularity": [finite(a.result.modularity), finite(b.result.modularity)],
         }
         for a, b in common
     ]
@@ -95,7 +91,7 @@ def disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
     """
     ours, theirs = partition(a.members), partition(b.members)
     between = overlaps(ours, theirs)
-    partner = match(between, LEAST_ALIKE)  # (K of b,): community of a, or NOBODY
+    partner = match(between, LEAST_ALIKE)  # (K of b,): community of a, or `partition.NOBODY`
     matched = partner[between.new] == between.old
     order = np.lexsort((between.new, between.old, -between.shared, matched))
     rows, columns = shared_nodes(ours, theirs)
@@ -116,11 +112,6 @@ def disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
                 "match": bool(matched[p]),
             }
             for p in order[:MOST_PAIRS].tolist()
-        ],
-        "matches": [
-            [int(ours.names[old]), int(theirs.names[new])]
-            for new, old in enumerate(partner.tolist())
-            if old != NOBODY
         ],
         "nodes": [list(row) for row in zip(names, mine, other, strict=True)],
     }

@@ -26,8 +26,7 @@ from stream_icd.view.panels.details import (
     names_like,
     node_past,
 )
-from stream_icd.view.panels.event_list import event_list, names_in, of_events
-from stream_icd.view.panels.flow import flow, spread
+from stream_icd.view.panels.flow import event_list, flow, names_in, of_events, spread
 from stream_icd.view.panels.life import comparison, life
 
 Parameters = Mapping[str, str]
@@ -61,7 +60,7 @@ class NothingSeen(StreamIcdError):
 
 @dataclass(slots=True)
 class Drawn:
-    """Where things lie on the last map of a series, so that they stay there on the next one."""
+    """Where discs and nodes lie on the last map of a series: they stay there on the next one."""
 
     centres: dict[int, tuple[float, float]] = field(default_factory=dict)
     frame: Frame | None = None
@@ -78,7 +77,7 @@ class Queries:
 
     seen: AllSeries
     sources: Sources
-    _drawn: OrderedDict[SeriesName, Drawn] = field(default_factory=OrderedDict)
+    _maps: OrderedDict[SeriesName, Drawn] = field(default_factory=OrderedDict)
 
     def overview(self, _: Parameters) -> Answer:
         """All series in short, dead letters, decisions about models, and what is wrong."""
@@ -103,7 +102,6 @@ class Queries:
                     "at": announcement.at.isoformat(),
                     "kind": announcement.kind,
                     "version": announcement.version,
-                    "champion": announcement.champion,
                     "reason": announcement.reason,
                     "by": announcement.by,
                 }
@@ -121,8 +119,8 @@ class Queries:
         bands = whole(asked, "bands", 20, 1, MOST_BANDS)
         columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
         followed = ids(asked, "follow", MOST_BANDS)
-        found = flow(spread(windows, columns), bands, followed)
-        return {**found, "names": names_in(windows, found["shown"], self.seen.naming)}
+        drawn = flow(spread(windows, columns), bands, followed)
+        return {**drawn, "names": names_in(windows, drawn["shown"], self.seen.naming)}
 
     def life(self, asked: Parameters) -> Answer:
         """The numbers of `last` windows."""
@@ -139,8 +137,8 @@ class Queries:
         lasting = whole(asked, "lasting", 0, 0, CONFIRMED)
         least_bits = whole(asked, "least_bits", 0, 0, MOST_BITS)
         chosen = community[0] if community else None
-        found = event_list(windows, kinds, chosen, limit, lasting, least_bits)
-        return {**found, "names": names_in(windows, of_events(found), self.seen.naming)}
+        listed = event_list(windows, kinds, chosen, limit, lasting, least_bits)
+        return {**listed, "names": names_in(windows, of_events(listed), self.seen.naming)}
 
     def map(self, asked: Parameters) -> Answer:
         """The communities of a window as discs, and the links between them."""
@@ -150,7 +148,7 @@ class Queries:
             snapshot = self.sources.snapshots.read(name, window)
         except StreamIcdError as error:
             snapshot, trouble = None, str(error)
-        before = self.centres(name)
+        before = self._drawn(name).centres
         drawn = quotient(window, snapshot, before)
         if len(before) > KEPT_CENTRES:
             before.clear()
@@ -171,7 +169,8 @@ class Queries:
         chosen = None if everything else ids(asked, "community", MOST_OPENED)
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
-        return opened(window, self.sources.snapshots.read(name, window), chosen, self.centres(name))
+        snapshot = self.sources.snapshots.read(name, window)
+        return opened(window, snapshot, chosen, self._drawn(name).centres)
 
     def places(self, asked: Parameters) -> Answer:
         """Nodes of a window where their source says they are."""
@@ -179,7 +178,7 @@ class Queries:
         snapshot = self.sources.snapshots.read(name, window)
         if snapshot.coordinates is None:
             raise NothingSeen("the snapshot does not say where its nodes are")
-        drawn = self._drawn_of(name)
+        drawn = self._drawn(name)
         drawn.frame = frame_of(snapshot.coordinates, drawn.frame)
         return places(window, snapshot, drawn.frame)
 
@@ -196,8 +195,8 @@ class Queries:
     def explain(self, asked: Parameters) -> Answer:
         """What happened around a node."""
         name, windows = self._until(asked)
-        node = text(asked, "node")
-        return as_answer(*explained(windows, node, partial(self.sources.snapshots.read, name)))
+        read = partial(self.sources.snapshots.read, name)
+        return as_answer(*explained(windows, text(asked, "node"), read))
 
     def explain_community(self, asked: Parameters) -> Answer:
         """What holds a community together."""
@@ -216,34 +215,29 @@ class Queries:
 
     def compare(self, asked: Parameters) -> Answer:
         """Two series side by side."""
-        last = whole(asked, "last", 60, 1, COMPARED_WINDOWS)
-        ours = self.seen.windows(self.name(asked), last, number(asked, "until"))
+        ours = self._windows(asked, 60, COMPARED_WINDOWS)
         theirs = self.seen.windows(self.name(self._other(asked)), MOST_WINDOWS)
         return comparison(ours, theirs)
 
     def version(self, asked: Parameters) -> tuple[int, ...]:
         """Return numbers that change whenever the answer to a question may change."""
         other = self._other(asked)
-        named = [self.name(asked), *([self.name(other)] if any(other.values()) else [])]
-        return tuple(self.seen.index.version_of(name) for name in named)
+        compared = [asked, other] if any(other.values()) else [asked]
+        return tuple(self.seen.index.version_of(self.name(series)) for series in compared)
 
-    def centres(self, name: SeriesName) -> dict[int, tuple[float, float]]:
-        """Return where the discs of a series lie on the last map that was drawn."""
-        return self._drawn_of(name).centres
-
-    def _drawn_of(self, name: SeriesName) -> Drawn:
-        drawn = self._drawn.setdefault(name, Drawn())
-        self._drawn.move_to_end(name)
-        if len(self._drawn) > KEPT_MAPS:
-            self._drawn.popitem(last=False)
+    def _drawn(self, name: SeriesName) -> Drawn:
+        drawn = self._maps.setdefault(name, Drawn())
+        self._maps.move_to_end(name)
+        if len(self._maps) > KEPT_MAPS:
+            self._maps.popitem(last=False)
         return drawn
 
     def name(self, asked: Parameters) -> SeriesName:
         """Return the series that is asked for: the first one that fits what is given."""
-        found = self.seen.index.find(*(asked.get(field, "") for field in SeriesName._fields))
-        if found is None:
+        name = self.seen.index.find(*(asked.get(field, "") for field in SeriesName._fields))
+        if name is None:
             raise NothingSeen("no results of this graph and model were seen yet")
-        return found
+        return name
 
     def _other(self, asked: Parameters) -> Parameters:
         """Return the parameters of the series to compare with."""
@@ -256,10 +250,10 @@ class Queries:
     def _window(self, asked: Parameters) -> tuple[SeriesName, SeenWindow]:
         """Return a series and the window that is asked for, by default the newest."""
         name = self.name(asked)
-        one = self.seen.window(name, number(asked, "number"))
-        if one is None:
+        window = self.seen.window(name, number(asked, "number"))
+        if window is None:
             raise NothingSeen(NO_WINDOW)
-        return name, one
+        return name, window
 
 
 def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:
@@ -279,12 +273,12 @@ def number(asked: Parameters, name: str) -> int | None:
 
 def ids(asked: Parameters, name: str, most: int) -> list[int]:
     """Return stable ids, given as `3,17`."""
-    given = [one for one in asked.get(name, "").split(",") if one]
-    if len(given) > most or not all(one.isascii() and one.isdigit() for one in given):
+    given = [text for text in asked.get(name, "").split(",") if text]
+    if len(given) > most or not all(text.isascii() and text.isdigit() for text in given):
         raise BadQuestion(f"{name}: give at most {most} ids of communities, such as 3,17")
-    if any(len(one) > 18 for one in given):
+    if any(len(text) > 18 for text in given):
         raise BadQuestion(f"{name}: an id has at most 18 digits")
-    return [int(one) for one in given]
+    return [int(text) for text in given]
 
 
 def one_id(asked: Parameters) -> int:
@@ -304,18 +298,11 @@ def text(asked: Parameters, name: str) -> str:
 
 
 def _in_short(summary: Summary) -> Answer:
-    newest = summary.newest
     return {
         **summary.name._asdict(),
         "models": [shortened(model) for model in summary.models[-MOST_MODELS:]],
-        "version": summary.version,
         "windows": summary.kept,
         "dropped": summary.dropped,
         "late": summary.late,
-        "number": newest.number,
-        "snapshot": newest.result.snapshot_id,
-        "end": newest.result.window.end.isoformat(),
-        "k": newest.n_communities,
-        "nodes": newest.n_nodes,
-        "tracker": newest.from_tracker,
+        "number": summary.newest.number,
     }

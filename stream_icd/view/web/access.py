@@ -32,15 +32,12 @@ HEADERS: Mapping[str, str] = {
 class Access:
     """The rule of access.
 
-    Attributes:
-        hosts: names that a request may address. A page of another site can resolve its own name to
-            127.0.0.1 (DNS rebinding); the browser then says that name. None: any, where a token
-            is needed.
-        token: what a request must show; None: nothing.
+    A page of another site can resolve its own name to 127.0.0.1 (DNS rebinding); the browser then
+    says that name. So without a token, a request must address one of `hosts`.
     """
 
-    hosts: frozenset[str] | None
-    token: str | None = None
+    hosts: frozenset[str] | None  # None: any
+    token: str | None = None  # what a request must show; None: nothing
 
     def allows_host(self, header: str) -> bool:
         """Whether a request with this Host header is for us."""
@@ -53,10 +50,10 @@ class Access:
 
     def allows(self, *shown: str) -> bool:
         """Whether one of these is the token; in constant time."""
-        token = self.token
-        return token is None or any(
-            hmac.compare_digest(one.encode(), token.encode()) for one in shown
-        )
+        if self.token is None:
+            return True
+        token = self.token.encode()
+        return any(hmac.compare_digest(text.encode(), token) for text in shown)
 
 
 def access_for(host: str, token: str | None = None, *, no_token: bool = False) -> Access:

@@ -23,9 +23,8 @@ from stream_icd.view.data.all_series import News
 from stream_icd.view.panels.life import life_row
 from stream_icd.view.panels.queries import BadQuestion, NothingSeen, Queries
 from stream_icd.view.web.access import COOKIE, HEADERS, HEALTH, Access, asked_by_this_page
-from stream_icd.view.web.answers import SERIES, Answers, check_known
-from stream_icd.view.web.fan_out import MOST_TABS, FanOut
 from stream_icd.view.web.page_files import page_files
+from stream_icd.view.web.tabs import MOST_TABS, SERIES, Answers, FanOut, check_known
 
 PING_S = 15
 MOST_QUERY = 8192
@@ -60,8 +59,6 @@ class View:
 
     async def _answer(self, request: Request) -> Response:
         question = request.path_params["question"]
-        if question not in self.answers.questions:
-            raise NothingSeen("there is no such question")
         content = await self.answers.answer(question, _asked(request))
         return _as_asked(request, content, "application/json", {"Cache-Control": "no-store"})
 
@@ -129,13 +126,13 @@ def _answer_of_guard(request: Request, access: Access) -> ASGIApp | None:
 
 
 async def _file(request: Request) -> Response:
-    found = page_files().get(request.path_params["path"])
-    if found is None:
-        return Response("there is no such file\n", 404, media_type="text/plain")
-    headers = {"ETag": found.tag, "Cache-Control": "no-cache"}
-    if request.headers.get("if-none-match") == found.tag:
+    file = page_files().get(request.path_params["path"])
+    if file is None:
+        return PlainTextResponse("there is no such file\n", 404)
+    headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
-    return _as_asked(request, found.compressed, found.kind, headers)
+    return _as_asked(request, file.compressed, file.kind, headers)
 
 
 def _event(kind: str, content: object) -> bytes:

@@ -32,8 +32,8 @@ class PageFile:
 @cache
 def page_files() -> dict[str, PageFile]:
     """Return all files of the page by path; `index.html` also as the empty path."""
-    found = dict(_below(files("stream_icd.view") / "page", ""))
-    return {**found, "": found["index.html"]}
+    by_path = dict(_below(files("stream_icd.view") / "page", ""))
+    return {**by_path, "": by_path["index.html"]}
 
 
 def _below(folder: Traversable, prefix: str) -> Iterator[tuple[str, PageFile]]:

@@ -85,18 +85,13 @@ class PatientForAWhile(H11Protocol):
 
     def _make_room(self) -> None:
         """End the oldest connection without a request if no further one would be answered."""
-        there = [
-            connection for connection in self.connections if not connection.transport.is_closing()
-        ]
+        there = [other for other in self.connections if not other.transport.is_closing()]
         if self.limit_concurrency is None or len(there) < self.limit_concurrency:
             return
-        idle = [
-            one
-            for one in there
-            if one is not self and isinstance(one, PatientForAWhile) and one._has_no_request()
-        ]
+        ours = (other for other in there if isinstance(other, PatientForAWhile))
+        idle = [other for other in ours if other is not self and other._has_no_request()]
         if idle:
-            min(idle, key=lambda one: one._made_at).transport.abort()
+            min(idle, key=lambda other: other._made_at).transport.abort()
 
     def _has_no_request(self) -> bool:
         return self.cycle is None or self.cycle.response_complete

@@ -1,1 +1,0 @@
-"""The command `stream-icd history`."""

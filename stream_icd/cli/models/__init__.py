@@ -1,1 +1,0 @@
-"""`stream-icd models`: its commands, the text that they print, and changes of a registry."""

@@ -1,0 +1,302 @@
+"""What both replay commands do: say what will happen, do it with a progress bar, compare."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from datetime import timedelta
+from functools import partial
+from math import isnan
+
+import structlog
+from rich.table import Table
+from rich.text import Text
+
+from stream_icd.cli.replay import ReplayOptions
+from stream_icd.communities import Communities
+from stream_icd.detection.record import has_memory
+from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
+from stream_icd.execution.processes import in_processes
+from stream_icd.execution.work import Engine, First, InProcess
+from stream_icd.history.archive import Selection, windows
+from stream_icd.kafka.clock import Stop
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.log import configure_logging
+from stream_icd.messages.claims import MessageReader
+from stream_icd.messages.records import Refused
+from stream_icd.messages.topic_range import TopicRange, read_range
+from stream_icd.printable import printable, say
+from stream_icd.programs.process import finish, progress_bar, stop_on_signals, wide_console
+from stream_icd.registry.aliases import CHAMPION, PREVIOUS
+from stream_icd.registry.find import find_model, open_model
+from stream_icd.registry.model import VersionedModel
+from stream_icd.registry.settings import registry_at
+from stream_icd.registry.versions import versions
+from stream_icd.replay.archived_memory import archived_memory
+from stream_icd.replay.compare import Comparison, compare
+from stream_icd.replay.pacing import Tempo
+from stream_icd.replay.redetect import (
+    Graph,
+    Job,
+    Outcome,
+    Redetection,
+    SmoothedGraphs,
+    Smoothing,
+    archived_job,
+    record_job,
+)
+from stream_icd.replay.replay import Plan, Results, make_plan, replay
+from stream_icd.store.store import Store
+from stream_icd.wire.limits import Limits
+
+Jobs = Callable[[Stop | None], Generator[Job, None, None]]
+"""Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""
+
+Past = Callable[[Redetection], tuple[Jobs, First]]
+"""Gives the jobs of a redetection, and the memory of each graph before its first job."""
+
+
+def past_of_topic(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Past:
+    """The snapshots in a part of a topic; with memory, after those before it."""
+
+    def past(redetection: Redetection) -> tuple[Jobs, First]:
+        remember = has_memory(redetection.model, redetection.settings)
+        return partial(topic_jobs, settings, part, graph, remember=remember), First()
+
+    return past
+
+
+def topic_jobs(
+    settings: KafkaSettings,
+    part: TopicRange,
+    graph: str | None,
+    stop: Stop | None,
+    *,
+    remember: bool = False,
+) -> Generator[Job, None, None]:
+    """The snapshots in a part of a topic; what is no snapshot is logged and passed over.
+
+    To remember, those before the part are detected too.
+    """
+    reader = MessageReader()
+    with read_range(settings, part, stop, from_beginning=remember) as records:
+        for record in records:
+            if graph is not None and record.key != graph.encode():
+                continue
+            try:
+                job = record_job(record, reader, for_memory=not part.holds(record))
+            except BadInput as error:
+                structlog.get_logger().warning("no snapshot", place=record.place, reason=str(error))
+            else:
+                yield job
+
+
+def no_snapshots(part: TopicRange, graph: str | None) -> BadSettings:
+    """The error for a part of a topic in which there is nothing to replay."""
+    of = "no snapshot" if graph is None else f"no snapshot of graph {graph}"
+    start, end = part.start or "the beginning", part.end or "the end"
+    return BadSettings(f"{part.topic} holds {of} from {start} to {end}")
+
+
+def past_of_archive(store: Store, selection: Selection) -> Past:
+    """The snapshots of an archive; with memory, after what it holds of the time before."""
+    job = partial(archived_job, store.uri, limits=Limits())
+
+    def past(redetection: Redetection) -> tuple[Jobs, First]:
+        if not has_memory(redetection.model, redetection.settings):
+            return lambda _: (job(window) for window in windows(store, selection)), First()
+        memory = archived_memory(store, selection, redetection.version)
+
+        def jobs(_: Stop | None) -> Generator[Job, None, None]:
+            for window in memory.earlier:
+                yield job(window, for_memory=True, era=memory.era(window))
+            for window in windows(store, selection):
+                yield job(window, era=memory.era(window))
+
+        return jobs, First(memory.at_start)
+
+    return past
+
+
+def run_replay(
+    options: ReplayOptions,
+    past: Past,
+    results: Results,
+    before: Results | None,
+    *,
+    nothing: Callable[[], StreamIcdError],
+    smooth: bool = False,
+) -> None:
+    """Replay, and show it.
+
+    Args:
+        before: what to compare with, if that is wanted.
+        nothing: the error to raise if there is nothing to replay.
+
+    Raises:
+        typer.Exit: 1 where snapshots could not be detected; 130 where it was stopped.
+    """
+    configure_logging()
+    name, model = open_version(options.model, registry_at(options.registry))
+    redetection = Redetection(model, options.settings(options.processes), smooth)
+    if smooth:
+        check_smooth(options, redetection)
+    jobs, first = past(redetection)
+    plan = make_plan(jobs(None), results, redetection)  # a signal ends the program here
+    if not plan.newest:
+        raise nothing()
+    say(*plan_lines(plan, redetection.version, results.name, options.tempo()), err=True)
+    if options.dry_run:
+        return
+    _detect(options, jobs, plan, engine_of(options, name, redetection), results, first)
+    if before is not None:
+        _compare(plan, redetection.version, before, results)
+
+
+def engine_of(
+    options: ReplayOptions, model_name: str, redetection: Redetection
+) -> Engine[Job, Outcome]:
+    if options.ray_address is not None and options.engine != "ray":
+        raise BadSettings("--ray-address goes with --engine ray")
+    if redetection.smooth:
+        smoothing = Smoothing(redetection.model, redetection.settings)
+        of_graphs: Engine[Graph, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
+        if options.engine == "pool":
+            of_graphs = in_processes(smoothing, model_name, options.processes)
+        return SmoothedGraphs(of_graphs)
+    if options.engine == "serial":
+        return InProcess(redetection)
+    if options.engine == "pool":
+        return in_processes(redetection, model_name, options.processes)
+    from stream_icd.replay.ray_engine import RayActors
+
+    return RayActors(redetection, options.processes, options.ray_address)
+
+
+def check_smooth(options: ReplayOptions, redetection: Redetection) -> None:
+    """Check that smoothing is possible."""
+    if options.method != "bp" or not has_memory(redetection.model, redetection.settings):
+        raise BadSettings(
+            "--smooth needs memory: --memory auto, --method bp, and a model whose stay is above 0"
+        )
+    if options.engine == "ray":
+        raise BadSettings("--smooth works with --engine pool or serial, not ray")
+    if options.tempo() != Tempo():
+        raise BadSettings("--smooth excludes --speed and --rate: it needs all windows at once")
+
+
+def open_version(text: str, registry: Store | None = None) -> tuple[str, VersionedModel]:
+    """The model of that name, folder or version, and what `open_model` finds it by.
+
+    Raises:
+        ModelNotFound: there is none, or it has another version now.
+        ModelError, BadSettings: see these classes.
+    """
+    if text in (CHAMPION, PREVIOUS) or (registry is not None and text in versions(registry)):
+        place = find_model(text, registry).uri
+        return place, open_model(place)
+    name, at, _ = text.rpartition("@")
+    if not at or os.path.isdir(text):
+        return text, open_model(text)
+    model = open_model(name)
+    if model.version != text:
+        raise ModelNotFound(f"model {name} is {model.version} now, not {text}: give its folder")
+    return name, model
+
+
+def _detect(
+    options: ReplayOptions,
+    jobs: Jobs,
+    plan: Plan,
+    engine: Engine[Job, Outcome],
+    results: Results,
+    first: First,
+) -> None:
+    stop = stop_on_signals()
+    with progress_bar() as progress, closing(jobs(stop)) as all_jobs:
+        task = progress.add_task("detected", total=plan.total)
+        done = replay(
+            all_jobs,
+            plan,
+            engine,
+            results,
+            options.tempo(),
+            time.monotonic,
+            stop,
+            on_outcome=lambda _: progress.advance(task),
+            first=first,
+        )
+    finish(
+        stop,
+        bool(done.refused),
+        snapshots=done.snapshots,
+        already=plan.already,
+        refused=done.refused,
+        results=results.name,
+    )
+
+
+def _compare(plan: Plan, version: str, before: Results, results: Results) -> None:
+    def replayed(communities: Communities) -> bool:
+        revision = plan.newest.get((communities.graph, communities.snapshot_id))
+        return communities.model == version and communities.revision == revision
+
+    def older(communities: Communities) -> bool:
+        return before.name != results.name or not replayed(communities)
+
+    comparison = compare(filter(older, before.read()), filter(replayed, results.read()))
+    wide_console().print(qualities_table(comparison), agreements_table(comparison))
+
+
+def plan_lines(plan: Plan, version: str, where: str, tempo: Tempo) -> Iterator[str]:
+    """What will be detected, with what, where it goes, and how long it takes at the least."""
+    for graph, count in sorted(plan.graphs.items()):
+        yield f"{count:,} snapshots of {graph}"
+    if plan.first is not None:
+        yield f"windows that end from {plan.first:%Y-%m-%d %X} to {plan.last:%Y-%m-%d %X} UTC"
+    yield f"to be detected with {version}, results to {where}"
+    if plan.remembers and (earlier := len(plan.earlier)):
+        yield f"{earlier:,} earlier snapshots are detected first, for the memory of them"
+    if plan.already:
+        yield f"{plan.already:,} results are there already and stay as they are"
+    if seconds := plan.seconds(tempo):
+        yield f"takes {timedelta(seconds=round(seconds))} at the least"
+
+
+def qualities_table(comparison: Comparison) -> Table:
+    """A line a version."""
+    table = Table("graph", "model", "when", title="quality, means over the windows", box=None)
+    for name in ("windows", "communities", "modularity", "NCut", "churn", "horizon", "predicted"):
+        table.add_column(name, justify="right")
+    for quality in comparison.qualities:
+        table.add_row(
+            *(Text(printable(part)) for part in quality.version),
+            f"{quality.windows:,}",
+            f"{quality.communities:.1f}",
+            f"{quality.modularity:.4f}",
+            f"{quality.ncut:.3f}",
+            f"{quality.churn:.4f}",
+            "-" if isnan(quality.horizon) else f"{quality.horizon:.1f}",
+            "-" if isnan(quality.predicted_bits) else f"{quality.predicted_bits:.3f}",
+        )
+    return table
+
+
+def agreements_table(comparison: Comparison) -> Table:
+    """A line a pair of versions."""
+    table = Table("before", "replayed", title="agreement of versions", box=None)
+    for name in ("windows", "the same", "NMI", "least NMI", "at"):
+        table.add_column(name, justify="right")
+    for agreement in comparison.agreements:
+        pair = agreement.before, agreement.replayed
+        table.add_row(
+            *(Text(printable(f"{graph} {model}")) for graph, model, _ in pair),
+            f"{agreement.windows:,}",
+            f"{agreement.same:,}",
+            f"{agreement.nmi:.4f}",
+            f"{agreement.least_nmi:.4f}",
+            Text(printable(agreement.least_at)),
+        )
+    return table

@@ -1,0 +1,130 @@
+"""Jobs that wait for their turn: which is next, and what it gets from the one before in its chain.
+
+Jobs of a chain may run in different processes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Generic, TypeVar
+
+from stream_icd.execution.work import Baton, First
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+Handle = TypeVar("Handle")
+
+IN_HAND = 8
+"""Jobs submitted for each worker: one in progress, the others queued."""
+
+IN_HAND_OF_CHAINS = 4 * IN_HAND
+"""The same if jobs form chains: so many that jobs of several chains are among them."""
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """The place of a job in its chain, in the process that distributes the jobs.
+
+    Attributes:
+        before: what the job before hands on.
+        after: what this job hands on.
+        took: what the job has taken; None if nothing.
+        instead: what the job takes instead of that, if it cannot work with it.
+    """
+
+    chain: str
+    before: Future[Baton]
+    after: Future[Baton]
+    most_bytes: float = math.inf
+    took: Baton = None
+    instead: Baton = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.before.done()
+
+    def take(self) -> Baton:
+        """Return what the job before handed on, or `instead`; wait for it if necessary."""
+        self.took = self.before.result() if self.instead is None else self.instead
+        return self.took
+
+    def pass_on(self, baton: Baton) -> None:
+        """Hand something on; only the first call counts: a job that runs again repeats it."""
+        if not self.after.done():
+            self.after.set_result(baton)
+
+    def ended(self) -> None:
+        """The job has ended: unless it handed something on, the next one takes what it took."""
+        if not self.after.done():
+            self.before.add_done_callback(lambda before: self.pass_on(before.result()))
+
+
+class Chains:
+    """The links of jobs, in the order of the jobs."""
+
+    def __init__(self, first: First) -> None:
+        self._first = first
+        self._last: dict[str, Future[Baton]] = {}
+
+    def link(self, chain: str | None) -> Link | None:
+        """Return the link of the chain's next job; None if the job depends on no other."""
+        if chain is None:
+            return None
+        if chain not in self._last:
+            self._last[chain] = Future()
+            self._last[chain].set_result(self._first.of_chain(chain))
+        link = Link(chain, self._last[chain], Future(), self._first.most_bytes)
+        self._last[chain] = link.after
+        return link
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting(Generic[Job, Result]):
+    """A job that waits for a process; `link` is its place in its chain, if it belongs to one."""
+
+    job: Job
+    link: Link | None = None
+    future: Future[Result] = field(default_factory=Future)
+
+
+def next_job(waiting: list[Waiting[Job, Result]]) -> Waiting[Job, Result]:
+    """Remove the next job and return it.
+
+    A job that can run at once comes first; of these, one of the chain with most jobs waiting, so
+    that chains end together; of these, the first one. If no job can run at once, the first one
+    begins what it can do before it needs the job before it, which is in progress.
+    """
+    left = Counter(job.link.chain for job in waiting if job.link is not None)
+
+    def urgency(at: int) -> tuple[bool, int, int]:
+        link = waiting[at].link
+        if link is None:
+            return True, 1, -at
+        return link.is_ready, left[link.chain] if link.is_ready else 0, -at
+
+    return waiting.pop(max(range(len(waiting)), key=urgency))
+
+
+def in_order(
+    jobs: Iterable[Job],
+    submit: Callable[[Sequence[Job]], Sequence[Handle]],
+    result: Callable[[Handle], Result],
+    most: int,
+) -> Iterator[tuple[Job, Result]]:
+    """Submit jobs, at most `most` at a time, and yield their outcomes in the jobs' order.
+
+    The first `most` jobs are submitted together, so that it can be chosen which begin first.
+    """
+    rest = iter(jobs)
+    begun = list(islice(rest, most))
+    waiting = deque(zip(begun, submit(begun), strict=True))
+    while waiting:
+        first, handle = waiting.popleft()
+        yield first, result(handle)
+        for job in islice(rest, 1):
+            waiting.append((job, submit([job])[0]))

@@ -1,0 +1,379 @@
+"""The files of an archive: where the messages are, and what is in a file.
+
+The path is `KIND/graph=NAME/date=DAY/FILE.parquet`, from the message's identity alone. So a message
+that arrives twice, or is archived again after a crash, has one path.
+
+A file has one row group per window. The rows are those of the message's Arrow table (docs/wire.md),
+preceded by columns for the snapshot's id and window, so any Parquet reader can use them. The
+footer's key `stream_icd` holds what is needed to rebuild the message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from itertools import chain
+from typing import Any, Literal, cast, get_args
+from urllib.parse import quote, unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stream_icd.errors import BadInput, HistoryDamaged
+from stream_icd.node_ids import wide_type
+from stream_icd.snapshot import Window
+from stream_icd.store.store import Store
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, stable_ids
+from stream_icd.wire.limits import Limits
+from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of
+from stream_icd.wire.snapshots import SNAPSHOT_TYPE
+from stream_icd.wire.states import STATE_TYPE
+
+Kind = Literal["snapshots", "labels", "communities", "memory"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+COMPACTED = "compacted-"
+FOOTER = b"stream_icd"
+TYPES: dict[Kind, str] = {
+    "snapshots": SNAPSHOT_TYPE,
+    "labels": LABELS_TYPE,
+    "communities": COMMUNITIES_TYPE,
+    "memory": STATE_TYPE,
+}
+OF_A_MODEL: tuple[Kind, ...] = ("communities", "memory")
+REVISION_DIGITS = 12
+DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
+"""A message is decoded within its reader's limits before it is archived."""
+NODES = "src", "dst", "node"
+NUMBERS = "weight", "x", "y"
+"""The optional columns of snapshots."""
+OF_MEMORY = "horizon", "predicted_bits"
+"""How far back a result looked, and how well the communities before predicted its window."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Identity:
+    """The identity of a message within its kind and graph: each identity is kept once.
+
+    Attributes:
+        model: the model of communities and memory; empty for snapshots and labels.
+        revision: changes with the content and with the settings of the detector; empty if the
+            message has none.
+    """
+
+    snapshot_id: str
+    model: str = ""
+    revision: str = ""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Snapshot and model, which all its revisions share."""
+        return self.snapshot_id, self.model
+
+
+Received = tuple[int, int]
+"""When Kafka received a message, milliseconds since 1970 UTC, and its offset: the revision received
+last is the newest."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    """One day of one graph: the windows that begin on that day, UTC."""
+
+    day: date
+    graph: str
+    kind: Kind
+
+    @property
+    def folder(self) -> str:
+        """Its folder in the store; the graph's name is URL-encoded, as readers expect."""
+        return f"{self.kind}/graph={quote(self.graph, safe='')}/date={self.day.isoformat()}"
+
+
+def partition_of(kind: Kind, graph: str, window: Window) -> Partition:
+    return Partition(window.start.astimezone(UTC).date(), graph, kind)
+
+
+def partition_at(folder: str) -> Partition | None:
+    """Return the partition of a folder; None if it is none of an archive."""
+    kind, graph, day = folder.split("/")
+    if not (graph.startswith("graph=") and day.startswith("date=")):
+        return None
+    with suppress(ValueError):
+        day_of = date.fromisoformat(day.removeprefix("date="))
+        return Partition(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
+    return None
+
+
+def window_file(identity: Identity) -> str:
+    """Return the file name of one window: readable, and unique by a digest."""
+    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", identity.snapshot_id.rpartition("/")[2])[:60]
+    return f"w-{readable}-{_digest(_text(identity))}.parquet"
+
+
+def compacted_file(windows: Iterable[tuple[Identity, Received]]) -> str:
+    """Return the name of the merged file of these windows; equal windows give equal names."""
+    text = "\n".join(f"{_text(identity)} {received}" for identity, received in sorted(windows))
+    return f"{COMPACTED}{_digest(text)}.parquet"
+
+
+def is_compacted(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(COMPACTED)
+
+
+def _text(identity: Identity) -> str:
+    revision = f"@{identity.revision!r}" if identity.revision else ""
+    return f"{identity.snapshot_id!r}@{identity.model!r}{revision}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedWindow:
+    """A message in the archive, as described by the footer of its file.
+
+    Attributes:
+        rows: number of pairs of a snapshot, of nodes of communities and labels.
+        columns, metadata: those of the message's table; stable ids of communities are metadata.
+        schema: schema of its archived rows, as text.
+        received: determines which revision is the newest.
+    """
+
+    partition: Partition
+    identity: Identity
+    window: Window
+    rows: int
+    columns: tuple[str, ...]
+    headers: Headers
+    path: str = ""
+    row_group: int = 0
+    schema: str = ""
+    received: Received = (0, 0)
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Sort key: windows in time order, revisions from the oldest to the newest."""
+        window = self.window.start, self.window.end
+        return (*window, self.partition.graph, *self.identity.name, self.received, self.identity)
+
+
+def describe(
+    kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
+) -> ArchivedWindow:
+    """Return the archive's description of a message; raises `BadInput` for a bad header."""
+    fields = EventHeaders(message.headers, TYPES[kind], DECODED_BEFORE, BadInput)
+    graph, window = graph_of(message.key, DECODED_BEFORE, BadInput), fields.window()
+    snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
+    model = fields.text("icd_model") if kind in OF_A_MODEL else ""
+    return ArchivedWindow(
+        partition=partition_of(kind, graph, window),
+        identity=Identity(snapshot_id, model, _revision(kind, fields, message)),
+        window=window,
+        rows=table.num_rows,
+        columns=tuple(table.column_names),
+        headers=message.headers,
+        received=received,
+        metadata=tuple((a.decode(), b.decode()) for a, b in (table.schema.metadata or {}).items()),
+    )
+
+
+def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
+    if kind in OF_A_MODEL:
+        return fields.optional("icd_revision") or ""
+    if kind == "snapshots":
+        return (fields.optional("icd_content") or "")[:REVISION_DIGITS]
+    return hashlib.sha256(message.value).hexdigest()[:REVISION_DIGITS]
+
+
+def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
+    """Return the table to archive: what the headers say of all rows, and the message's columns.
+
+    Snapshots always have the columns `weight`, `x` and `y`, null where a graph has none, so that
+    all files have the same schema.
+    """
+    kind, said = noted.partition.kind, dict(noted.headers)
+
+    def constant(value: object, type: pa.DataType) -> pa.Array:
+        return pa.repeat(pa.scalar(value, type), table.num_rows)
+
+    columns = {
+        "snapshot_id": constant(noted.identity.snapshot_id, pa.string()),
+        "revision": constant(noted.identity.revision, pa.string()),
+        "received": constant(noted.received[0], pa.timestamp("ms", tz="UTC")),
+        "window_start": constant(noted.window.start, pa.timestamp("us", tz="UTC")),
+        "window_end": constant(noted.window.end, pa.timestamp("us", tz="UTC")),
+    }
+    if kind in OF_A_MODEL:
+        columns["model"] = constant(noted.identity.model, pa.string())
+    if kind == "communities":
+        columns["evidence"] = constant(said.get("icd_evidence", b"").decode() or None, pa.string())
+        for name in ("bits_saved", *OF_MEMORY):
+            number = said.get(f"icd_{name}")
+            columns[name] = constant(number and float(number), pa.float64())
+    columns |= {name: table[name] for name in table.column_names}
+    if kind == "communities":
+        columns["community_id"] = _community_ids(noted, table)
+    if kind == "snapshots":
+        for name in NUMBERS:
+            columns[name] = columns.pop(name, pa.nulls(table.num_rows, pa.float64()))
+    return pa.table(columns)
+
+
+def _community_ids(noted: ArchivedWindow, table: pa.Table) -> pa.Array:
+    """Return the stable id of each node's community; null if the result has none."""
+    ids = stable_ids({key.encode(): value.encode() for key, value in noted.metadata})
+    if ids is None:
+        return pa.nulls(table.num_rows, pa.int64())
+    return pa.array(ids[table["community"].to_numpy()])
+
+
+def _with_wide_ids(table: pa.Table) -> pa.Table:
+    """Return the table with ids of nodes in the one type of their kind."""
+    columns = {name: table[name] for name in table.column_names}
+    ids = {name: column for name, column in columns.items() if name in NODES}
+    kind = wide_type(*ids.values())
+    return pa.table(columns | {name: column.cast(kind) for name, column in ids.items()})
+
+
+def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> pa.Buffer:
+    """Return the bytes of a file of these windows, whose rows (`rows_of`) have one schema.
+
+    The same windows give the same bytes. Rows are taken one window at a time.
+    """
+    footer = json.dumps([_to_json(noted) for noted in windows])
+    sink, tables = pa.BufferOutputStream(), iter(rows)
+    first = next(tables)
+    schema = first.schema.with_metadata({FOOTER: footer})
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for table in chain([first], tables):
+            # At least 1, or pyarrow refuses the row group of a window without rows.
+            writer.write_table(table.combine_chunks(), row_group_size=max(table.num_rows, 1))
+    return sink.getvalue()
+
+
+def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
+    """Return the windows of a file; reads only its footer.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        HistoryDamaged: the file is not an archive file, or not the one that belongs there.
+    """
+    try:
+        with store.open(path) as file:
+            footer = pq.read_metadata(file)
+        schema = str(footer.schema.to_arrow_schema().remove_metadata())
+        noted = json.loads(footer.metadata[FOOTER])
+        windows = [_from_json(window, path, at, schema) for at, window in enumerate(noted)]
+        has_times = all("received" in window for window in noted)
+    except (FileNotFoundError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        raise HistoryDamaged(
+            f"{store.place}/{path} is not a file of an archive ({type(error).__name__}: "
+            f"{error}): move it away"
+        ) from error
+    if not _belongs(path, windows, named_by_times=has_times):
+        raise HistoryDamaged(
+            f"{store.place}/{path} holds other windows than its name says: it was renamed, or "
+            "replaced by another file. Put the right file back, or move this one away"
+        )
+    return windows
+
+
+def _belongs(path: str, windows: Sequence[ArchivedWindow], *, named_by_times: bool) -> bool:
+    """Whether a file of these windows has this path.
+
+    Args:
+        named_by_times: whether the name of a merged file depends on when its windows were received;
+            those of the first version do not.
+    """
+    folder, _, name = path.rpartition("/")
+    if not windows or any(noted.partition.folder != folder for noted in windows):
+        return False
+    if not is_compacted(path):
+        return [window_file(noted.identity) for noted in windows] == [name]
+    named = compacted_file((noted.identity, noted.received) for noted in windows)
+    return not named_by_times or named == name
+
+
+def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
+    """Return the rows of a window, as `rows_of` makes them now, whatever version archived them.
+
+    Raises:
+        FileNotFoundError: the file is gone (merged into another one).
+        HistoryDamaged: the rows cannot be read.
+    """
+    try:
+        with store.open(noted.path) as file:
+            parquet = pq.ParquetFile(file)
+            table = parquet.read_row_group(noted.row_group, columns=list(noted.columns))
+            return rows_of(noted, _with_wide_ids(table))
+    except (FileNotFoundError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise HistoryDamaged(f"{store.place}/{noted.path} cannot be read: {error}") from error
+
+
+def message_of(noted: ArchivedWindow, rows: pa.Table) -> Message:
+    """Return the archived message; its value is encoded as by `encode_snapshot` and others."""
+    table = rows.select(list(noted.columns))
+    for at, name in enumerate(noted.columns):
+        if name in ("x", "y"):  # Parquet leaves any bytes under nulls
+            absent = table[name].is_null().to_numpy()
+            floats = np.where(absent, 0.0, table[name].to_numpy())
+            table = table.set_column(at, name, pa.array(floats, mask=absent))
+    return Message(
+        key=noted.partition.graph.encode(),
+        value=write_table(table.replace_schema_metadata(dict(noted.metadata) or None)),
+        headers=noted.headers,
+    )
+
+
+def _to_json(noted: ArchivedWindow) -> dict[str, Any]:
+    return {
+        "graph": noted.partition.graph,
+        "snapshot_id": noted.identity.snapshot_id,
+        "model": noted.identity.model,
+        "revision": noted.identity.revision,
+        "received": noted.received,
+        "window_start": noted.window.start.isoformat(),
+        "window_end": noted.window.end.isoformat(),
+        "rows": noted.rows,
+        "columns": noted.columns,
+        # Lossless for any bytes; text, the usual case, stays readable.
+        "headers": [
+            [name, value.decode("utf-8", "surrogateescape")] for name, value in noted.headers
+        ],
+        "metadata": dict(noted.metadata),
+    }
+
+
+def _from_json(noted: dict[str, Any], path: str, row_group: int, schema: str) -> ArchivedWindow:
+    start, end = (datetime.fromisoformat(noted[name]) for name in ("window_start", "window_end"))
+    window = Window(start, end)
+    headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in noted["headers"])
+    return ArchivedWindow(
+        partition=partition_of(cast(Kind, path.split("/")[0]), noted["graph"], window),
+        # Files of the first version have neither revisions nor times.
+        identity=Identity(noted["snapshot_id"], noted["model"], noted.get("revision", "")),
+        window=window,
+        rows=noted["rows"],
+        columns=tuple(noted["columns"]),
+        headers=tuple(headers),
+        path=path,
+        row_group=row_group,
+        schema=schema,
+        received=cast(Received, tuple(noted.get("received", (0, 0)))),
+        metadata=tuple(noted.get("metadata", {}).items()),
+    )

@@ -1,0 +1,368 @@
+"""Workarounds for what kafka-python 3.0.12 lacks or does wrong.
+
+Only this file uses private parts of the client; tests/kafka/test_private_parts.py names each of
+them. If a release drops one, check here whether the workaround is still needed. Upstream,
+dpkp/kafka-python#3108 is about closing a producer while its broker is unavailable; the main branch
+still kept offsets too long in August 2026.
+
+Consumers:
+
+- Two intervals are fixed when a consumer is made, though the best values depend on what it does.
+  Each answer costs more than a millisecond of CPU time, and an idle consumer got twelve a second.
+  The broker's wait for new records must be short while records come: the client has one fetch to a
+  broker at a time, so what is waited for empty partitions is missing for others. The interval
+  between heartbeats must be short while the group works: a heartbeat tells a member that others
+  join or leave, and they wait for it.
+- A poll begins anew whenever a heartbeat is due, though another thread sends it.
+- The client does not publish when the broker last answered a heartbeat.
+- A member that the broker has removed keeps its partitions and positions if it learns of this from
+  the response to a join, because a join is prepared only once. The assignor also claims them as
+  owned, without a generation, and so takes them from the members that got them meanwhile. Then
+  records were processed twice, or skipped.
+- A join for a change of metadata is forgotten if the poll timed out during the assignment; the
+  member then never rejoins.
+- A request for committed offsets that timed out stays in a table with its response until the same
+  partitions are requested again, however much later. A member that got a partition back then
+  started at the old offset, and records that others had committed meanwhile were processed twice.
+  Kafka's own client uses such a response only within the group generation of the request.
+
+Fetched records:
+
+- A header name that is not UTF-8 raises UnicodeDecodeError (`DefaultRecordBatch._read_msg`).
+  Brokers accept such names, so one record stops a partition for every reader. Here, non-UTF-8
+  bytes become lone surrogates (PEP 383), and become the same bytes again when sent.
+- After any error in the middle of a fetch the client loops forever inside `poll`
+  (`PartitionRecords.take` continues with an iterator that has ended). Here, every poll raises the
+  error again, with the partition and the offsets.
+
+Producers:
+
+- If the broker refuses an offset for a transaction because the group has a new generation, the
+  client keeps that offset after the abort. It sends it with the offsets of the next transaction,
+  and the broker accepts it, as the producer acts for a member again. So the group went back, or
+  forward, in a partition of another member: results came twice, or never. Kafka's own client
+  forgets such offsets when the request ends.
+- `close` flushes first, and if that takes too long it raises KafkaTimeoutError without closing.
+
+Connections:
+
+- The client retries after any failure, writes the reason only to its log, and finally reports that
+  it was "unable to bootstrap". Here, a refusal that no retry can change ends the first connection
+  at once, as in Kafka's own clients, and the last reason is kept.
+- After it has found the brokers, the client waits a tenth of a second before it looks for a topic's
+  partitions, and `retry_backoff_ms` does not reach there. A detector has half a dozen connections.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Collection, Iterator
+from math import inf
+from typing import Any
+
+from kafka import TopicPartition
+from kafka import errors as client
+from kafka.consumer.fetcher import Fetcher
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest
+from kafka.record.default_records import DefaultRecordBatch
+from kafka.structs import MemberState
+
+from stream_icd.kafka import port
+from stream_icd.kafka.client.translate import is_final
+
+Partitions = Collection[TopicPartition]
+
+
+def let_broker_wait(consumer: Any, milliseconds: int) -> None:
+    """Make the next fetches of a consumer wait that long for new records, at most."""
+    consumer._fetcher.config["fetch_max_wait_ms"] = milliseconds
+
+
+def poll_past_heartbeats(consumer: Any) -> None:
+    """Let the polls of a member wait as long as they may; it commits no offsets by itself."""
+    consumer._coordinator.time_to_next_poll = lambda: inf
+
+
+def set_heartbeat_interval(consumer: Any, milliseconds: int) -> None:
+    consumer._coordinator.heartbeat.config["heartbeat_interval_ms"] = milliseconds
+
+
+def last_heard(consumer: Any) -> float:
+    """When the broker last answered a heartbeat, or let us join; by the monotonic clock."""
+    heartbeat = consumer._coordinator.heartbeat
+    return float(max(heartbeat.last_receive, heartbeat.last_reset))
+
+
+def lose_partitions_with_membership(consumer: Any) -> None:
+    """Make a removed member give up all partitions before it joins again."""
+    coordinator = consumer._coordinator
+    reset = coordinator.reset_generation
+
+    def reset_generation(*args: str, **member_id: str) -> None:
+        reset(*args, **member_id)
+        coordinator.rejoining = False  # prepare the next join, which sees the lost generation
+        for assignor in coordinator._assignors.values():
+            assignor.member_assignment = None
+
+    coordinator.reset_generation = reset_generation
+
+
+def is_joining(consumer: Any) -> bool:
+    return bool(consumer.group_metadata().state == MemberState.REBALANCING)
+
+
+def keep_joining(consumer: Any) -> None:
+    """Make the next poll continue a join that the last poll left unfinished."""
+    if is_joining(consumer):
+        consumer._coordinator.request_rejoin()
+
+
+def forget_old_answers(consumer: Any) -> None:
+    """Make a member ignore the response to a request that timed out.
+
+    Exception: to find a start position, it accepts a response from the same group generation. No
+    other member commits there meanwhile, and a poll may be shorter than the round trip.
+    """
+    coordinator = consumer._coordinator
+    ask = coordinator.fetch_committed_offsets_async
+    requests = coordinator._offset_fetch_futures
+    asked_in = _generation(consumer)
+
+    async def ask_in_generation(partitions: Partitions, timeout_ms: float | None = None) -> Any:
+        nonlocal asked_in
+        generation = _generation(consumer)
+        if generation != asked_in:
+            requests.clear()
+        asked_in = generation
+        return await ask(partitions, timeout_ms=timeout_ms)
+
+    async def ask_now(partitions: Partitions, timeout_ms: float | None) -> Any:
+        requests.pop(frozenset(partitions), None)
+        try:
+            return await ask(partitions, timeout_ms=timeout_ms)
+        finally:
+            requests.pop(frozenset(partitions), None)
+
+    def ask_now_and_wait(partitions: Partitions, timeout_ms: float | None = None) -> Any:
+        return coordinator._net.run(ask_now, partitions, timeout_ms)
+
+    coordinator.fetch_committed_offsets_async = ask_in_generation  # for start positions
+    coordinator.fetch_committed_offsets = ask_now_and_wait  # KafkaConsumer.committed
+
+
+def _generation(consumer: Any) -> tuple[int, str]:
+    """The group's generation and our member id; a removed member gets a new id."""
+    membership = consumer.group_metadata()
+    return membership.generation_id, membership.member_id
+
+
+class HeaderName(str):
+    """A header's name that keeps non-UTF-8 bytes."""
+
+    __slots__ = ()
+
+    def encode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> bytes:
+        """The original bytes; the client calls this to send them."""
+        return super().encode(encoding, errors)
+
+
+def raise_what_cannot_be_decoded(consumer: Any) -> None:
+    """Make a consumer decode any header name, and raise `Undecodable` where it cannot decode."""
+    consumer._fetcher.PartitionRecords = _FetchedRecords
+
+
+def reads_next(consumer: Any) -> dict[TopicPartition, int]:
+    """The offset of the next record of the partition that is decoded now, or of each partition.
+
+    You can call it while the client hangs.
+    """
+    decoded = consumer._fetcher._next_partition_records
+    if decoded is not None:
+        return {decoded.topic_partition: decoded.next_fetch_offset}
+    assignment = dict(consumer._subscription.assignment)
+    return {p: state.position.offset for p, state in assignment.items() if state.position}
+
+
+class _FetchedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
+    """The records of one partition from one fetch."""
+
+    def _unpack_records(self, partition: TopicPartition, records: Any, *rest: Any) -> Iterator[Any]:
+        self._batches = _Batches(records)
+        unpacked: Iterator[Any] = super()._unpack_records(partition, self._batches, *rest)
+        return unpacked
+
+    def take(self, n: int | None = None) -> list[Any]:
+        try:
+            taken: list[Any] = super().take(n)
+        except Exception as error:
+            # Keep the error: the client would otherwise poll its ended iterator forever.
+            self._next_inline_exception = self._named(error)
+            raise self._next_inline_exception from error
+        return taken
+
+    def _named(self, error: Exception) -> port.Undecodable:
+        """The error with the offsets of the undecodable batch, from the next record on."""
+        if isinstance(error, port.Undecodable):
+            return error
+        partition, offset = port.TopicPartition(*self.topic_partition), self.next_fetch_offset
+        end = max(offset + 1, self._batches.end)
+        return port.Undecodable(
+            f"{partition} holds records that cannot be decoded, from offset {offset} up to, not "
+            f"including, {end} ({type(error).__name__}: {error})",
+            partition,
+            end,
+        )
+
+
+class _Batches:
+    """The batches of a fetch; `end` is the end of the current batch."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self.end = 0
+
+    def next_batch(self) -> Any:
+        batch = self._records.next_batch()
+        if isinstance(batch, DefaultRecordBatch):
+            self.end = batch.next_offset
+            return _Batch(batch._buffer)
+        return batch
+
+
+class _Batch(DefaultRecordBatch):  # type: ignore[misc]
+    """Decodes as the client does; after the first header name that fails, accepts any name."""
+
+    _buffer: bytearray
+
+    def _read_msg(self) -> Any:
+        try:
+            return super()._read_msg()
+        except UnicodeDecodeError:  # nothing was consumed from the buffer
+            self._buffer = _Buffer(self._buffer)
+            return super()._read_msg()
+
+
+class _Buffer(bytearray):
+    """Bytes whose slices decode to a HeaderName."""
+
+    def __getitem__(self, index: Any) -> Any:
+        taken = super().__getitem__(index)
+        return _Buffer(taken) if isinstance(taken, bytearray) else taken
+
+    def decode(self, encoding: str = "utf-8", _: str = "strict") -> HeaderName:
+        return HeaderName(super().decode(encoding, "surrogateescape"))
+
+
+def begin_with_no_offsets(producer: Any) -> None:
+    """Make each transaction of a producer start without the offsets of the one before."""
+    transactions = producer._transaction_manager
+    begin = transactions.begin_transaction
+
+    def begin_transaction() -> None:
+        transactions._pending_txn_offset_commits.clear()
+        begin()
+
+    transactions.begin_transaction = begin_transaction
+
+
+def close_producer(producer: Any, timeout_s: float) -> None:
+    """Close the producer within about twice `timeout_s`, even with unacknowledged records."""
+    try:
+        producer.close(timeout=timeout_s)
+    except client.KafkaTimeoutError:
+        producer._sender.force_close()
+        with contextlib.suppress(client.KafkaTimeoutError):
+            producer.close(timeout=timeout_s)
+
+
+LOOK_AGAIN_MS = 20
+"""How long after one request for metadata the next may follow."""
+
+_LOGINS = (SaslAuthenticateRequest, SaslBytesRequest, bytes, bytearray, memoryview)
+
+
+class _Manager(KafkaConnectionManager):  # type: ignore[misc]
+    """Remembers the last failure; a final failure stops the first connection.
+
+    Later it always retries: a refusal, such as of a changed password, may be fixed again.
+    """
+
+    def __init__(self, net: Any, **config: Any) -> None:
+        self.failure: Exception | None = None
+        self._was_connected = False
+        super().__init__(net, **config)
+        self.cluster.config["retry_backoff_ms"] = LOOK_AGAIN_MS
+
+    def get_connection(self, *arguments: Any, **options: Any) -> Any:
+        self._was_connected = self._was_connected or self.bootstrapped
+        if not self._was_connected and self.failure is not None and is_final(self.failure):
+            raise self.failure
+        return super().get_connection(*arguments, **options)
+
+    async def _build_transport(self, *arguments: Any, **options: Any) -> Any:
+        """Read data that arrived before the broker closed the connection, such as the reason."""
+        transport = await super()._build_transport(*arguments, **options)
+        receive = transport._sock_recv
+
+        def receive_first() -> tuple[bytes, Exception | None]:
+            received, error = receive()
+            return received, None if received else error  # the next call finds the error again
+
+        transport._sock_recv = receive_first
+        return transport
+
+    async def _connect(self, node: Any, connection: Any, **options: Any) -> None:
+        """Note the reason even if the connection has ended before the reason is known."""
+        close = connection.close
+
+        def note_and_close(error: Exception | None = None) -> None:
+            self._note(error)
+            close(error)
+
+        connection.close = note_and_close
+        connection.close_future.add_errback(self._note)
+        await super()._connect(node, connection, **options)
+
+    def _note(self, failure: Exception | None) -> None:
+        if failure is not None and not (self.failure and is_final(self.failure)):
+            self.failure = failure
+
+
+class Network(KafkaNetClient):  # type: ignore[misc]
+    def __init__(self, **config: Any) -> None:
+        for name in ("kafka.net.connection", "kafka.protocol.parser"):
+            logging.getLogger(name).addFilter(_hide_logins)
+        for name in ("kafka.cluster", "kafka.net.selector"):
+            logging.getLogger(name).addFilter(_hide_noise)
+        net = NetworkSelector(**config)
+        super().__init__(net, _Manager(net, **config), **config)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the last connection failed; None if none did."""
+        return self._manager.failure  # type: ignore[no-any-return]
+
+
+def last_failure(consumer: Any) -> Exception | None:
+    network: Network = consumer._client
+    return network.failure
+
+
+def _hide_logins(record: logging.LogRecord) -> bool:
+    """Keep the client's login requests, and the bytes that it sends, out of the log.
+
+    The client logs both at DEBUG, and with PLAIN they contain the password in clear text.
+    """
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    return not any(isinstance(argument, _LOGINS) for argument in arguments)
+
+
+def _hide_noise(record: logging.LogRecord) -> bool:
+    """Drop the error of a client that is closed while it asks for metadata, and the warning that
+    its thread did not run for a tenth of a second, as on a busy machine."""
+    said = record.getMessage()
+    return not (said == "Metadata refresh: failed Cancelled" or "blocking the event loop" in said)

@@ -1,0 +1,85 @@
+"""Worker processes are forked from a server that has imported what they need."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from stream_icd.errors import OverBudget
+from stream_icd.execution.budget import Allowance
+from stream_icd.execution.worker_process import WorkerProcess, start_fork_server
+from testbed.brokers import wait_until
+from testbed.children import alive, fork_servers, worker_processes
+
+ENOUGH = Allowance(seconds=60, memory_bytes=1 << 30)
+VARIABLE = "STREAM_ICD_TEST_OF_WORKER_PROCESSES"
+
+
+def spinning_or_variable(job: str) -> str:
+    """Never end, or return a variable of the environment."""
+    while job == "spin":
+        pass
+    return os.environ[VARIABLE]
+
+
+def opened() -> Callable[[str], str]:
+    return spinning_or_variable
+
+
+def loaded() -> Callable[[str], bool]:
+    return sys.modules.__contains__
+
+
+def test_processes_begin_with_what_detection_imports() -> None:
+    process = WorkerProcess(loaded)
+    try:
+        assert process.do("stream_icd.detection.record", ENOUGH) == (True, True)
+    finally:
+        process.end()
+
+
+def test_processes_have_the_environment_of_when_they_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_fork_server()
+    for text in ("first", "second"):
+        monkeypatch.setenv(VARIABLE, text)
+        process = WorkerProcess(opened)
+        try:
+            assert process.do("variable", ENOUGH) == (True, text)
+        finally:
+            process.end()
+
+
+def test_when_the_server_is_killed_processes_still_end_and_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VARIABLE, "here")
+    first = WorkerProcess(opened)
+    assert first.opened()[0]
+    (server,), (worker,) = fork_servers(os.getpid()), worker_processes(os.getpid())
+    os.kill(server, signal.SIGKILL)
+    wait_until(lambda: not alive(server))
+    with pytest.raises(OverBudget):
+        first.do("spin", Allowance(seconds=0.3, memory_bytes=1 << 30))
+    first.end()
+    wait_until(lambda: not alive(worker))
+    second = WorkerProcess(opened)
+    try:
+        assert second.do("variable", ENOUGH) == (True, "here")
+    finally:
+        second.end()
+
+
+def test_a_program_that_ends_leaves_no_server() -> None:
+    program = (
+        "import os, time; from stream_icd.execution.worker_process import start_fork_server\n"
+        "from testbed.children import fork_servers\n"
+        "start_fork_server()\n"
+        "while not (servers := fork_servers(os.getpid())): time.sleep(0.01)\n"
+        "print(*servers)"
+    )
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert not alive(int(ended.stdout))
