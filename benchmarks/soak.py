@@ -278,8 +278,8 @@ Made by `python -m benchmarks.soak --data as733.parquet --minutes {minutes:g}`: 
 producer, one `stream-icd consume detect` (model `{MODEL}`, exactly-once, one thread) and a
 subscriber on one machine. {stamp}
 The daily AS topologies are sent again and again in random order, each time as a new snapshot:
-neighbouring windows are months apart, which is the most work for a detector with memory (in their
-order it does 57 a second, [pipeline.md](pipeline.md)). With a backlog, the detector processed
+neighbouring windows are months apart, which is the most work for a detector with memory
+([pipeline.md](pipeline.md) has them in their order). With a backlog, the detector processed
 {one.offer.sustained:.1f} snapshots per second. Then {n_rate:,} were sent
 at a constant rate of {one.offer.rate:.1f} per second.
 

@@ -32,9 +32,7 @@ class BpParameters:
     size_spread: float = 1.0  # s in [0, 1], how much sizes differ: 0 not at all, 1 in any way
     iterations: int = 10  # of local moves over all levels, at most
     sweeps: int = 8  # of belief propagation, at most
-    weight_exponent: float = (
-        EXPONENT  # in [0, 1], of the edge weights (`comparable`): 0 ignores them
-    )
+    weight_exponent: float = EXPONENT  # in [0, 1] (`comparable`): 0 ignores the weights
     search: bool = False
     stay: float = 0.5
 
