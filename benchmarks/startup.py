@@ -277,8 +277,8 @@ group.
 With a warm cache of compiled code. Processor time is that of all processes together. A detector's
 main process imports while the server imports from which its worker processes are forked; a worker
 process by itself is one more of a server that runs, as when another is replaced. The embedded
-broker lets a new member wait for half a session. Apache Kafka lets the first member of a new group
-wait for `group.initial.rebalance.delay.ms` (3 s unless set; 0 here).
+broker lets a new member wait for half a session, a second here. Apache Kafka lets the first member
+of a new group wait for `group.initial.rebalance.delay.ms` (3 s unless set; 0 here).
 
 what | seconds, best | seconds, median | CPU seconds | seconds, limit
 --- | --- | --- | --- | ---

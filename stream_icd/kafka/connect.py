@@ -23,7 +23,8 @@ def connect(settings: KafkaSettings) -> Broker:
     return ClientBroker(settings)
 
 
-SHORT_SESSION_S = 3.0
+SHORT_SESSION_S = 2.0
+"""The embedded broker looks once a second whether half a session has passed: here, a second."""
 
 
 def recognise(settings: KafkaSettings) -> Capabilities:

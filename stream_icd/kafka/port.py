@@ -277,7 +277,7 @@ class Capabilities:
         exact_times: a request for the offset of a time uses the records' timestamps.
         enforces_message_size: the broker itself refuses records above `max.message.bytes`.
         joins_at_once: a group assigns partitions as soon as its members have asked for them; else
-            only after half their session timeout.
+            only after half their session timeout, in whole seconds.
     """
 
     software: str
