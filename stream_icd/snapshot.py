@@ -244,7 +244,7 @@ def snapshot_from_pairs(
     row = row[paired]
     kept = None if weights is None else numbers("weight", weights, len(src_ids))[paired]
     loops = row == column
-    n_self_loops = int(loops.sum())
+    n_self_loops = int(np.count_nonzero(loops))
     if n_self_loops == len(row):
         raise BadSnapshot(f"snapshot {id!r} has no edge between two different nodes")
     if n_self_loops:
@@ -295,7 +295,7 @@ def _positions(
     src: pa.Array, dst: pa.Array
 ) -> tuple[pa.Array, NDArray[np.integer], NDArray[np.integer]]:
     """Return ascending node ids, the position of each src, and that of each non-null dst."""
-    whole = dst.cast(src.type)
+    whole = dst if dst.type == src.type else dst.cast(src.type)
     ends = src, whole.drop_null() if whole.null_count else whole
     span = _span(ends)
     nodes, (row, column) = _ranked(ends) if span is None else _ranked_in(span, ends)
@@ -304,14 +304,12 @@ def _positions(
 
 def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:
     """Return the range from the smallest to the largest id, if a table of it is cheap."""
-    import pyarrow.compute as pc  # a tenth of a subscriber's start, which does not use it
-
     if not pa.types.is_integer(ends[0].type):
         return None
-    extremes = [pc.min_max(end).as_py() for end in ends if len(end)]
-    if not extremes:
+    columns = [end.to_numpy() for end in ends if len(end)]
+    if not columns:
         return None
-    first, last = min(pair["min"] for pair in extremes), max(pair["max"] for pair in extremes)
+    first, last = min(int(ids.min()) for ids in columns), max(int(ids.max()) for ids in columns)
     is_short = last - first < 4 * sum(map(len, ends)) + SHORT
     return range(first, last + 1) if is_short and last < (1 << 63) - 1 else None
 
@@ -320,7 +318,7 @@ def _ranked_in(
     span: range, ends: tuple[pa.Array, pa.Array]
 ) -> tuple[pa.Array, list[NDArray[np.integer]]]:
     """Rank ids by a table of the whole span: a tenth of the time and memory of hashing."""
-    columns = [end.cast(pa.int64()).to_numpy() for end in ends]
+    columns = [end.to_numpy().astype(np.int64, copy=False) for end in ends]
     present = np.zeros(span.stop - span.start, np.bool_)
     for ids in columns:
         present[ids - span.start] = True
@@ -328,7 +326,7 @@ def _ranked_in(
     rank = np.empty(len(present), _index_type(len(present)))
     rank[nodes] = np.arange(len(nodes))
     nodes += span.start
-    return pa.array(nodes).cast(ends[0].type), [rank[ids - span.start] for ids in columns]
+    return pa.array(nodes), [rank[ids - span.start] for ids in columns]
 
 
 def _ranked(ends: tuple[pa.Array, pa.Array]) -> tuple[pa.Array, list[NDArray[np.integer]]]:
@@ -394,5 +392,7 @@ def _split(pairs: Ids, kept: NDArray[np.bool_], n: int) -> Ids:
     if not kept.all():
         pairs = pairs[kept]
     ends = np.empty((2, len(pairs)), np.int64)
-    np.divmod(pairs, n, out=(ends[0], ends[1]))
+    np.floor_divide(pairs, n, out=ends[0])
+    np.multiply(ends[0], n, out=ends[1])
+    np.subtract(pairs, ends[1], out=ends[1])  # half the time of `np.divmod`
     return ends

@@ -76,11 +76,12 @@ class Publisher:
                 one within `delivery_timeout_s`.
         """
         self.check(record)
-        self._take_room(record.size)
+        size = record.size
+        self._take_room(size)
         try:
-            self._producer.send(record, lambda error: self._hear(record, error))
+            self._producer.send(record, lambda error: self._hear(record, size, error))
         except BaseException as error:
-            self._give_room(record.size)
+            self._give_room(size)
             if isinstance(error, BrokerError):  # the client knew of an earlier refusal before us
                 self._wait_for(
                     lambda: self._refusals or not self._in_flight,
@@ -135,13 +136,13 @@ class Publisher:
             self._in_flight_bytes -= size
             self._changed.notify_all()
 
-    def _hear(self, record: OutgoingRecord, error: Exception | None) -> None:
+    def _hear(self, record: OutgoingRecord, size: int, error: Exception | None) -> None:
         with self._changed:
             if error is None:
                 self.acknowledged += 1
             else:
                 self._refusals.append(_refusal(record, error))
-            self._give_room(record.size)
+            self._give_room(size)
 
     def _wait_for(self, condition: Callable[[], object], timeout_s: float) -> bool:
         """Whether the condition came true in time; raises if a record was refused by then."""
