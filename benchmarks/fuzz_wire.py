@@ -71,7 +71,7 @@ class Target:
     Attributes:
         read: reads one record; may raise errors of bad input only.
         columns: of a valid table.
-        alter: break valid tables, rather than make some up.
+        alter: break valid memories, rather than make tables up.
     """
 
     valid: Sequence[Record]

@@ -13,6 +13,7 @@ from random import Random
 import pyarrow as pa
 
 from stream_icd.kafka.record import Headers, Record
+from stream_icd.memory.encoding import METADATA, enclosed, table_of_nodes
 from stream_icd.wire.arrow_stream import write_table
 
 WORDS = (0, -1, 1, 2**31 - 1, -(2**31), 2**62, -(2**63), 2**63 - 1)
@@ -143,12 +144,11 @@ def _value(kind: pa.DataType, random: Random) -> object:
 
 
 def altered(value: bytes, random: Random) -> bytes:
-    """The same table and metadata with one to three cells, rows or numbers of the metadata changed.
+    """The same memory with one to three cells, rows or numbers of the metadata changed.
 
     So what is checked after the form of a table is reached.
     """
-    table = pa.ipc.open_stream(value).read_all()
-    metadata = table.schema.metadata
+    table, said = table_of_nodes(value), pa.ipc.open_stream(value).schema.metadata[METADATA]
     rows = {name: table[name].to_pylist() for name in table.column_names}
     for _ in range(random.randint(1, 3)):
         name, n_rows = random.choice(table.column_names), table.num_rows
@@ -159,9 +159,9 @@ def altered(value: bytes, random: Random) -> bytes:
             order = [random.randrange(n_rows) for _ in range(n_rows)]
             rows = {name: [column[at] for at in order] for name, column in rows.items()}
         else:
-            metadata = {name: _other_numbers(text, random) for name, text in metadata.items()}
+            said = _other_numbers(said, random)
     columns = [pa.array(column, table[name].type) for name, column in rows.items()]
-    return write_table(pa.table(columns, table.column_names).replace_schema_metadata(metadata))
+    return enclosed(pa.table(columns, table.column_names), json.loads(said))
 
 
 def _cell(kind: pa.DataType, random: Random) -> object:
@@ -197,7 +197,7 @@ def broken(
 
     Args:
         columns: those that a valid table has.
-        alter: alter the valid table instead of making one up.
+        alter: alter the valid memory instead of making a table up.
     """
     random = Random(seed * 10**9 + number)
     record = random.choice(valid)

@@ -239,9 +239,11 @@ def _community_ids(noted: ArchivedWindow, table: pa.Table) -> pa.Array:
 
 
 def _with_wide_ids(table: pa.Table) -> pa.Table:
-    """Return the table with ids of nodes in the one type of their kind."""
+    """Return the table with ids of nodes in the one type of their kind; a memory has no such ids."""
     columns = {name: table[name] for name in table.column_names}
     ids = {name: column for name, column in columns.items() if name in NODES}
+    if not ids:
+        return table
     kind = wide_type(*ids.values())
     return pa.table(columns | {name: column.cast(kind) for name, column in ids.items()})
 

@@ -21,20 +21,23 @@ from stream_icd.wire.message import refusing
 
 # Arrow would use its thread pool for each buffer. For messages of a few kilobytes that costs more
 # than it gains, and much more on a busy machine.
-WRITING = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 READING = pa.ipc.IpcReadOptions(use_threads=False)
 
 
-def write_table(table: pa.Table) -> bytes:
+def write_table(table: pa.Table, compression: str | None = "zstd") -> bytes:
     """Return the table as an Arrow IPC stream of one batch; the same table gives the same bytes."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=WRITING) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table.combine_chunks())
     return bytes(sink.getvalue())
 
 
 def read_table(
-    value: bytes | None, columns: Mapping[str, bool] | None, limits: Limits, error: type[BadInput]
+    value: bytes | pa.Buffer | None,
+    columns: Mapping[str, bool] | None,
+    limits: Limits,
+    error: type[BadInput],
 ) -> pa.Table:
     """Read the table of an Arrow IPC stream that has only known columns.
 
@@ -61,7 +64,10 @@ def read_table(
 
 
 def _check_stream(
-    value: bytes, columns: Mapping[str, bool] | None, limits: Limits, error: type[BadInput]
+    value: bytes | pa.Buffer,
+    columns: Mapping[str, bool] | None,
+    limits: Limits,
+    error: type[BadInput],
 ) -> None:
     messages = iter(pa.ipc.MessageReader.open_stream(value))
     first = next(messages, None)
@@ -81,7 +87,7 @@ def _check_stream(
         _check_size(size, value, limits)
 
 
-def _check_size(size: int, value: bytes, limits: Limits) -> None:
+def _check_size(size: int, value: bytes | pa.Buffer, limits: Limits) -> None:
     if size > limits.decoded_bytes:
         raise LimitExceeded(
             f"the table is {size} bytes or more when decompressed; "
