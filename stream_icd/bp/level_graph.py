@@ -261,26 +261,24 @@ def _group_rows(
     for node in members[starts[first] : starts[end]]:
         most += indptr[node + 1] - indptr[node]
     counts = np.empty(end - first, np.int32)
-    indices, weights = np.empty(most, np.int32), np.empty(most)
+    indices, weights = np.empty(most, np.int32), np.empty(most + 1)
     slot = np.full(len(starts) - 1, -1, np.int32)  # position of a neighbouring group in this row
     n_edges = 0
     for group in range(first, end):
-        row = n_edges
+        row, slot[group] = n_edges, most  # edges inside add up behind the last place, not used
         for turn in range(starts[group], starts[group + 1]):
             node = members[turn]
             if len(labels) >= FAR:
                 ask_for_groups(indptr, columns, of_entries, members, turn, labels)
             for edge in range(indptr[node], indptr[node + 1]):
                 other = labels[columns[edge]]
-                if other == group:
-                    continue
                 if slot[other] < row:
                     slot[other] = n_edges
                     indices[n_edges] = other
                     weights[n_edges] = 0.0
                     n_edges += 1
                 weights[slot[other]] += of_entries[edge]
-        counts[group - first] = n_edges - row
+        counts[group - first], slot[group] = n_edges - row, -1
     return counts, indices[:n_edges].copy(), weights[:n_edges].copy()
 
 
