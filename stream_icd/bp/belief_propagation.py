@@ -122,7 +122,8 @@ def believe(
     weight, is_due = float(graph.strengths[is_linked].sum()), np.zeros(copies * n_nodes, np.bool_)
     is_due[:n_nodes] = is_linked
     visits = Visits(np.zeros(n_nodes), np.zeros(n_nodes), np.zeros(n_nodes), is_due)
-    remembered = float(recalled.shares[is_linked].sum(dtype=np.float64)) if stay > 0 else 0.0
+    linked_shares = recalled.shares.compress(is_linked, axis=0)
+    remembered = float(linked_shares.sum(dtype=np.float64)) if stay > 0 else 0.0
     stay = stay if remembered else 0.0
 
     def visit(first: int, end: int) -> int:

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from stream_icd.arrays import Floats, Ids, Labels
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.graphs.compiled import FAR, compiled, in_parts, n_threads, prefetch
+from stream_icd.graphs.weights import EXPONENT, comparable_weights
 
 MOST_ENTRIES = int(np.iinfo(np.int32).max)
 """Maximum number of adjacency entries, two per edge, with 32-bit row pointers."""
@@ -21,6 +22,18 @@ ROUNDING = 1e-9
 
 SHORT_ROW = 64
 """Entries of a row that are sorted one by one: this is fastest for few."""
+
+
+class Rows(NamedTuple):
+    """A symmetric matrix in CSR form with a zero diagonal; the columns of each row ascend."""
+
+    indptr: Labels  # (n + 1,)
+    indices: Labels  # (2E,)
+    weights: Floats  # (2E,)
+
+    def comparable(self, exponent: float = EXPONENT) -> Rows:
+        """The same with weights that are comparable (`graphs.weights`)."""
+        return self._replace(weights=comparable_weights(self.weights, exponent))
 
 
 class LevelGraph(NamedTuple):
@@ -44,8 +57,8 @@ class LevelGraph(NamedTuple):
         return len(self.strengths)
 
 
-def finest_level(adjacency: csr_array) -> LevelGraph:
-    """The adjacency itself, (n, n) symmetric with zero diagonal; arrays are shared, not copied.
+def rows_of(adjacency: csr_array) -> Rows:
+    """The adjacency for compiled loops, (n, n) symmetric with zero diagonal; arrays are shared.
 
     Raises `LimitExceeded` above `MOST_ENTRIES` entries, and `BadInput` for a neighbour that is no
     node: the compiled loops do not check these indices.
@@ -58,11 +71,19 @@ def finest_level(adjacency: csr_array) -> LevelGraph:
         )
     if n_entries and not 0 <= adjacency.indices.min() <= adjacency.indices.max() < n_nodes:
         raise BadInput(f"a row names a node that is not one of the {n_nodes} nodes")
-    indptr = np.asarray(adjacency.indptr, np.int32)
-    weights = np.asarray(adjacency.data, np.float64)
-    indices = np.asarray(adjacency.indices, np.int32)
-    of_nodes = _of_rows(indptr, weights)
-    return LevelGraph(indptr, indices, weights, *of_nodes, float(of_nodes[0].sum()), n_entries / 2)
+    indptr, indices = (np.asarray(one, np.int32) for one in (adjacency.indptr, adjacency.indices))
+    return Rows(indptr, indices, np.asarray(adjacency.data, np.float64))
+
+
+def finest_level(adjacency: csr_array) -> LevelGraph:
+    """The level of single nodes; raises as `rows_of`."""
+    return level_of(rows_of(adjacency))
+
+
+def level_of(rows: Rows) -> LevelGraph:
+    """The level of single nodes; arrays are shared, not copied."""
+    strengths, n_linked = _of_rows(rows.indptr, rows.weights)
+    return LevelGraph(*rows, strengths, n_linked, float(strengths.sum()), len(rows.indices) / 2)
 
 
 @compiled()
@@ -135,30 +156,29 @@ def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
 
 def induced(graph: LevelGraph, rows: Ids) -> LevelGraph:
     """The nodes `rows`, ascending, with their own edges among each other, and their strengths."""
-    entries = entries_at(graph.indptr, graph.indices, graph.weights, rows)
     of_nodes = graph.strengths[rows], graph.n_linked[rows]
-    return LevelGraph(*entries, *of_nodes, graph.total, graph.n_edges)
+    return LevelGraph(*entries_at(graph, rows), *of_nodes, graph.total, graph.n_edges)
 
 
 @compiled()
-def entries_at(
-    indptr: Labels, indices: Labels, weights: Floats, at: Ids
-) -> tuple[Labels, Labels, Floats]:
+def entries_at(graph: Rows | LevelGraph, at: Ids) -> Rows:
     """The entries of some rows and columns of a matrix, ascending; -1 for empty ones."""
-    place, n_entries = np.full(len(indptr) - 1, -1, indices.dtype), 0
+    indptr, indices, weights = graph.indptr, graph.indices, graph.weights
+    place, n_entries = np.full(len(indptr) - 1, -1, np.int32), 0
     for new, row in enumerate(at):
         if row >= 0:
             place[row] = new
             n_entries += indptr[row + 1] - indptr[row]
-    starts, end = np.zeros(len(at) + 1, indptr.dtype), 0
-    columns, kept = np.empty(n_entries, indices.dtype), np.empty(n_entries, weights.dtype)
+    starts, end = np.zeros(len(at) + 1, np.int32), 0
+    columns, kept = np.empty(n_entries, np.int32), np.empty(n_entries)
     for new, row in enumerate(at):
         if row >= 0:
             for entry in range(indptr[row], indptr[row + 1]):
-                columns[end], kept[end] = place[indices[entry]], weights[entry]
-                end += columns[end] >= 0
+                column = place[indices[entry]]
+                columns[end], kept[end] = column, weights[entry]
+                end += column >= 0
         starts[new + 1] = end
-    return starts, columns[:end].copy(), kept[:end].copy()
+    return Rows(starts, columns[:end], kept[:end])
 
 
 def reordered(graph: LevelGraph, order: Labels) -> LevelGraph:
@@ -241,26 +261,24 @@ def _group_rows(
     for node in members[starts[first] : starts[end]]:
         most += indptr[node + 1] - indptr[node]
     counts = np.empty(end - first, np.int32)
-    indices, weights = np.empty(most, np.int32), np.empty(most)
+    indices, weights = np.empty(most, np.int32), np.empty(most + 1)
     slot = np.full(len(starts) - 1, -1, np.int32)  # position of a neighbouring group in this row
     n_edges = 0
     for group in range(first, end):
-        row = n_edges
+        row, slot[group] = n_edges, most  # edges inside add up behind the last place, not used
         for turn in range(starts[group], starts[group + 1]):
             node = members[turn]
             if len(labels) >= FAR:
                 ask_for_groups(indptr, columns, of_entries, members, turn, labels)
             for edge in range(indptr[node], indptr[node + 1]):
                 other = labels[columns[edge]]
-                if other == group:
-                    continue
                 if slot[other] < row:
                     slot[other] = n_edges
                     indices[n_edges] = other
                     weights[n_edges] = 0.0
                     n_edges += 1
                 weights[slot[other]] += of_entries[edge]
-        counts[group - first] = n_edges - row
+        counts[group - first], slot[group] = n_edges - row, -1
     return counts, indices[:n_edges].copy(), weights[:n_edges].copy()
 
 

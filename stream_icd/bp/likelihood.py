@@ -29,7 +29,8 @@ nothing but the last window is known. Regions of a brain that work together keep
 
 def bounded_mixing(mixing: float) -> float:
     """The mixing within `MIXING_RANGE`."""
-    return float(np.clip(mixing, *MIXING_RANGE))
+    least, most = MIXING_RANGE
+    return float(min(max(mixing, least), most))
 
 
 @compiled()

@@ -74,7 +74,7 @@ def split_communities(
     names = np.empty(len(sizes), np.int32)
     names[pieces] = labels
     order = np.lexsort((-sizes, names))  # by community, the largest first, then as numbered
-    others = order[np.diff(names[order], prepend=-1) == 0]
+    others = order[1:][names[order[1:]] == names[order[:-1]]]
     names[others] = n_communities + np.arange(len(others), dtype=np.int32)
     return names[pieces]
 

@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stream_icd.arrays import Ids, Labels, n_distinct
 from stream_icd.bp.agglomeration import merged_communities
 from stream_icd.bp.belief_propagation import TOLERANCE, Model, believe, uninformed_prior
 from stream_icd.bp.find import found_exactly
-from stream_icd.bp.level_graph import LevelGraph, compact, finest_level, induced, links, members_of
+from stream_icd.bp.level_graph import LevelGraph, compact, induced, links, members_of
 from stream_icd.bp.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
@@ -58,10 +57,10 @@ class Posterior(NamedTuple):
 
     def rearranged(self, at: Ids) -> Posterior:
         """What is known of the nodes `at`; -1 for a node of which nothing is known."""
-        n_kept = self.communities.shape[1]
-        communities = np.append(self.communities, np.full((1, n_kept), NOBODY, np.int32), axis=0)
-        shares = np.append(self.shares, np.zeros((1, n_kept), np.float32), axis=0)
-        return _tidied(self._replace(communities=communities[at], shares=shares[at]))
+        new = uninformed_prior(1)  # in the last place, for -1
+        communities = np.concatenate([self.communities, new.communities]).take(at, axis=0)
+        shares = np.concatenate([self.shares, new.shares]).take(at, axis=0)
+        return _tidied(self._replace(communities=communities, shares=shares))
 
 
 def uninformed(n_nodes: int) -> Posterior:
@@ -113,7 +112,7 @@ def next_posterior(
         graph, again.likeliest, k, known.resolution, mixing, rng
     )
     # Nodes without edges keep what was known of them, with a smaller probability.
-    idle = (np.diff(graph.indptr) == 0) & (known.communities[:, 0] >= 0)
+    idle = np.flatnonzero((np.diff(graph.indptr) == 0) & (known.communities[:, 0] >= 0))
     again.shares[idle] = 0.0
     again.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept_a_window(kept))
     again.communities[idle, 1:] = NOBODY
@@ -137,7 +136,7 @@ def _by_beliefs(
     marginals = believe(graph, *beliefs, tolerance=TOLERANCE)
     n_found = max(n_start, k)
     into = merged_communities(graph, marginals.likeliest, n_found, likeliest, k, marginals.mixing)
-    communities = np.append(into, np.int32(NOBODY))[marginals.communities]  # the last for -1
+    communities = np.append(into, np.int32(NOBODY)).take(marginals.communities)  # the last for -1
     communities, shares = tidy(communities, marginals.shares)
     return Posterior(communities, shares, marginals.mixing, marginals.stay, True, known.resolution)
 
@@ -162,13 +161,11 @@ def _proposed(
 
 
 def with_exactly(
-    adjacency: csr_array, known: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
+    graph: LevelGraph, known: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
 ) -> Posterior:
-    """The same with exactly K communities among the nodes `rows`."""
-    inside = csr_array(adjacency[rows][:, rows])
-    inside.sort_indices()
+    """The same with exactly K communities among the nodes `rows`, which are those of the graph."""
     communities = known.communities.copy()
-    communities[rows, 0] = exact_labels(finest_level(inside), known, rows, n_communities, seed)
+    communities[rows, 0] = exact_labels(graph, known, rows, n_communities, seed)
     return _tidied(known._replace(communities=communities))
 
 
@@ -263,7 +260,7 @@ def _tidied(known: Posterior) -> Posterior:
     number = np.full(known.n_communities + 1, NOBODY, np.int32)  # the last for NOBODY
     named = likeliest >= 0
     number[likeliest[named]] = compact(likeliest[named])[0]
-    communities, shares = number[known.communities], known.shares.copy()
+    communities, shares = number.take(known.communities), known.shares.copy()
     _tidy(communities, shares, 1)  # the first may be a part of the most probable one
     return known._replace(communities=communities, shares=shares)
 

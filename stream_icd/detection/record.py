@@ -119,7 +119,7 @@ class RecentMemories:
         return memory if kept == encoded else None
 
     def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
-        size = A_GRAPH + memory.n_nodes + sum(evidence.nnz for evidence in memory.evidence)
+        size = A_GRAPH + memory.n_nodes + sum(len(evidence.indices) for evidence in memory.evidence)
         self._n_kept += size - self._kept.pop(graph, (b"", memory, 0))[2]
         self._kept[graph] = encoded, memory, size
         while self._n_kept > self._most_kept:

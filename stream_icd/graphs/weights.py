@@ -35,18 +35,23 @@ def comparable(adjacency: csr_array, exponent: float = EXPONENT) -> csr_array:
     [[0.0, 0.4000000059604645, 0.0], [0.4000000059604645, 0.0, 1.600000023841858], \
 [0.0, 1.600000023841858, 0.0]]
     """
-    if not adjacency.nnz:
-        return adjacency
-    lightest, heaviest = adjacency.data.min(), adjacency.data.max()
+    weights = comparable_weights(adjacency.data, exponent)
+    return csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+
+
+def comparable_weights(weights: Floats, exponent: float = EXPONENT) -> Floats:
+    """The weights of `comparable`, of those of each entry."""
+    if not len(weights):
+        return weights
+    lightest, heaviest = weights.min(), weights.max()
     if not 0 < lightest <= heaviest < np.inf:
         raise BadInput(
             f"edge weights are from {lightest} to {heaviest}; they must be positive and finite"
         )
-    weights = np.ones(adjacency.nnz)
-    if lightest < heaviest:
-        compressed = _relative(np.asarray(adjacency.data, np.float64)) ** exponent
-        weights = _rounded(compressed / compressed.mean())
-    return csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    if lightest == heaviest:
+        return np.ones(len(weights))
+    compressed = _relative(np.asarray(weights, np.float64)) ** exponent
+    return _rounded(compressed / compressed.mean())
 
 
 def _relative(weights: Floats) -> Floats:

@@ -239,7 +239,7 @@ def _community_ids(noted: ArchivedWindow, table: pa.Table) -> pa.Array:
 
 
 def _with_wide_ids(table: pa.Table) -> pa.Table:
-    """Return the table with ids of nodes in the one type of their kind; a memory has no such ids."""
+    """Return the table with ids of nodes in the one type of their kind, if there are any."""
     columns = {name: table[name] for name in table.column_names}
     ids = {name: column for name, column in columns.items() if name in NODES}
     if not ids:

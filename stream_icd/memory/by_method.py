@@ -12,10 +12,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Ids, Labels
-from stream_icd.bp.level_graph import compact, finest_level
+from stream_icd.bp.level_graph import Rows, compact, entries_at, level_of
 from stream_icd.bp.likelihood import mixing_beyond_chance
 from stream_icd.bp.posterior import NOBODY, Posterior, certain_posterior, common_nodes, match_labels
-from stream_icd.graphs.adjacency import among
 
 Find = Callable[[csr_array, int | None, Labels], Labels]
 """Finds the communities of a graph, K of them if K is given. The last argument are the communities
@@ -24,7 +23,7 @@ known of its nodes, `(n,)`, `NOBODY` for new ones: a method may start from them.
 
 def found_by(
     find: Find,
-    total: csr_array,
+    total: Rows,
     known: Posterior,
     rows: Ids,
     n_communities: int | None,
@@ -35,7 +34,7 @@ def found_by(
     It is asked about the nodes with edges, and about new ones. Others stay in their community, and
     less is known of them with each window.
 
-    total: the evidence with the window, `(n_nodes, n_nodes)`; rows: nodes of the window.
+    total: the evidence with the window; rows: nodes of the window.
     n_communities: K of the nodes that it is asked about, if these are as many.
     kept: the share of what is known of nodes without edges that remains.
     """
@@ -43,13 +42,14 @@ def found_by(
     asked = np.diff(total.indptr) > 0
     asked[rows] |= likeliest[rows] < 0
     nodes = np.flatnonzero(asked)
-    graph = among(total, nodes)
-    labels = np.full(total.shape[0], NOBODY, np.int32)
+    graph = entries_at(total, nodes)
+    labels = np.full(len(likeliest), NOBODY, np.int32)
     n_found, mixing = 0, known.mixing
     if len(nodes):
         k = None if n_communities is None else min(n_communities, len(nodes))
-        labels[nodes], n_found = compact(find(graph, k, likeliest[nodes]))
-        mixing = mixing_beyond_chance(finest_level(graph), labels[nodes], n_found)
+        matrix = csr_array((graph.weights, graph.indices, graph.indptr), 2 * (len(nodes),))
+        labels[nodes], n_found = compact(find(matrix, k, likeliest[nodes]))
+        mixing = mixing_beyond_chance(level_of(graph), labels[nodes], n_found)
     idle = np.flatnonzero(~asked & (likeliest >= 0))
     labels[idle] = _followed(likeliest, labels, n_found)[likeliest[idle]]
     posterior = certain_posterior(labels, mixing)

@@ -24,7 +24,7 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Ids, Labels, n_distinct
-from stream_icd.bp.level_graph import LevelGraph, compact, finest_level
+from stream_icd.bp.level_graph import LevelGraph, Rows, compact, entries_at, level_of, rows_of
 from stream_icd.bp.likelihood import STRONG_BITS, broken, nats_saved
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.partition import measured
@@ -39,7 +39,6 @@ from stream_icd.bp.posterior import (
 )
 from stream_icd.communities import check_n_communities
 from stream_icd.graphs.compiled import keep_threads, threads_for
-from stream_icd.graphs.weights import comparable
 from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.changes import Moved, ids_for, moved, replaced_ids
 from stream_icd.memory.evidence import added, kept, unseen
@@ -146,14 +145,14 @@ def detect_window(
     check_n_communities(n_communities, adjacency.shape[0])
     check_horizon(horizon)
     memory = forgotten(0) if memory is None else memory
-    given = adjacency, widened(nodes), window, parameters
+    given = rows_of(adjacency), widened(nodes), window, parameters
     step = _Step(*given, n_communities, horizon, find, seed, memory.n_nodes)
     at = places(step.nodes, memory.nodes)
     before, bits, damaged, n_known = _known_before(step, memory, at), None, False, memory.next_id
     if before is None:
         nothing = empty_memory(window, step.nodes, first_decay(horizon), memory.next_id)
         rows, n_known = np.arange(nothing.n_nodes), 0
-        before = beside(rows, adjacency, nothing, parameters.weight_exponent)
+        before = beside(rows, step.edges, nothing, parameters.weight_exponent)
     elif lacks_most(memory, at):
         # Only the first one is damaged, right after a whole one.
         damaged = not memory.n_lacking and not missed_windows(memory.window, window)
@@ -196,7 +195,7 @@ def detect_window(
 class _Step:
     """A window, and how it is detected; see `detect_remembering`."""
 
-    adjacency: csr_array
+    edges: Rows
     nodes: pa.Array
     window: Window
     parameters: BpParameters
@@ -216,7 +215,7 @@ def _known_before(step: _Step, memory: Memory, at: Ids) -> Aligned | None:
     if not memory.n_nodes or not (step.find or step.parameters.stay):
         return None
     exponent = step.parameters.weight_exponent
-    before = aligned(memory, step.nodes, at, step.adjacency, exponent)
+    before = aligned(memory, step.nodes, at, step.edges, exponent)
     if before is None:
         return None
     known = before.memory.present.known
@@ -236,7 +235,7 @@ def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
     memory = before.memory
     if memory.model != step.parameters.checksum:
         memory = begun(memory, memory.present)
-    new = finest_level(unseen(before.window, memory.present.evidence))
+    new = level_of(unseen(before.window, memory.present.evidence))
 
     def saved(hypothesis: Hypothesis) -> tuple[float, float]:
         return nats_saved(before.level, hypothesis.known.likeliest, new)
@@ -298,10 +297,10 @@ def _found(
     total = added(hypothesis.evidence, 1.0 if step.lacking else hypothesis.decay, before.window)
     level = before.level
     if total is not before.window:
-        level = finest_level(comparable(total, step.parameters.weight_exponent))
+        level = level_of(total.comparable(step.parameters.weight_exponent))
     known, better = _known(step, total, level, hypothesis.known, before.rows, n_communities), False
-    if searches and hypothesis.decay and total.nnz:
-        nothing = uninformed(total.shape[0])
+    if searches and hypothesis.decay and len(total.indices):
+        nothing = uninformed(level.n_nodes)
         anew = _known(step, total, level, nothing, before.rows, n_communities)
         bits, bits_anew = (measured(level, found.likeliest).bits for found in (known, anew))
         if better := level.n_edges * (bits - bits_anew) > STRONG_BITS:
@@ -323,7 +322,7 @@ def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -
 
 def _known(
     step: _Step,
-    total: csr_array,
+    total: Rows,
     level: LevelGraph,
     known: Posterior,
     rows: Ids,
@@ -334,7 +333,7 @@ def _known(
     level: the evidence with weights that are comparable.
     """
     parameters = step.parameters
-    if not total.shape[0]:
+    if not level.n_nodes:
         return known
     if step.find is not None:
         kept = kept_a_window(known.stay or parameters.stay)
@@ -344,5 +343,6 @@ def _known(
     else:
         now = initial_posterior(level, parameters, n_communities, step.seed)
     if n_communities is not None and n_distinct(now.likeliest[rows]) != n_communities:
-        now = with_exactly(comparable(total), now, rows, n_communities, step.seed)
+        inside = level_of(entries_at(total.comparable(), rows))
+        now = with_exactly(inside, now, rows, n_communities, step.seed)
     return now._replace(shares=(np.floor(now.shares * CERTAIN) / CERTAIN).astype(np.float32))

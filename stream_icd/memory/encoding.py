@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from stream_icd.arrays import Floats, symmetric
+from stream_icd.arrays import symmetric
+from stream_icd.bp.level_graph import Rows, rows_of
 from stream_icd.bp.posterior import NOBODY, Posterior
 from stream_icd.bp.sweep import N_KEPT
 from stream_icd.errors import BadMemory, BadSnapshot
@@ -44,7 +44,6 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import refusing
 
 Value = TypeVar("Value", int, float, bool)
-Rows = NDArray[np.int32] | NDArray[np.int64]
 
 FORMAT = 7
 METADATA = b"stream_icd.memory"
@@ -251,9 +250,9 @@ def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:
     )
 
 
-def _edges(name: str, evidence: csr_array) -> dict[str, pa.Array]:
+def _edges(name: str, evidence: Rows) -> dict[str, pa.Array]:
     """Return the columns of each node's edges to later nodes: gaps and weights."""
-    offsets, gaps, weights = _later(evidence.indptr, evidence.indices, evidence.data)
+    offsets, gaps, weights = _later(evidence)
     bits = (weights.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return {
         f"{name}_{edge}": pa.ListArray.from_arrays(offsets, values)
@@ -263,9 +262,10 @@ def _edges(name: str, evidence: csr_array) -> dict[str, pa.Array]:
 
 @compiled()
 def _later(
-    indptr: Rows, indices: Rows, weights: Floats
+    evidence: Rows,
 ) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.float32]]:
     """The entries above the diagonal: where rows begin, gaps between columns, and weights."""
+    indptr, indices, weights = evidence
     offsets = np.zeros(len(indptr), np.int32)
     gaps, kept = np.empty(len(indices), np.uint32), np.empty(len(indices), np.float32)
     n_kept = 0
@@ -280,7 +280,7 @@ def _later(
     return offsets, gaps[:n_kept], kept[:n_kept]
 
 
-def _evidence(table: pa.Table, name: str) -> csr_array:
+def _evidence(table: pa.Table, name: str) -> Rows:
     """Return the graph of the edges that `_edges` wrote."""
     n_nodes = table.num_rows
     gaps, bits = (_column(table, f"{name}_{edge}", kind) for edge, kind in OF_EDGES.items())
@@ -297,7 +297,7 @@ def _evidence(table: pa.Table, name: str) -> csr_array:
     if len(columns) and columns.max() >= n_nodes:
         raise BadMemory(f"{name}: an edge names a node that is not one of the {n_nodes} nodes")
     # All of an evidence's indices have 32 bits: it has at most 64 edges a node.
-    return symmetric(rows, columns.astype(np.int32), weights.astype(np.float64), n_nodes)
+    return rows_of(symmetric(rows, columns.astype(np.int32), weights.astype(np.float64), n_nodes))
 
 
 def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from stream_icd.arrays import Floats, Ids, Labels
-from stream_icd.bp.level_graph import entries_at
+from stream_icd.arrays import Floats
+from stream_icd.bp.level_graph import Rows
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.weights import HEAVIEST
-
-Rows = tuple[Labels, Labels, Floats]
-"""A matrix: where its rows begin, columns and weights."""
 
 LEAST_WEIGHT = 0.01
 """An edge of the evidence is dropped below this fraction of the median weight in the window."""
@@ -25,20 +21,19 @@ MOST_EDGES = 64
 """Maximum number of edges of the evidence for each node; the lightest are dropped first."""
 
 
-def added(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
-    """Return λ A + B, both of the same nodes, `(n, n)` symmetric."""
-    if not decay or not evidence.nnz:
+def added(evidence: Rows, decay: float, window: Rows) -> Rows:
+    """Return λ A + B, both of the same nodes."""
+    if not decay or not len(evidence.indices):
         return window
-    weights = evidence.data
-    if decay < 1 and window.nnz:
+    weights = evidence.weights
+    if decay < 1 and len(window.indices):
         # No edge weighs more than one of all windows can, of the heaviest weight that counts.
         # Otherwise, weights in another unit would outweigh all windows after them.
         most = HEAVIEST / (1 - decay)
-        if weights.max() > most * window.data.min():  # seldom: else no median is needed
-            weights = np.minimum(weights, most * float(np.median(window.data)))
-    known = evidence.indptr, evidence.indices, weights
-    indptr, indices, sums = _sum(known, decay, (window.indptr, window.indices, window.data))
-    return csr_array((sums, indices, indptr), shape=window.shape)
+        if weights.max() > most * window.weights.min():  # seldom: else no median is needed
+            weights = np.minimum(weights, most * _median(window.weights))
+    total: Rows = _sum(evidence._replace(weights=weights), decay, window)
+    return total
 
 
 @compiled()
@@ -61,19 +56,25 @@ def _sum(known: Rows, decay: float, window: Rows) -> Rows:
             columns[n_kept], sums[n_kept] = column, total
             n_kept += total != 0.0  # a very small λ makes it 0
         starts[row + 1] = n_kept
-    return starts, columns[:n_kept].copy(), sums[:n_kept].copy()
+    return Rows(starts, columns[:n_kept].copy(), sums[:n_kept].copy())
 
 
-def kept(total: csr_array, window: csr_array) -> csr_array:
+def kept(total: Rows, window: Rows) -> Rows:
     """Return what is kept of the evidence: heavy enough edges, with rounded weights."""
-    weights, least = rounded(total.data), 0.0
-    if window.nnz and weights.min() < LEAST_WEIGHT * float(window.data.max()):
-        least = LEAST_WEIGHT * float(np.median(window.data))
-    most = 2 * MOST_EDGES * total.shape[0]
+    weights, least = rounded(total.weights), 0.0
+    if len(window.indices) and weights.min() < LEAST_WEIGHT * float(window.weights.max()):
+        least = LEAST_WEIGHT * _median(window.weights)
+    most = 2 * MOST_EDGES * (len(total.indptr) - 1)
     if len(weights) > most:
         least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
     heavy = (weights >= least) & (weights > 0)  # rounding may have made one 0
-    return _chosen(total, weights, heavy)
+    return _chosen(total._replace(weights=weights), heavy)
+
+
+def _median(weights: Floats) -> float:
+    """Return the median weight of a window; most windows have equal weights."""
+    heaviest = float(weights.max())
+    return heaviest if heaviest == weights.min() else float(np.median(weights))
 
 
 def rounded(weights: Floats) -> Floats:
@@ -84,34 +85,34 @@ def rounded(weights: Floats) -> Floats:
     return ((bits + up) & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float64)
 
 
-def unseen(window: csr_array, evidence: csr_array) -> csr_array:
+def unseen(window: Rows, evidence: Rows) -> Rows:
     """Return the edges of a window that the evidence lacks, with weights of 1."""
-    new = _only_in(window.indptr, window.indices, evidence.indptr, evidence.indices)
-    return _chosen(window, np.ones(window.nnz), new)
+    ones = np.ones(len(window.indices))
+    return _chosen(window._replace(weights=ones), _only_in(window, evidence))
 
 
 @compiled()
-def _only_in(
-    indptr: Labels, indices: Labels, other_indptr: Labels, others: Labels
-) -> NDArray[np.bool_]:
+def _only_in(window: Rows, evidence: Rows) -> NDArray[np.bool_]:
     """Which entries of a matrix another one lacks."""
-    lacking = np.empty(len(indices), np.bool_)
-    last_row = np.full(len(indptr) - 1, -1, np.int32)  # of the other matrix with this column
-    for row in range(len(indptr) - 1):
-        for entry in range(other_indptr[row], other_indptr[row + 1]):
-            last_row[others[entry]] = row
-        for entry in range(indptr[row], indptr[row + 1]):
-            lacking[entry] = last_row[indices[entry]] != row
+    lacking = np.empty(len(window.indices), np.bool_)
+    last_row = np.full(len(window.indptr) - 1, -1, np.int32)  # of the other one with this column
+    for row in range(len(window.indptr) - 1):
+        for entry in range(evidence.indptr[row], evidence.indptr[row + 1]):
+            last_row[evidence.indices[entry]] = row
+        for entry in range(window.indptr[row], window.indptr[row + 1]):
+            lacking[entry] = last_row[window.indices[entry]] != row
     return lacking
 
 
-def _chosen(graph: csr_array, weights: Floats, chosen: NDArray[np.bool_]) -> csr_array:
-    """Return the graph with only these of its entries, and with these weights."""
-    indptr = np.append(0, np.cumsum(chosen)).astype(np.int32)[graph.indptr]
-    return csr_array((weights[chosen], graph.indices[chosen], indptr), shape=graph.shape)
-
-
-def rearranged(graph: csr_array, at: Ids) -> csr_array:
-    """Return the graph of the nodes `at`, ascending; -1 for a node without edges."""
-    indptr, indices, weights = entries_at(graph.indptr, graph.indices, graph.data, at)
-    return csr_array((weights, indices, indptr), shape=(len(at), len(at)))
+@compiled()
+def _chosen(graph: Rows, chosen: NDArray[np.bool_]) -> Rows:
+    """The matrix with only these of its entries."""
+    n_chosen, end = chosen.sum(), 0
+    starts, columns = np.zeros_like(graph.indptr), np.empty(n_chosen + 1, np.int32)
+    weights = np.empty(n_chosen + 1)  # with a place for one that is not chosen, after the last
+    for row in range(len(starts) - 1):
+        for entry in range(graph.indptr[row], graph.indptr[row + 1]):
+            columns[end], weights[end] = graph.indices[entry], graph.weights[entry]
+            end += chosen[entry]
+        starts[row + 1] = end
+    return Rows(starts, columns[:end], weights[:end])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Ids, n_distinct
+from stream_icd.bp.level_graph import Rows, rows_of
 from stream_icd.bp.posterior import NOBODY, Posterior, uninformed
 from stream_icd.errors import BadMemory
 from stream_icd.node_ids import widened
@@ -55,7 +56,7 @@ class Hypothesis:
     """How far back a graph looks like its present, and its communities if that is so."""
 
     decay: float  # λ, in [0, 1)
-    evidence: csr_array  # the decayed sum of the windows; its weights have 8 significant bits
+    evidence: Rows  # the decayed sum of the windows; its weights have 8 significant bits
     known: Posterior  # the communities found in it
 
 
@@ -94,7 +95,7 @@ class Memory:
     credit: int = 0  # nodes that may be remembered for a window beyond their bound (`nodes`)
     model: int = 0  # `BpParameters.checksum` of what the last window was detected with
     trial: Trial | None = None  # another horizon that is tried
-    longest: csr_array | None = None
+    longest: Rows | None = None
     n_failed: int = 0  # trials since the present horizon was chosen
     wait: int = 0  # windows until the next trial
     n_vain_searches: int = 0  # searches for better communities since one was found
@@ -144,7 +145,7 @@ class Memory:
         return (self.present,) if self.trial is None else (self.present, self.trial.hypothesis)
 
     @property
-    def evidence(self) -> tuple[csr_array, ...]:
+    def evidence(self) -> tuple[Rows, ...]:
         """All of it, however far back it goes."""
         longest = () if self.longest is None else (self.longest,)
         return (*(hypothesis.evidence for hypothesis in self.hypotheses), *longest)
@@ -159,7 +160,7 @@ class Memory:
 def empty_memory(window: Window, nodes: pa.Array, decay: float, next_id: int) -> Memory:
     """Return the memory of a graph of which nothing is known but which ids are used up."""
     n_nodes = len(nodes)
-    nothing = Hypothesis(decay, csr_array((n_nodes, n_nodes)), uninformed(n_nodes))
+    nothing = Hypothesis(decay, rows_of(csr_array((n_nodes, n_nodes))), uninformed(n_nodes))
     no_ids, seen = np.empty(0, np.int64), np.ones(n_nodes, np.bool_)
     longest = None if decay == LONGEST else nothing.evidence
     return Memory(window, nodes, seen, nothing, no_ids, next_id, n_windows=0, longest=longest)

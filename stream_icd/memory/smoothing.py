@@ -24,12 +24,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Ids, Labels, n_distinct
 from stream_icd.bp.belief_propagation import Model as Planted
 from stream_icd.bp.belief_propagation import believe, trusted
-from stream_icd.bp.level_graph import compact, finest_level
+from stream_icd.bp.level_graph import Rows, compact, entries_at, level_of
 from stream_icd.bp.likelihood import bounded_mixing
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.posterior import (
@@ -44,7 +43,6 @@ from stream_icd.bp.posterior import (
 )
 from stream_icd.bp.sweep import N_KEPT, Prior
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.graphs.weights import comparable
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
@@ -113,7 +111,7 @@ def detect_smoothed(
         if present.known.believed and then.believed and then.stay:  # else the future says nothing
             rows = places(snapshot.nodes, forward[at].memory.nodes)
             own = _smoothed(
-                csr_array(present.evidence[rows][:, rows]),
+                entries_at(present.evidence, rows),
                 model.bp,
                 present.known,
                 own,
@@ -195,7 +193,7 @@ def _result(forward: Remembered, own: _About, milliseconds: float) -> Remembered
 
 
 def _smoothed(
-    evidence: csr_array,
+    evidence: Rows,
     parameters: BpParameters,
     known: Posterior,
     own: _About,
@@ -215,7 +213,7 @@ def _smoothed(
     No id is new, unless exactly K communities need one: those are `next_id` and the following. For
     nodes without edges, the windows before and after decide.
     """
-    graph = finest_level(comparable(evidence, parameters.weight_exponent))
+    graph = level_of(evidence.comparable(parameters.weight_exponent))
     ids = np.unique([own.ids, before.ids, after.ids])
     ids = ids[ids != NOBODY]
     here, past, future = (beliefs.among(ids) for beliefs in (own, before, after))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 
+from stream_icd.bp.level_graph import rows_of
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.posterior import certain_posterior
 from stream_icd.errors import BadSettings
@@ -32,7 +33,7 @@ LABELS = np.array([0, 0, 1, 1], np.int32)
 
 
 def memory(decay: float = 0.5) -> Memory:
-    present = Hypothesis(decay, csr_array((4, 4)), certain_posterior(LABELS, 0.1))
+    present = Hypothesis(decay, rows_of(csr_array((4, 4))), certain_posterior(LABELS, 0.1))
     at = window(0, LABELS.tolist()).window
     seen = np.ones(4, np.bool_)
     return Memory(at, pa.array(range(4)), seen, present, np.array([7, 8]), 9)
@@ -111,7 +112,7 @@ def test_pauses_grow_with_the_length_of_trials_and_with_rounds_up_to_a_limit() -
 
 
 def test_trials_of_the_longest_horizon_begin_with_its_own_evidence() -> None:
-    own = csr_array(np.eye(4)[::-1].copy())
+    own = rows_of(csr_array(np.eye(4)[::-1].copy()))
     one = replace(memory(), longest=own)
     for begins in (own, own, one.present.evidence):
         while tried(one) != LONGEST:
@@ -135,8 +136,9 @@ def test_the_evidence_of_the_longest_horizon_is_gathered_beside_a_shorter_one() 
         assert fixed.memory.longest is None
     longest, short = found[-1].memory.longest, found[-1].memory.present.evidence
     assert longest is not None
-    assert longest.sum() > 1.4 * short.sum()
-    assert (longest.nnz, found[-1].memory.present.decay) == (short.nnz, 0.5)
+    assert longest.weights.sum() > 1.4 * short.weights.sum()
+    assert len(longest.indices) == len(short.indices)
+    assert found[-1].memory.present.decay == 0.5
 
 
 def test_a_given_horizon_replaces_the_one_that_was_found() -> None:

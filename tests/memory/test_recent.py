@@ -77,7 +77,7 @@ def same(one: Memory, other: Memory) -> bool:
 def bits(hypothesis: Hypothesis) -> np.ndarray:
     evidence, known = hypothesis.evidence, hypothesis.known
     parts = (
-        *(evidence.indptr, evidence.indices, evidence.data),
+        *(evidence.indptr, evidence.indices, evidence.weights),
         *(known.communities, known.shares, np.array([hypothesis.decay, *known[2:]])),
     )
     return np.concatenate([np.frombuffer(part.tobytes(), np.uint8) for part in parts])
@@ -87,7 +87,7 @@ def bits(hypothesis: Hypothesis) -> np.ndarray:
 def test_the_longest_unused_are_dropped(room: float) -> None:
     encoded = states(work(RecentMemories()))[-1]
     memory = decode_memory(encoded)
-    size = A_GRAPH + memory.n_nodes + sum(one.nnz for one in memory.evidence)
+    size = A_GRAPH + memory.n_nodes + sum(len(one.indices) for one in memory.evidence)
     recent = RecentMemories(most_kept=int(room * size))
     for name in ("a", "b", "c", "c"):
         recent.put(name, encoded, memory)
