@@ -59,7 +59,8 @@ clean: ## Remove .venv and everything that was built
 	rm -rf $(VENV) build dist docs/commands .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps: an installation is repeated only when what is installed has changed.
+# The stamps: an installation is repeated only when what is installed has changed. Tests import a part
+# of it: Python compiles that part then, which is quicker than to compile all of it here.
 $(VENV)/.demo: $(PINNED)
 	@echo "installing stream-icd into $(VENV): 57 packages, 1 GB; a minute or two the first time"
 	$(INSTALL) '.[demo,view]'
@@ -67,12 +68,12 @@ $(VENV)/.demo: $(PINNED)
 
 $(VENV)/.dev: $(PINNED)
 	@echo "installing stream-icd, torch and the tools into $(VENV): 240 packages, 8 GB; some minutes the first time"
-	$(INSTALL) '.[local,train,dev]'
+	$(INSTALL) '.[local,train,dev]' --no-compile
 	@touch $@
 
 $(VENV)/.fast: $(PINNED)
 	@echo "installing stream-icd and what its fast tests need into $(VENV): 90 packages, 1 GB; some minutes the first time"
-	$(INSTALL) '.[fast]'
+	$(INSTALL) '.[fast]' --no-compile
 	@touch $@
 
 $(VENV)/.bench: $(PINNED)

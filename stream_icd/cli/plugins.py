@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -88,6 +89,12 @@ HOMES = {
 """The commands of this package, and where each is."""
 
 
+@cache  # it reads the metadata of all installed packages, and help asks once for each command
+def _offered(group: str) -> dict[str, Load]:
+    found = sorted(entry_points(group=group), key=lambda entry: entry.name)
+    return {entry.name: entry.load for entry in found}
+
+
 class LazyGroup(TyperGroup):
     """A command group that imports a command's module only to run it or to list it in help.
 
@@ -98,8 +105,7 @@ class LazyGroup(TyperGroup):
 
     def members(self) -> dict[str, Load]:
         """Name of each command, and what loads it."""
-        found = sorted(entry_points(group=self.GROUP), key=lambda entry: entry.name)
-        return {entry.name: entry.load for entry in found}
+        return _offered(self.GROUP)
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)

@@ -90,7 +90,7 @@ def test_streams_do_not_share_a_memory() -> None:
 
 
 def test_the_card_answers_with_memory_against_default_on_windows_not_learned_from() -> None:
-    graphs = windows(10)
+    graphs = windows(10, n=400)
     trained = train_model(graphs, Recipe(name="mine", split=(0.0, 0.8, 0.2)), threads=1)
     first = trained.test[0]
     assert (first.name, first.measure) == ("bp with memory", "AMI, %")

@@ -172,9 +172,9 @@ def test_a_late_correction_by_the_model_before_is_late_in_its_series() -> None:
 
 
 def test_graphs_without_windows_are_forgotten_and_questions_find_theirs_at_once() -> None:
-    everything = AllSeries(Budget(windows=3000))
+    everything, one = AllSeries(Budget(windows=3000)), window(0, [0, 1])
     for graph in range(9000):
-        everything.add(renamed(window(0, [0, 1]), f"graph {graph}"), ORIGIN)
+        everything.add(renamed(one, f"graph {graph}"), ORIGIN)
     assert len(everything.summaries(most=9000)) == len(everything.index) == 3000
     asked = queries(everything)
     began = time.process_time()

@@ -70,7 +70,7 @@ def test_what_no_detector_wrote_is_a_dead_letter(disk: Store, value: bytes) -> N
 
 
 def test_a_state_that_is_a_large_table_is_never_decompressed(disk: Store) -> None:
-    zeros = pa.array(np.zeros(20_000_000, np.int64))
+    zeros = pa.array(np.zeros(4_000_000, np.int64))
     bomb = enclosed(pa.table({"node": zeros}), {"format": FORMAT})
     allocated = pa.total_allocated_bytes()
     outcome = archived(disk, bomb)

@@ -212,7 +212,7 @@ def test_a_state_that_the_broker_refuses_is_cut_when_the_batch_is_read_again(
     assert kept == in_topic(Worker(memory, states), "g", 2)
 
 
-@pytest.mark.parametrize("n_new", [20_000, 100])
+@pytest.mark.parametrize("n_new", [5_000, 100])
 def test_what_is_remembered_is_in_proportion_to_recent_windows(
     memory: Broker, topic_name: str, n_new: int
 ) -> None:
