@@ -23,6 +23,9 @@ IdKind = Literal["auto", "integer", "string"]
 Mask = NDArray[np.bool_]
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+NO_ID = {"integer": "not of type integer (--ids)", "string": "empty, or not UTF-8"}
+"""What is wrong with a bad id, by the kind of ids."""
+
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
