@@ -23,9 +23,6 @@ IdKind = Literal["auto", "integer", "string"]
 Mask = NDArray[np.bool_]
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-NO_ID = {"integer": "not of type integer (--ids)", "string": "empty, or not UTF-8"}
-"""What is wrong with a bad id, by the kind of ids."""
-
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
@@ -37,6 +34,11 @@ def kind_of_ids(ids: pa.ChunkedArray) -> IdKind:
         return "integer"
     first = pc.match_substring_regex(ids.cast(pa.string()).slice(0, 1), INTEGER)
     return "integer" if first.to_pylist() == [True] else "string"
+
+
+def wrong_with_id(kind: IdKind) -> str:
+    """Return what is wrong with a bad id, as the end of a sentence."""
+    return "not of type integer (--ids)" if kind == "integer" else "empty, or not UTF-8"
 
 
 def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:

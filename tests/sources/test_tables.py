@@ -85,6 +85,12 @@ def test_text_that_is_not_utf_8_is_said_to_be_so(tmp_path: Path) -> None:
     assert "empty, or not UTF-8" in read(tmp_path / "rows.csv")[1][0]
 
 
+def test_a_file_whose_rows_are_all_bad_has_none(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    rows, bad = read(tmp_path / "rows.jsonl")
+    assert (rows, len(bad)) == ([], 1)
+
+
 def test_compressed_text_is_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(CSV.encode()))
     (tmp_path / "rows.ndjson.bz2").write_bytes(bz2.compress(TEXTS["rows.jsonl"].encode()))
