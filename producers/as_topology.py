@@ -21,6 +21,7 @@ class AsTopology(ReadingProducer):
     are. The content tells the format: tab-separated pairs (SNAP as-733 and as-caida), CAIDA's
     relationships (as-rel: 701|1239|-1), or routing tables as text (bgpdump -m), whose neighbours
     on AS paths are linked. Parquet needs the columns window_start (date or time), src and dst.
+    With --window, all files of a window become one snapshot.
 
       stream-icd produce as as-733.tar.gz --from 1999-01-01 --rate 2
 

@@ -62,11 +62,11 @@ class Events(RowOptions, ReadingProducer):
         if self.weight is not None and self.weight != "count":
             weights["weight"] = self.weight, lambda given: given > 0
         size = parse_duration(self.session or self.window)
-        rule: Rule = Session(size)
-        if not self.session:
-            rule = Hopping(
-                size, parse_duration(self.hop or self.window), parse_duration(self.align)
-            )
+        rule: Rule = (
+            Session(size)
+            if self.session
+            else Hopping(size, parse_duration(self.hop or self.window), parse_duration(self.align))
+        )
         settings = EventSettings(
             graph=self.graph,
             rule=rule,

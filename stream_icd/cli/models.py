@@ -104,7 +104,10 @@ class ListModels(OfRegistry):
             say(*version_lines(versions))
         models = shipped_models() if self.folder is None else models_in(open_store(self.folder))
         if not models:
-            raise ModelNotFound(f"no model in {self.folder}; make one with stream-icd train")
+            raise ModelNotFound(
+                f"no folder in {self.folder} holds a model: stream-icd train makes one, and "
+                "stream-icd models show shows a single one"
+            )
         for name, place in models.items():
             say(*model_lines(name, place))
 

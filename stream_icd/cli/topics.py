@@ -124,7 +124,7 @@ class Broker:
       stream-icd broker --port 9092
     """
 
-    port: int = option(9092, "Port on 127.0.0.1; 0 chooses a free one.")
+    port: int = option(9092, "Port on 127.0.0.1; 0 chooses a free one.", min=0, max=65535)
 
     def run(self) -> None:
         from stream_icd.kafka.embedded import embedded_broker

@@ -311,8 +311,7 @@ GraphName = Annotated[
 Window = Annotated[
     str | None,
     Option(
-        help="Window length, such as 2h, 1d or month; files of the same window become one "
-        "snapshot. Default: a window lasts until the next file."
+        help="Window length, such as 2h, 1d or month. Default: a window lasts until the next file."
     ),
 ]
 

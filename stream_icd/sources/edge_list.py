@@ -26,7 +26,15 @@ from stream_icd.sources.tables import (
     time_column,
     uncompressed,
 )
-from stream_icd.sources.values import INTEGER, IdKind, Mask, kind_of_ids, read_ids, read_numbers
+from stream_icd.sources.values import (
+    INTEGER,
+    IdKind,
+    Mask,
+    kind_of_ids,
+    read_ids,
+    read_numbers,
+    wrong_with_id,
+)
 
 TEXTS = (".csv", ".tsv", ".txt")
 ARROW_STREAM = ".arrows"
@@ -141,7 +149,7 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
     src, good = read_ids(batch.rows["src"], kind)
     dst, there = read_ids(batch.rows["dst"], kind)
     nobody = _is_absent(batch.rows["dst"])
-    good = good & (there | nobody)
+    named = good = good & (there | nobody)
     columns = {"src": src, "dst": pc.if_else(pa.array(nobody), None, dst) if nobody.any() else dst}
     if "weight" in batch.rows.column_names:
         weights, positive = read_numbers(batch.rows["weight"], lambda given: given > 0)
@@ -150,7 +158,8 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
     for index in np.flatnonzero(~good):
         values = batch.rows.slice(int(index), 1).to_pylist()[0]
         shown = ", ".join(f"{name} {value!r:.40}" for name, value in values.items())
-        on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {shown} is not an edge"))
+        why = "its weight is not above 0" if named[index] else f"an id is {wrong_with_id(kind)}"
+        on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {shown} is not an edge: {why}"))
     table = pa.table(columns)
     return table if good.all() else table.filter(pa.array(good))
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv as one_line
 import gzip
 import io
 import json
+import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +19,7 @@ from typing import IO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
@@ -28,10 +31,17 @@ from stream_icd.sources.source import OnBadRow
 DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
 """Exceptions that reading a damaged file can raise."""
 
-BATCH_BYTES = 4 << 20
+BATCH_CHARACTERS = 4 << 20
 BATCH_ROWS = 1 << 16
 DELIMITERS = ("\t", ",", ";", "|", " ")
 TIMES = ("t", "time", "timestamp", "ts", "datetime")
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+COMMENT = re.compile(r"#+(\s|$)")
+"""Begins a comment between rows; without a space after it, `#` begins an id, such as a hashtag."""
+
+SPACES = re.compile(r"^ +| +$|(?<= ) +", re.MULTILINE)
+"""Spaces that only align columns."""
+
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 """Replaces bytes that are not UTF-8."""
 
@@ -109,7 +119,7 @@ def _read_files(files: Iterable[Path], wanted: _Wanted) -> Iterator[RawRows]:
 def first_fields(path: Path) -> list[str]:
     """Return the fields of the first line of a text file that is not empty or a comment."""
     with path.open("rb") as packed, uncompressed(packed, path.name) as content:
-        _, first = _first_line(content)
+        _, first = _first_line(_text_of(content))
     return _fields(first) if first else []
 
 
@@ -127,7 +137,7 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
             return list(pq.read_schema(file).names)
         if reader is _read_json_lines:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                return list(json.loads(_first_line(content)[1] or "{}"))
+                return list(json.loads(_first_line(_text_of(content))[1] or "{}"))
         return list(header) if header else first_fields(file)
     except MemoryError:
         raise
@@ -141,16 +151,28 @@ def time_column(columns: Sequence[str]) -> str | None:
     return "t" if "t" in named else named[0] if len(named) == 1 else None
 
 
+def _text_of(content: IO[bytes]) -> io.TextIOWrapper:
+    """Return the text, in which each line ends in a newline; what cannot be decoded is replaced.
+
+    UTF-8, or UTF-16 with its mark, as programs on Windows write it.
+    """
+    buffered = io.BufferedReader(content)  # type: ignore[type-var]
+    encoding = "utf-16" if buffered.peek(2)[:2] in UTF_16 else "utf-8-sig"
+    return io.TextIOWrapper(buffered, encoding, errors="replace")
+
+
 def _fields(line: str) -> list[str]:
-    return next(one_line.reader([line], delimiter=_delimiter(line)))
+    fields = one_line.reader([line.strip(" \n")], delimiter=_delimiter(line), skipinitialspace=True)
+    return [field.strip() for field in next(fields)]
 
 
 def _delimiter(line: str) -> str:
-    return next((delimiter for delimiter in DELIMITERS if delimiter in line), ",")
+    return next((delimiter for delimiter in DELIMITERS if delimiter in line.strip(" \n")), ",")
 
 
 def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
-    line_number, first = _first_line(content)
+    text = _text_of(content)
+    line_number, first = _first_line(text)
     if not first:
         return
     delimiter, header = _delimiter(first), wanted.header
@@ -163,25 +185,23 @@ def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRo
             f"{name} has the columns {', '.join(header)}; expected {', '.join(wanted.columns)}. "
             "Name them, or give --columns if the first line is a row"
         )
-    start = first.encode()
-    while batch := start + content.read(BATCH_BYTES):
-        batch += content.readline()
+    while batch := first + text.read(BATCH_CHARACTERS):
+        batch += text.readline()
         if batch.strip():
             yield _parse(batch, name, line_number, delimiter, replace(wanted, header=header))
-        line_number += batch.count(b"\n")
-        start = b""
+        line_number += batch.count("\n")
+        first = ""
 
 
-def _first_line(content: IO[bytes]) -> tuple[int, str]:
-    """Return number and text of the first line that is neither empty nor a comment."""
-    for number, line in enumerate(content, start=1):
-        text = line.decode("utf-8-sig", errors="replace")
-        if text.strip() and not text.startswith("#"):
-            return number, text if text.endswith("\n") else text + "\n"
+def _first_line(text: io.TextIOWrapper) -> tuple[int, str]:
+    """Return number and text of the first line that is neither empty nor a comment (#, %)."""
+    for number, line in enumerate(text, start=1):
+        if line.strip() and not line.startswith(("#", "%")):
+            return number, line if line.endswith("\n") else line + "\n"
     return 0, ""
 
 
-def _parse(batch: bytes, name: str, first_line: int, delimiter: str, wanted: _Wanted) -> RawRows:
+def _parse(batch: str, name: str, first_line: int, delimiter: str, wanted: _Wanted) -> RawRows:
     """Return the rows of lines, the first of which has this number; `wanted.header` is known."""
     bad: dict[int, str] = {}
 
@@ -191,7 +211,7 @@ def _parse(batch: bytes, name: str, first_line: int, delimiter: str, wanted: _Wa
         return "skip"
 
     header = wanted.header or ()
-    lines = _tidy(batch.decode(errors="replace").rstrip("\r\n"), delimiter, bad)
+    lines = _tidy(batch.rstrip("\n"), delimiter, bad)
     table = csv.read_csv(
         pa.BufferReader(f"{lines}\n".encode()),
         csv.ReadOptions(column_names=header, use_threads=False, block_size=4 * len(batch) + 64),
@@ -208,17 +228,24 @@ def _parse(batch: bytes, name: str, first_line: int, delimiter: str, wanted: _Wa
     skipped = [number - 1 for number in bad if texts[number - 1]]
     numbers = np.delete(np.arange(len(texts)), skipped)
     filled = np.array([bool(texts[number].strip()) for number in numbers], bool)
+    trimmed = [pc.utf8_trim_whitespace(column) for column in table.columns]
+    table = pa.table(trimmed, names=table.column_names)
     return RawRows(name, first_line + numbers[filled], table.filter(pa.array(filled)))
 
 
 def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
-    """Replace comments by empty lines, and unclosed quotes, which would consume the lines after."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    """Replace comments by empty lines, and unclosed quotes, which would consume the lines after.
+
+    Spaces that align columns, or precede a quote, are removed.
+    """
+    if delimiter == " " and '"' not in text:
+        text = SPACES.sub("", text)
     if '"' not in text and "#" not in text:
         return text
+    text = re.sub(f'{re.escape(delimiter)} +"', f'{delimiter}"', text)
     lines = text.split("\n")
     for index, line in enumerate(lines):
-        if line.startswith("#"):
+        if COMMENT.match(line):
             lines[index] = ""
         elif '"' in line and not _closes(line, delimiter):
             lines[index] = ""

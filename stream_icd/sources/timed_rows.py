@@ -24,6 +24,7 @@ from stream_icd.sources.values import (
     read_ids,
     read_numbers,
     read_times,
+    wrong_with_id,
 )
 from stream_icd.sources.windows import Quiet, Rule, TimedRows
 from stream_icd.times import snapshot_id
@@ -107,7 +108,7 @@ def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRo
     check(columns.time, readable, f"not a time: neither {forms}")
     for name, column in columns.ids.items():
         values[name], readable = read_ids(batch.rows[column], kind)
-        check(column, readable, f"not of type {kind} (--ids)")
+        check(column, readable, wrong_with_id(kind))
     for name, (column, is_good) in columns.numbers.items():
         values[name], readable = read_numbers(batch.rows[column], is_good)
         check(column, readable, "out of range or not a number")

@@ -36,6 +36,11 @@ def kind_of_ids(ids: pa.ChunkedArray) -> IdKind:
     return "integer" if first.to_pylist() == [True] else "string"
 
 
+def wrong_with_id(kind: IdKind) -> str:
+    """Return what is wrong with a bad id, as the end of a sentence."""
+    return "not of type integer (--ids)" if kind == "integer" else "empty, or not UTF-8"
+
+
 def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
     """Return ids as int64 or text, and which of them are good; bad ones are null."""
     ids = column.combine_chunks()

@@ -256,8 +256,8 @@ def _accept(
 
 def _close(
     held: list[_Held], rule: Rule, after: int, watermark: int
-) -> tuple[list[_Held], list[tuple[Window, pa.Table]]]:
-    """Take the closing windows out of the held rows."""
+) -> tuple[list[_Held], Iterator[tuple[Window, pa.Table]]]:
+    """Take the closing windows out of the held rows; each copies its rows when it is asked for."""
     together = _Held(
         np.concatenate([h.time for h in held]),
         np.concatenate([h.met for h in held]),
@@ -267,15 +267,17 @@ def _close(
     # Independent of the order of arrival: by time, then by stream and place.
     together = together.take(np.lexsort((*together.order[::-1], together.time)))
     spans, open_from = rule.closed(together.time, after, watermark)
-    windows = []
-    for start, end in spans:
-        first, last = np.searchsorted(together.time, [start, end])
-        in_time = np.flatnonzero(together.met[first:last] < end)
-        if len(in_time):
-            rows = together.rows.slice(first, last - first).take(pa.array(in_time))
-            windows.append((Window(time_at(start), time_at(end)), rows))
     left = np.flatnonzero(together.time >= open_from)
-    return ([together.take(left)] if len(left) else []), windows
+    return ([together.take(left)] if len(left) else []), _windows(together, spans)
+
+
+def _windows(held: _Held, spans: Spans) -> Iterator[tuple[Window, pa.Table]]:
+    for start, end in spans:
+        first, last = np.searchsorted(held.time, [start, end])
+        in_time = np.flatnonzero(held.met[first:last] < end)
+        if len(in_time):
+            rows = held.rows.slice(first, last - first).take(pa.array(in_time))
+            yield Window(time_at(start), time_at(end)), rows
 
 
 class Windowing(Protocol):
@@ -348,7 +350,8 @@ class LateRows:
         self._count("late_rows", len(late.place))
         if not self._reported:
             structlog.get_logger().warning(
-                "rows arrived too late for their windows", file=str(self._path)
+                "rows arrived too late for their windows (--sort sorts files, --lateness waits)",
+                file=str(self._path),
             )
             self._reported = True
         rows = late.rows.to_pylist()

@@ -42,7 +42,7 @@ def test_models_of_a_folder_are_listed_too(tmp_path: Path) -> None:
     write_about(About("mails of one office", "3 weeks", "modularity 70 %"), store)
     assert "mine  (small@" in models("list", str(tmp_path))
     assert "mails of one office" in models("list", str(tmp_path))
-    with pytest.raises(ModelNotFound, match="no model in"):
+    with pytest.raises(ModelNotFound, match="models show shows a single one"):
         models("list", str(tmp_path / "mine"))
 
 

@@ -18,6 +18,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, wait_until
 from testbed.children import alive
+from tests.run_here import run_here
 
 
 def listening_addresses(pid: int) -> set[str]:
@@ -88,6 +89,11 @@ def test_its_port_is_nobody_elses_before_it_listens(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(room, "_start", start_late)
     with embedded_broker() as broker:
         assert refused == [broker.bootstrap_servers]
+
+
+def test_a_port_that_cannot_be_is_refused() -> None:
+    done = run_here("broker", "--port", "65536")
+    assert (done.returncode, "equal to 65535" in done.stderr) == (2, True)
 
 
 def test_a_taken_port_is_an_error_that_names_it() -> None:

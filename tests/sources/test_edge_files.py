@@ -48,6 +48,8 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "g.csv": lambda path: path.write_text(CSV),
     "g.tsv": lambda path: path.write_text(CSV.replace(",", "\t")),
     "g.csv.gz": lambda path: path.write_bytes(gzip.compress(CSV.encode())),
+    "spaced.csv": lambda path: path.write_text(CSV.replace(",", ", ")),
+    "windows.csv": lambda path: path.write_bytes(CSV.replace("\n", "\r\n").encode("utf-16")),
     "named.csv": lambda path: path.write_text(CSV.replace("src,dst", "source,target")),
     "g.parquet": lambda path: pq.write_table(TABLE, path),
     "views.parquet": lambda path: pq.write_table(VIEWS, path),
@@ -87,6 +89,13 @@ def test_without_a_header_the_first_two_columns_are_the_ends(tmp_path: Path) -> 
     (tmp_path / "g.txt").write_text("# SNAP\n# From\tTo\n1\t2\n2\t3\n")
     (snapshot,), _ = read(tmp_path)
     assert (snapshot.nodes.to_pylist(), snapshot.n_edges, snapshot.weights) == ([1, 2, 3], 2, None)
+
+
+def test_the_reason_says_whether_an_id_or_a_weight_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("src,dst,weight\n1,2,1\na,3,1\n3,4,-1\n")
+    _, bad = read(tmp_path)
+    assert bad[0].endswith("an id is not of type integer (--ids)")
+    assert bad[1].endswith("its weight is not above 0")
 
 
 def test_one_snapshot_a_file_in_the_order_of_names(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.errors import BadSettings
+from stream_icd.programs.training_data import training_graphs
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
@@ -157,3 +158,9 @@ def test_real_mails_have_seventy_windows_of_three_days_with_500_people() -> None
     assert len(sizes) == 70
     assert min(sizes) >= 500
     assert counted == {"small_windows": 108}
+
+
+def test_a_window_of_no_length_is_not_called_a_session(tmp_path: Path) -> None:
+    (tmp_path / "mails.csv").write_text("src,dst,t\n1,2,3\n")
+    with pytest.raises(BadSettings, match="windows of 0:00:00"):
+        training_graphs(f"events:path={tmp_path / 'mails.csv'},window=0s")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import re
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -48,7 +49,12 @@ TEXTS = {
     "rows.txt": CSV.replace(",", " "),
     "semicolons.csv": CSV.replace(",", ";"),
     "windows.csv": "\ufeff" + CSV.replace("\n", "\r\n"),
+    "mac.csv": "# of somebody\n".replace("\n", "\r") + CSV.replace("\n", "\r"),
+    "spaced.csv": CSV.replace(",", ", "),
+    "quoted.csv": re.sub(r"(\w+)", r'"\1"', CSV).replace(",", ", "),
+    "aligned.txt": "\n".join(f"  {line} " for line in CSV.split("\n")).replace(",", "   "),
     "commented.csv": "# of somebody\n\n" + CSV + "# the end\n",
+    "konect.txt": "% sym unweighted\n" + CSV.replace(",", " "),
     "other_order.csv": "dst,x,t,src\n" + "".join(f'{d},"a,b",{t},{s}\n' for t, s, d in ROWS),
     "no_last_newline.csv": CSV.rstrip("\n"),
     "rows.jsonl": "".join(
@@ -61,6 +67,28 @@ TEXTS = {
 def test_every_text_form_gives_the_same_rows(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(TEXTS[name], newline="")
     assert read(tmp_path / name) == (EXPECTED, [])
+
+
+def test_utf_16_is_read_by_its_mark(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(TEXTS["windows.csv"].encode("utf-16-le"))
+    assert read(tmp_path / "rows.csv") == (EXPECTED, [])
+
+
+def test_hashtags_are_ids(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("src,dst,t\n#b,#a,10\n# the end\n#c,d,20\n")
+    rows, bad = read(tmp_path / "rows.csv")
+    assert ([(row["src"], row["dst"]) for row in rows], bad) == ([("#b", "#a"), ("#c", "d")], [])
+
+
+def test_text_that_is_not_utf_8_is_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes("t,src,dst\n10,Zo\xeb,a\n".encode("latin-1"))
+    assert "empty, or not UTF-8" in read(tmp_path / "rows.csv")[1][0]
+
+
+def test_a_file_whose_rows_are_all_bad_has_none(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    rows, bad = read(tmp_path / "rows.jsonl")
+    assert (rows, len(bad)) == ([], 1)
 
 
 def test_compressed_text_is_read(tmp_path: Path) -> None:
@@ -95,7 +123,7 @@ def test_a_folder_is_read_in_the_order_of_names_and_below(tmp_path: Path) -> Non
 def test_a_file_larger_than_a_batch_is_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "BATCH_BYTES", 37)
+    monkeypatch.setattr(tables, "BATCH_CHARACTERS", 37)
     lines = [f"{t},{t % 7},bad\n" if t % 10 == 3 else f"{t},{t % 7},{t % 5}\n" for t in range(100)]
     (tmp_path / "rows.csv").write_text("t,src,dst\n" + "".join(lines))
     rows, bad = read(tmp_path / "rows.csv")
@@ -141,7 +169,7 @@ def test_every_line_is_a_row_or_reported_or_empty_or_a_comment(
     bad: list[BadRow] = []
     found = sum(len(batch.place) for batch in read_rows(path, ["src"], bad.append))
     whole = "\n".join(lines).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    meant = [line for line in whole if line.strip() and not line.startswith("#")]
+    meant = [line for line in whole if line.strip() and not re.match(r"#+(\s|$)", line)]
     assert found + len(bad) == len(meant)
 
 

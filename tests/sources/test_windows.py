@@ -62,6 +62,14 @@ def test_hopping_windows_overlap() -> None:
     assert cuts == [(-5, 5, [0]), (0, 10, [0, 1]), (5, 15, [1, 2]), (10, 20, [2])]
 
 
+def test_the_rows_of_overlapping_windows_are_not_in_memory_at_once() -> None:
+    n = 10_000
+    arrived, before = rows([float(second) for second in range(n)]), pa.total_allocated_bytes()
+    rule = Hopping(timedelta(hours=1), timedelta(minutes=1))
+    for _ in cut_windows([arrived], rule, on_late=lambda _: None):
+        assert pa.total_allocated_bytes() - before < 10 * arrived.rows.nbytes
+
+
 def test_windows_may_be_shifted() -> None:
     cuts, _ = cut([rows([0, 7, 12])], Hopping(seconds(10), seconds(10), align=seconds(7)))
     assert cuts == [(-3, 7, [0]), (7, 17, [1, 2])]
