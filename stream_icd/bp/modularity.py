@@ -184,7 +184,7 @@ def _move_at_once(
     while at_once <= len(queue) < n_before:
         n_before, n_last = n_last, len(queue)
         for start in range(0, len(queue), at_once):
-            visited = queue[start : start + at_once]
+            visited = np.sort(queue[start : start + at_once])  # in the order of memory
             states[visited] = VISITED
             in_threads(decide, [len(visited) * part // threads for part in range(threads + 1)])
             n_moves += _apply(graph.strengths, now, visited)
