@@ -1,9 +1,9 @@
 """Communities of one graph: those of least description length, by a short search.
 
 Modularity at one resolution γ finds communities of one scale, and each graph has its own. So local
-moves maximise modularity at several γ, each from the partition before; only the first one moves
-single nodes, the others pieces of its communities. Belief propagation follows, from the best
-partition. docs/method.md has the steps, and what each is worth.
+moves maximise modularity at several γ; only the first one moves single nodes, the others pieces of
+its communities, which are found once. Belief propagation follows, from the best partition.
+docs/method.md has the steps, and what each is worth.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stream_icd.bp.level_graph import (
     reordered,
 )
 from stream_icd.bp.likelihood import bounded_mixing
-from stream_icd.bp.modularity import connected_pieces, maximise_modularity
+from stream_icd.bp.modularity import maximise_modularity, move_nodes, refined
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.partition import (
     COARSER,
@@ -112,6 +112,8 @@ class _Search(NamedTuple):
     graph: LevelGraph
     pieces: Labels  # (n,): the piece of a community that each node is in
     level: LevelGraph  # the graph of these
+    groups: Labels  # (n_pieces,): the group of pieces that each piece is in
+    coarse: LevelGraph  # the graph of these
     sweeps: int
     rng: np.random.Generator
 
@@ -134,14 +136,15 @@ def least_description(
     n_communities: K, if known. All candidates are brought to K communities before they are
         compared: merging cannot correct its first merges, so a coarser one can become the best.
     """
-    labels = maximise_modularity(graph, 1.0, rng, start)
+    labels = np.arange(graph.n_nodes, dtype=np.int32) if start is None else start.copy()
+    move_nodes(graph, labels, 1.0, rng)
     # Nodes of one community next to each other: all passes over a large graph are faster.
-    order, _ = members_of(labels, int(labels.max()) + 1)
-    graph, first = reordered(graph, order), labels[order]
-    pieces, n_pieces = compact(connected_pieces(graph, first, STEP, rng))
-    of_pieces = np.empty(n_pieces, np.int32)
-    of_pieces[pieces] = first
-    how = _Search(graph, pieces, coarsen(graph, pieces, n_pieces), sweeps, rng)
+    order, _ = members_of(labels, graph.n_nodes)
+    graph = reordered(graph, order)
+    pieces, level, of_pieces = refined(graph, labels[order], 1.0, rng)
+    of_pieces = maximise_modularity(level, 1.0, rng, of_pieces)
+    groups, coarse, _ = refined(level, of_pieces, STEP, rng)
+    how = _Search(graph, pieces, level, groups, coarse, sweeps, rng)
     tried = _by_modularity(how, of_pieces)
     of_nodes = [how.expanded(partition) for partition in tried]
     best = of_nodes[0]
@@ -180,10 +183,12 @@ def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
     if not how.graph.n_edges:
         return tried
     while len(tried) < 2 or tried[-1].bits < tried[-2].bits:
-        tried.append(_finer(how, tried[-1]))
+        tried.append(_moved(how, STEP * tried[-1].resolution))
     if len(tried) == 2:
         for _ in range(2):  # further down, trees seem to have communities of nearly all nodes
-            tried.insert(0, _moved(how, tried[0].labels, tried[0].resolution / COARSER))
+            groups, resolution = tried[0].labels, tried[0].resolution / COARSER
+            coarse = coarsen(how.level, groups, int(groups.max()) + 1)
+            tried.insert(0, _moved(how._replace(groups=groups, coarse=coarse), resolution))
             if tried[0].bits >= tried[1].bits:
                 break
     return tried
@@ -212,24 +217,16 @@ def _by_beliefs(how: _Search, tried: list[Partition]) -> list[Partition]:
     while len(believed) < 2 or believed[-1].bits < believed[-2].bits:
         number += 1
         if number == len(tried):
-            tried = [*tried, _finer(how, tried[-1])]
+            tried = [*tried, _moved(how, STEP * tried[-1].resolution)]
         believed.append(_believed(how, how.expanded(tried[number])))
     return believed
 
 
-def _finer(how: _Search, coarse: Partition) -> Partition:
-    """Pieces of the communities at a higher resolution, moved on all levels above."""
-    resolution = STEP * coarse.resolution
-    pieces = connected_pieces(how.level, coarse.labels, resolution, how.rng)
-    return _moved(how, pieces, resolution)
-
-
-def _moved(how: _Search, groups: Labels, resolution: float) -> Partition:
-    """Local moves of these groups of pieces."""
-    groups, n_groups = compact(groups)
-    coarse = coarsen(how.level, groups, n_groups)
-    labels = maximise_modularity(coarse, resolution, how.rng)
-    return _candidate(how.level, labels[groups], resolution)
+def _moved(how: _Search, resolution: float) -> Partition:
+    """Local moves of the groups of pieces, from single groups."""
+    labels = maximise_modularity(how.coarse, resolution, how.rng)
+    found = _candidate(how.coarse, labels, resolution)
+    return found._replace(labels=found.labels[how.groups])
 
 
 def _candidate(graph: LevelGraph, labels: Labels, resolution: float) -> Partition:
@@ -253,11 +250,10 @@ def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Part
     if keep_all:
         lost = np.bincount(likeliest, minlength=k) == 0
         likeliest = np.where(lost[start.labels], start.labels, likeliest)
-    after = _candidate(graph, likeliest, start.resolution)
-    bits = after.bits
-    if 2 * found.unsettled < 1 and bits < inf:
-        bits = bits_of(graph, found, k)
-    return after._replace(bits=bits, mixing=found.mixing, believed=True)
+    labels, n_left = compact(likeliest)
+    described = 2 * found.unsettled < 1 and n_left > 1
+    bits = bits_of(graph, found, k) if described else _candidate(graph, labels, 1.0).bits
+    return Partition(labels, bits, found.mixing, start.resolution, believed=True)
 
 
 def bits_of(graph: LevelGraph, marginals: Marginals, n_communities: int) -> float:

@@ -97,17 +97,24 @@ def _of_rows(indptr: Labels, weights: Floats) -> tuple[Floats, Floats]:
     return sums, linked
 
 
-@compiled()
 def links(graph: LevelGraph, labels: Labels, inside: bool) -> Floats:
     """The weight of each node's edges to nodes of its own label, or of other labels, (n,)."""
-    indptr, indices, weights = graph.indptr, graph.indices, graph.weights
     found = np.empty(len(labels))
-    for node, label in enumerate(labels):
+    in_parts(partial(_add_links, graph, labels, inside, found), np.diff(graph.indptr))
+    return found
+
+
+@compiled()
+def _add_links(
+    graph: LevelGraph, labels: Labels, inside: bool, found: Floats, first: int, end: int
+) -> None:
+    """Write the `links` of the nodes first..end-1."""
+    indptr, indices, weights = graph.indptr, graph.indices, graph.weights
+    for node in range(first, end):
         weight = 0.0
         for entry in range(indptr[node], indptr[node + 1]):
-            weight += weights[entry] * ((labels[indices[entry]] == label) == inside)
+            weight += weights[entry] * ((labels[indices[entry]] == labels[node]) == inside)
         found[node] = weight
-    return found
 
 
 def summed(values: Floats | NDArray[np.bool_], labels: Labels, n_groups: int) -> Floats:
@@ -145,13 +152,18 @@ def members_of(labels: Labels, n_groups: int) -> tuple[Labels, Labels]:
     return members, starts
 
 
+@compiled()
 def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
     """The same nodes and strengths with only the edges inside groups."""
-    inside = np.repeat(labels, np.diff(graph.indptr)) == labels[graph.indices]
-    indptr = np.append(0, np.cumsum(inside))[graph.indptr].astype(np.int32)
-    return graph._replace(
-        indptr=indptr, indices=graph.indices[inside], weights=graph.weights[inside]
-    )
+    starts, columns, of_entries, of_nodes = graph.indptr, graph.indices, graph.weights, graph[3:]
+    indptr, end = np.zeros_like(starts), 0
+    indices, weights = np.empty_like(columns), np.empty_like(of_entries)
+    for node, label in enumerate(labels):
+        for entry in range(starts[node], starts[node + 1]):
+            indices[end], weights[end] = columns[entry], of_entries[entry]
+            end += labels[columns[entry]] == label
+        indptr[node + 1] = end
+    return LevelGraph(indptr, indices[:end].copy(), weights[:end].copy(), *of_nodes)
 
 
 def induced(graph: LevelGraph, rows: Ids) -> LevelGraph:

@@ -102,12 +102,11 @@ def _one_iteration(
         labels, n_communities = compact(labels)
         if n_communities == graph.n_nodes:
             break
-        pieces, n_pieces = compact(connected_pieces(graph, labels, resolution, rng))
-        if n_pieces == graph.n_nodes:  # nothing left to join inside communities
-            pieces, n_pieces = labels, n_communities
-        community_of_piece = np.empty(n_pieces, np.int32)
-        community_of_piece[pieces] = labels
-        graph, labels = coarsen(graph, pieces, n_pieces), community_of_piece
+        pieces, coarse, of_pieces = refined(graph, labels, resolution, rng)
+        if coarse.n_nodes == graph.n_nodes:  # nothing left to join inside communities
+            pieces, coarse = labels, coarsen(graph, labels, n_communities)
+            of_pieces = np.arange(n_communities, dtype=np.int32)
+        graph, labels = coarse, of_pieces
         piece_of_node = pieces if piece_of_node is None else pieces[piece_of_node]
     return (labels if piece_of_node is None else labels[piece_of_node]), moved
 
@@ -158,6 +157,16 @@ def connected_pieces(
     return pieces
 
 
+def refined(
+    graph: LevelGraph, labels: Labels, resolution: float, rng: np.random.Generator
+) -> tuple[Labels, LevelGraph, Labels]:
+    """`connected_pieces`, 0..P-1, the graph of them, and the community of each, (P,)."""
+    pieces, n_pieces = compact(connected_pieces(graph, labels, resolution, rng))
+    communities = np.empty(n_pieces, np.int32)
+    communities[pieces] = labels
+    return pieces, coarsen(graph, pieces, n_pieces), communities
+
+
 def _move_at_once(
     graph: LevelGraph, labels: Labels, order: Labels, resolution: float
 ) -> tuple[int, Labels]:
@@ -184,7 +193,7 @@ def _move_at_once(
     while at_once <= len(queue) < n_before:
         n_before, n_last = n_last, len(queue)
         for start in range(0, len(queue), at_once):
-            visited = queue[start : start + at_once]
+            visited = np.sort(queue[start : start + at_once])  # in the order of memory
             states[visited] = VISITED
             in_threads(decide, [len(visited) * part // threads for part in range(threads + 1)])
             n_moves += _apply(graph.strengths, now, visited)

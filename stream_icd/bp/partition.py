@@ -8,9 +8,9 @@ import numpy as np
 
 from stream_icd.arrays import Labels, n_distinct
 from stream_icd.bp.agglomeration import agglomerate, agglomerate_to
-from stream_icd.bp.level_graph import LevelGraph, coarsen, compact, links, summed, within_groups
+from stream_icd.bp.level_graph import LevelGraph, compact, links, summed, within_groups
 from stream_icd.bp.likelihood import modularity_of
-from stream_icd.bp.modularity import connected_pieces, maximise_modularity, move_nodes
+from stream_icd.bp.modularity import connected_pieces, maximise_modularity, move_nodes, refined
 from stream_icd.quality.description_length import bits_per_edge
 
 COARSER = 2.0
@@ -60,11 +60,7 @@ def split_communities(
 
     The largest piece of each keeps its label; the others are numbered from n_communities on.
     """
-    pieces = connected_pieces(graph, labels, resolution, rng)
-    first, n_first = compact(pieces)
-    parents = np.empty(n_first, np.int32)
-    parents[first] = labels
-    coarse = coarsen(graph, first, n_first)
+    first, coarse, parents = refined(graph, labels, resolution, rng)
     if coded:
         united = connected_pieces(coarse, parents, resolution, rng)
     else:
