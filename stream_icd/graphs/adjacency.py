@@ -122,7 +122,8 @@ def is_table_of_pairs(graph: Any) -> bool:
     (True, False)
     """
     if isinstance(graph, list):
-        return bool(graph) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in graph)
+        tuples = all(isinstance(pair, tuple) and len(pair) in (2, 3) for pair in graph)
+        return bool(graph) and tuples
     names = column_names(graph)
     return names is not None and (len(names) == 2 or (len(names) == 3 and WEIGHT in names))
 
