@@ -116,6 +116,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         if self.method == "icd":
             with needs_extra("train", "torch"):
                 from stream_icd.training.icd.train_encoder import train
+            if len(known) < 2:
+                raise BadSettings("icd learns from one graph and validates on another: give two")
             at = len(known) - max(1, round(len(known) / 10))
             training = train(
                 known[:at],

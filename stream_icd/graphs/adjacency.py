@@ -156,6 +156,11 @@ def snapshot_of_pairs(graph: Any) -> Snapshot:
 
 
 def _columns(graph: Any) -> tuple[Any, Any, Any]:
+    if isinstance(graph, list) and any(len(pair) == 3 for pair in graph):
+        raise BadInput(
+            "a list of tuples holds pairs of ids: give weights as a table with the column "
+            "`weight`, and a dense matrix as an array"
+        )
     try:
         if isinstance(graph, list):
             src, dst = zip(*graph, strict=True)

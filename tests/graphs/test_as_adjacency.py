@@ -225,3 +225,9 @@ def test_a_table_of_pairs_is_one_edge_a_pair_with_the_sum_of_its_weights() -> No
 )
 def test_nodes_have_the_names_that_the_graph_gives_them(graph: object, nodes: list[object]) -> None:
     assert as_named(graph).nodes.tolist() == nodes
+
+
+@pytest.mark.parametrize("n_triples", [2, 3, 4])
+def test_weighted_triples_are_not_taken_for_another_form(n_triples: int) -> None:
+    with pytest.raises(BadInput, match="column `weight`"):
+        as_named([(node, node + 1, 2) for node in range(n_triples)])

@@ -130,6 +130,11 @@ def test_another_seed_gives_another_encoder(graph: LabelledGraph, recipe: Recipe
     assert not np.allclose(one.embed(graph.adjacency), two.embed(graph.adjacency))
 
 
+def test_icd_says_that_it_needs_two_graphs(graph: LabelledGraph) -> None:
+    with pytest.raises(BadSettings, match="give two"):
+        ICD(method="icd").fit([graph.adjacency])
+
+
 def test_parameters_can_be_set() -> None:
     icd = ICD().set_params(method="icd", seed=4)
     assert (icd.get_params()["method"], icd.get_params()["seed"]) == ("icd", 4)
