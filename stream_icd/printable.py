@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -100,8 +101,8 @@ def safe_cells(table: pa.Table) -> pa.Table:
     """Return a table for CSV, with an apostrophe before each text that begins like a formula.
 
     Control characters become escapes, as in a Python string; lists become texts, their values
-    separated by spaces. So a node called `=HYPERLINK(…)` is no link in a reader's spreadsheet, and
-    one with an escape sequence does not clear a terminal.
+    separated by spaces, and bytes become Base64. So a node called `=HYPERLINK(…)` is no link in a
+    reader's spreadsheet, and one with an escape sequence does not clear a terminal.
 
     >>> import pyarrow as pa
     >>> safe_cells(pa.table({"node": ["=1+1", "AS701"], "size": [-1, 2]})).to_pylist()
@@ -116,6 +117,9 @@ def safe_cells(table: pa.Table) -> pa.Table:
         if pa.types.is_list(field.type):
             texts = pc.binary_join(table.column(at).cast(pa.list_(pa.string())), " ")
             table, field = table.set_column(at, field.name, texts), field.with_type(pa.string())
+        if pa.types.is_binary(field.type):
+            coded = [value and b64encode(value).decode() for value in table.column(at).to_pylist()]
+            table = table.set_column(at, field.name, pa.array(coded, pa.string()))
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             safe = pc.replace_substring_regex(_escaped(table.column(at)), FORMULA, r"'\1")
             table = table.set_column(at, field, safe)

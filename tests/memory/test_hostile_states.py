@@ -17,10 +17,15 @@ import pytest
 from stream_icd.communities import STAGES, Communities
 from stream_icd.errors import BadMemory
 from stream_icd.memory.detect import Remembered, detect_remembering
-from stream_icd.memory.encoding import METADATA, decode_memory, encode_memory
+from stream_icd.memory.encoding import (
+    METADATA,
+    decode_memory,
+    enclosed,
+    encode_memory,
+    table_of_nodes,
+)
 from stream_icd.memory.horizon import LONGEST_TRIAL, MOST_ROUNDS, judged, pause
 from stream_icd.memory.memory import COUNTS, MOST_COUNTED, Memory, Trial
-from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities, encode_communities
 from testbed.drifting import START, remembering_model, stream
 
@@ -48,7 +53,7 @@ def memory() -> Memory:
 
 
 def table() -> pa.Table:
-    return pa.ipc.open_stream(encode_memory(memory())).read_all()
+    return table_of_nodes(encode_memory(memory()))
 
 
 def places(said: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -60,7 +65,7 @@ def places(said: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(one, (*path, at))
 
 
-SAID = json.loads(table().schema.metadata[METADATA])
+SAID = json.loads(pa.ipc.open_stream(encode_memory(memory())).schema.metadata[METADATA])
 
 
 def with_said(path: tuple[Any, ...], value: object) -> bytes:
@@ -69,7 +74,7 @@ def with_said(path: tuple[Any, ...], value: object) -> bytes:
     for at in path[:-1]:
         within = within[at]
     within[path[-1]] = value
-    return write_table(table().replace_schema_metadata({METADATA: json.dumps(said)}))
+    return enclosed(table(), said)
 
 
 def is_whole(found: Remembered) -> bool:
@@ -123,7 +128,7 @@ def test_weights_of_edges_are_positive_and_finite(name: str, weight: str) -> Non
     rows[first][0] = BITS[weight]
     changed = whole.set_column(at, field, pa.array(rows, field.type))
     usable = weight in ("least", "most")
-    assert ends(write_table(changed)) == ("used" if usable else "refused")
+    assert ends(enclosed(changed, SAID)) == ("used" if usable else "refused")
 
 
 def test_ids_near_the_largest_are_refused_or_continued() -> None:

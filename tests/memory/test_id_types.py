@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
@@ -15,7 +16,13 @@ from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.events import CommunityEvents
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
-from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.encoding import (
+    METADATA,
+    decode_memory,
+    enclosed,
+    encode_memory,
+    table_of_nodes,
+)
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.model import Model
 from stream_icd.node_ids import in_schema, places
@@ -146,9 +153,11 @@ def test_every_decoder_widens() -> None:
     assert encode_events(decode_events(message.key, value, message.headers)) == message
 
     memory = encode_memory(remembered([snapshot])[0].memory)
-    value = rewritten(pa.ipc.open_stream(memory).read_all(), "node", pa.uint32())
-    assert value != memory
-    assert encode_memory(decode_memory(value)) == memory
+    table, rest = table_of_nodes(memory), pa.ipc.open_stream(memory).schema.metadata[METADATA]
+    value = rewritten(table, "node", pa.uint32())
+    narrow = enclosed(pa.ipc.open_stream(value).read_all(), json.loads(rest))
+    assert narrow != memory
+    assert encode_memory(decode_memory(narrow)) == memory
 
     message = encode_snapshot(snapshot)
     table = pa.ipc.open_stream(message.value).read_all()

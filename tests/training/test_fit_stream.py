@@ -145,7 +145,7 @@ def test_equal_windows_are_related() -> None:
 
 
 def test_two_windows_are_too_few() -> None:
-    fit = fit_parameters(windows(drifting(3, 2, n=200)))
+    fit = fit_parameters(windows(drifting(4, 2, n=200)))
     assert (fit.learned_from, fit.n_windows, fit.parameters.stay) == (
         "hidden edges",
         0,

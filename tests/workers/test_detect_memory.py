@@ -16,6 +16,7 @@ import pytest
 import structlog
 from scipy.sparse import csr_array
 
+from stream_icd.bp.level_graph import rows_of
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.posterior import uninformed
 from stream_icd.communities import Communities
@@ -368,7 +369,7 @@ def with_facts(value: bytes, **facts: object) -> bytes:
 def of_long_names(value: bytes) -> bytes:
     """A state of 30 kB that is a table of 75 MB."""
     names = pa.array([f"{'x' * 50_000}{number:06}" for number in range(1500)])
-    nobody = Hypothesis(0.5, csr_array((len(names),) * 2), uninformed(len(names)))
+    nobody = Hypothesis(0.5, rows_of(csr_array((len(names),) * 2)), uninformed(len(names)))
     memory = replace(decode_memory(value), nodes=names, seen=np.ones(len(names), np.bool_),
                      present=nobody, community_ids=np.empty(0, np.int64), trial=None,
                      longest=None)  # fmt: skip
