@@ -39,7 +39,6 @@ def memory_page(
         *_peer_rows(known, peers, usual),
         REAL,
         *(_real_row(name, one) for name, one in known.items() if "churn" in one),
-        METHOD,
         "",
         *_commits(known),
     ]
@@ -167,8 +166,8 @@ running detector is described in [stream_memory.md](../stream_memory.md).
 
 Without memory, each window is detected alone, and most of what earlier windows showed is lost. With
 memory, detection sees the edges of recent windows, too, and starts from the communities of the last
-one. Ids of communities stay the same from window to window. *Smoothing* is for past windows, as in
-a replay: it uses the windows after each window too. In Python:
+one ([how it works](../method.md#streams)). Ids of communities stay the same from window to window.
+*Smoothing* is for past windows, as in a replay: it uses the windows after each window too. In Python:
 `stream_icd.memory.detect.detect_remembering` and
 `stream_icd.memory.smoothing.detect_smoothed`.
 
@@ -255,49 +254,3 @@ one hour are compared with school classes.
 
 | stream | windows | churn | memory | Q | memory | hidden | memory | NMI | memory |
 |---|---|---|---|---|---|---|---|---|---|"""
-
-METHOD = """
-## Method
-
-Detection works on the *evidence* of a graph, the sum of its windows in which older ones count less:
-A ← λ A + B for each window B. A horizon of 1 / (1 − λ) windows is the same. It starts from the
-communities of the last window. New nodes start in communities that they form among themselves.
-
-Where modularity decides, one pass of local moves on all levels follows. Where belief propagation
-does:
-
-- The prior of a node's community comes from the last window: with probability η it is the same
-  community, otherwise any, in proportion to their sizes (dynamic stochastic block model:
-  Ghasemian, Zhang, Clauset, Moore and Peel, Physical Review X 6, 031005). Each window estimates η
-  and μ by expectation maximisation. The prior uses η³, at most 0.9: beliefs are overconfident.
-- New nodes, and those with few edges in their community, form communities among themselves, with
-  which belief propagation starts.
-- Two communities merge if there are as many edges between them as within.
-
-In both cases, a community splits if that describes the evidence in fewer bits.
-
-Communities that start from the last ones can be far from the best. So from time to time a *search*
-finds communities in the evidence without the past, and these are taken if they describe it in fewer
-bits by .01 an edge. After a search in vain, the next comes one window later, then two, four, up to
-16. With a horizon of one window there are none: beliefs know more than the bits of one window.
-
-The horizon is found while the stream runs. Beside the present one there is at most one *trial*, of
-another horizon (of 1, 2 or 20 windows), the shortest first. The communities of both predict the
-edges of the next window that are new to the evidence; the bits that they save are a predictive code
-(Dawid, "Statistical theory: the prequential approach", Journal of the Royal Statistical Society A
-147, 1984). The differences between the two add up (Wald, "Sequential tests of statistical
-hypotheses", Annals of Mathematical Statistics 16, 1945). A trial that is 20 nats ahead replaces the
-present horizon; one that is 20 nats behind ends, and one that is undecided after 16 windows.
-After a round without success, each trial is followed by a pause, up to 8 times as long as it was. A
-new model starts all this anew. The first two trials of 20 windows begin with the evidence of 20
-windows, which is gathered meanwhile; all others begin with that of the present horizon.
-
-If the edges of a window between the members of communities are nearer to chance than to a tenth of
-what they were, over all communities together, the graph has broken with its past, and the window is
-detected alone. With a horizon of one window, a single community is forgotten if they are nearer to
-chance than to half of it.
-
-Smoothing goes backward through the windows. The prior of a node combines the beliefs of the windows
-before with those of the window after (forward–backward algorithm of hidden Markov models); belief
-propagation on the evidence of the window follows. Windows that modularity decided keep their
-communities."""
