@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import tee
 from typing import Any
 
+import structlog
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Labels
@@ -30,7 +30,7 @@ from stream_icd.retraining.gate import Measured, Paired
 from stream_icd.retraining.learn import LearnedFrom, learn
 from stream_icd.retraining.state import Scored
 from stream_icd.retraining.windows import UNKNOWN, Lesson, name_of, read_lesson
-from stream_icd.store.store import open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.training.yardstick import Judged, judge
 
 Job = Callable[[], Any]
@@ -85,16 +85,27 @@ class _OnWindows:
     def read(self) -> Iterator[Lesson]:
         """Read one window after the other, so that not all are in memory.
 
-        Unreadable ones are skipped; labels that cannot be read do not spoil their window.
+        Unreadable ones are left out, and logged; labels that cannot be read do not spoil their
+        window.
         """
         store = open_store(self.archive)
         for window, labels in self.lessons:
-            with suppress(BadInput, HistoryDamaged):
-                try:
-                    lesson = read_lesson(store, window, labels)
-                except (BadInput, HistoryDamaged):
-                    lesson = read_lesson(store, window, None)
+            lesson = _readable(store, window, labels)
+            if lesson is None and labels is not None:
+                lesson = _readable(store, window, None)
+            if lesson is not None:
                 yield lesson
+
+
+def _readable(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson | None:
+    """A window with its labels; None if one of them cannot be read, which is logged."""
+    try:
+        return read_lesson(store, window, labels)
+    except (BadInput, HistoryDamaged) as error:
+        graph, snapshot = name_of(window)
+        event = "a window cannot be read" if labels is None else "labels cannot be read"
+        structlog.get_logger().warning(event, graph=graph, snapshot=snapshot, error=str(error))
+        return None
 
 
 @dataclass(frozen=True, slots=True)

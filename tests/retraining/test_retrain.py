@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import OverBudget, Overloaded, StoreUnwritable
@@ -472,7 +473,10 @@ def test_a_damaged_window_teaches_nothing_and_stops_nothing(
     [newest] = Path(settings.archive).rglob("w-000005-*.parquet")
     content = newest.read_bytes()
     newest.write_bytes(content[:200] + bytes(400) + content[600:])  # its footer is whole
-    assert _round(registry, settings).outcome in ("promoted", "kept")
+    with capture_logs() as logs:
+        assert _round(registry, settings).outcome in ("promoted", "kept")
+    left_out = {line["snapshot"] for line in logs if line["event"] == "a window cannot be read"}
+    assert left_out == {"small/000005"}
 
 
 def test_another_promotion_in_between_wins(registry: Store, settings: Retraining) -> None:
