@@ -84,15 +84,14 @@ def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
     if not won and trial.ahead > -DECIDED and trial.windows < LONGEST_TRIAL:
         return replace(memory, trial=trial)
     n_others = len(set(DECAYS) - {present.decay})
-    rounds, wait = memory.n_tried // n_others, 0
-    if won:  # a new round begins at once, in case this was chance
-        n_tried, memory = (rounds + 1) * n_others, begun(memory, trial.hypothesis)
-    else:
-        n_tried, wait = memory.n_tried + 1, min(trial.windows, LONGEST_TRIAL) * pause(rounds)
-        if trial.hypothesis.decay == LONGEST and not rounds:
-            memory = replace(memory, longest=trial.hypothesis.evidence)
+    rounds, n_tried = memory.n_tried // n_others, memory.n_tried + 1
     if n_tried >= n_others * MOST_ROUNDS:
         n_tried -= n_others
+    wait = min(trial.windows, LONGEST_TRIAL) * pause(rounds)
+    if won:
+        memory = begun(memory, trial.hypothesis)
+    elif trial.hypothesis.decay == LONGEST and not rounds:
+        memory = replace(memory, longest=trial.hypothesis.evidence)
     return replace(memory, trial=None, n_tried=n_tried, wait=wait)
 
 

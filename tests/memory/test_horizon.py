@@ -76,7 +76,7 @@ def test_a_trial_wins_when_it_is_far_enough_ahead_and_communities_keep_their_ids
     won = judged(ahead, 0.2 * DECIDED, "auto")
     assert won.present.decay == 0.0
     assert won.community_ids.tolist() == [7, 8]
-    assert (won.trial, won.n_tried, won.wait) == (None, 2, 0)
+    assert (won.trial, won.n_tried) == (None, 1)
 
 
 def test_windows_add_up_and_the_next_trial_begins_even() -> None:
@@ -111,12 +111,16 @@ def test_pauses_grow_with_the_length_of_trials_and_with_rounds_up_to_a_limit() -
         assert pauses == expected.tolist()
 
 
-def test_a_win_begins_a_new_round_at_once_which_has_pauses() -> None:
-    for rounds, expected in enumerate((1, 2, 4, 8), start=1):
-        one = with_trial(replace(memory(), n_tried=2 * (rounds - 1)))
-        one = with_trial(judged(one, DECIDED, "auto"))
-        assert (one.present.decay, tried(one)) == (0.0, 0.5)
-        assert failed(one).wait == expected
+def test_pauses_grow_too_where_trials_win() -> None:
+    one, pauses = memory(), []
+    for _ in range(8):
+        waited = 0
+        while (one := with_trial(one)).trial is None:
+            waited += 1
+        pauses.append(waited)
+        one = judged(one, DECIDED, "auto")
+        assert one.trial is None
+    assert pauses == [0, 0, 0, 1, 1, 2, 2, 4]
 
 
 def test_trials_of_the_longest_horizon_begin_with_its_own_evidence() -> None:
