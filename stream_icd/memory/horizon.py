@@ -22,7 +22,7 @@ LONGEST_TRIAL = 16
 """An undecided trial ends after this many windows; no pause between searches is longer."""
 
 MOST_ROUNDS = LONGEST_TRIAL.bit_length()
-"""Rounds of trials, and searches in vain, that are counted: pauses double with each."""
+"""Rounds without success that are counted, of trials and of searches: pauses double with each."""
 
 MOST_WINDOWS = 1000
 """The longest horizon that can be given."""
@@ -80,19 +80,19 @@ def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
     if trial is None:
         return memory
     trial = replace(trial, windows=trial.windows + 1, ahead=trial.ahead + ahead)
-    won = trial.ahead >= DECIDED
-    if not won and trial.ahead > -DECIDED and trial.windows < LONGEST_TRIAL:
+    if trial.ahead >= DECIDED:
+        return begun(memory, trial.hypothesis)
+    if trial.ahead > -DECIDED and trial.windows < LONGEST_TRIAL:
         return replace(memory, trial=trial)
     n_others = len(set(DECAYS) - {present.decay})
-    rounds, n_tried = memory.n_tried // n_others, memory.n_tried + 1
-    if n_tried >= n_others * MOST_ROUNDS:
-        n_tried -= n_others
+    rounds, longest = memory.n_failed // n_others, memory.longest
+    if trial.hypothesis.decay == LONGEST and not rounds:
+        longest = trial.hypothesis.evidence
     wait = min(trial.windows, LONGEST_TRIAL) * pause(rounds)
-    if won:
-        memory = begun(memory, trial.hypothesis)
-    elif trial.hypothesis.decay == LONGEST and not rounds:
-        memory = replace(memory, longest=trial.hypothesis.evidence)
-    return replace(memory, trial=None, n_tried=n_tried, wait=wait)
+    n_failed = memory.n_failed + 1
+    if n_failed >= n_others * MOST_ROUNDS:
+        n_failed -= n_others
+    return replace(memory, trial=None, longest=longest, n_failed=n_failed, wait=wait)
 
 
 def with_trial(memory: Memory) -> Memory:
@@ -102,7 +102,7 @@ def with_trial(memory: Memory) -> Memory:
     if memory.wait:
         return replace(memory, wait=memory.wait - 1)
     others = [one for one in DECAYS if one != memory.present.decay]
-    decay = others[memory.n_tried % len(others)]
+    decay = others[memory.n_failed % len(others)]
     begins = replace(memory.present, decay=decay)
     if decay == LONGEST and memory.longest is not None:
         begins = replace(begins, evidence=memory.longest)
@@ -110,14 +110,13 @@ def with_trial(memory: Memory) -> Memory:
     return replace(memory, trial=Trial(begins))
 
 
-def pause(n_before: int) -> int:
-    """Return how long to wait after so many searches in vain, or rounds of trials: in windows, or
-    in lengths of the last trial.
+def pause(n_failed: int) -> int:
+    """Return how long to wait after so many failures one after the other, in windows or trials.
 
     >>> [pause(one) for one in (0, 1, 2, 3, 10)]
     [0, 1, 2, 4, 16]
     """
-    return (1 << min(n_before, MOST_ROUNDS)) >> 1
+    return (1 << min(n_failed, MOST_ROUNDS)) >> 1
 
 
 def begun(memory: Memory, present: Hypothesis) -> Memory:
@@ -132,7 +131,7 @@ def begun(memory: Memory, present: Hypothesis) -> Memory:
         next_id=next_id,
         trial=None,
         longest=None if present.decay == LONGEST else longest,
-        n_tried=0,
+        n_failed=0,
         wait=0,
         n_vain_searches=0,
         search_wait=0,

@@ -29,7 +29,7 @@ MOST_READ_IDS = MOST_IDS - MOST_COUNTED
 
 COUNTS = (
     *("n_windows", "n_lacking", "credit", "model"),
-    *("n_tried", "wait", "n_vain_searches", "search_wait"),
+    *("n_failed", "wait", "n_vain_searches", "search_wait"),
 )
 
 CERTAIN = 255
@@ -96,7 +96,7 @@ class Memory:
     model: int = 0  # `BpParameters.checksum` of what the last window was detected with
     trial: Trial | None = None  # another horizon that is tried
     longest: Rows | None = None
-    n_tried: int = 0  # trials of other horizons that have ended
+    n_failed: int = 0  # trials since the present horizon was chosen
     wait: int = 0  # windows until the next trial
     n_vain_searches: int = 0  # searches for better communities since one was found
     search_wait: int = 0  # windows until the next search

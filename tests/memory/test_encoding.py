@@ -81,7 +81,7 @@ def memory_of(nodes: pa.Array, seed: int = 0, *, tried: bool = False, **values: 
 )
 def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> None:
     kind = pa.string() if any(isinstance(node_id, str) for node_id in ids) else pa.int64()
-    memory = memory_of(pa.array(sorted(ids), kind), seed, tried=seed % 2 == 1, n_tried=seed)
+    memory = memory_of(pa.array(sorted(ids), kind), seed, tried=seed % 2 == 1, n_failed=seed)
     value = encode_memory(memory)
     back = decode_memory(value)
     assert back.nodes.equals(memory.nodes)
@@ -180,7 +180,7 @@ def test_a_trial_that_is_no_number_ahead_is_refused() -> None:
         ({"next_id": 3}, "community ids"),
         ({"next_id": MOST_IDS + 1}, "next_id"),
         ({"next_id": 2**63}, "next_id"),
-        ({"n_tried": -1}, "n_tried"),
+        ({"n_failed": -1}, "n_failed"),
         ({"search_wait": 2**32}, "search_wait"),
     ],
 )

@@ -151,7 +151,7 @@ def test_counts_at_their_maximum_stay_there() -> None:
     finally:
         tracemalloc.stop()
     assert ended.trial is None
-    assert ended.n_tried <= MOST_COUNTED
+    assert ended.n_failed <= MOST_COUNTED
     assert ended.wait <= LONGEST_TRIAL * pause(MOST_ROUNDS)
     found = detect_remembering(NEXT, MODEL, decode_memory(encode_memory(most)))
     assert found.memory.n_windows == MOST_COUNTED
