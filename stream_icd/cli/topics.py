@@ -8,14 +8,14 @@ import typer
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
 from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import BrokerOptions
+from stream_icd.programs.options import BrokerOptions, checked_graph
 
 app = typer.Typer(
     no_args_is_help=True, help="Create the topics, skip unreadable records, or start a graph anew."
 )
 broker = typer.Typer()
 
-Graph = Annotated[str, typer.Argument(help="Name of the graph.")]
+Graph = Annotated[str, typer.Argument(help="Name of the graph.", callback=checked_graph)]
 
 
 @command(app, "create")
@@ -49,12 +49,13 @@ class TrackAnew(BrokerOptions):
     topic: str = option("icd.events.v1", "Topic that the trackers write to.")
 
     def run(self) -> None:
+        from stream_icd.cli.subscribe_formats import refuse_nothing
         from stream_icd.kafka.publisher import Publisher
         from stream_icd.subscribers.events_topic import forget_graph
 
-        if not self.graph:
-            raise BadSettings("the name of the graph is empty: give one, such as as733")
-        with Publisher(self.kafka()) as publisher:
+        settings = self.kafka()
+        refuse_nothing(settings, self.topic, self.graph)
+        with Publisher(settings) as publisher:
             publisher.send(forget_graph(self.graph, self.topic))
         say(f"trackers will start {self.graph} anew after their restart")
 

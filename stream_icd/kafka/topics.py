@@ -16,6 +16,7 @@ from stream_icd.kafka.port import (
     TopicSpec,
 )
 from stream_icd.kafka.settings import MEBIBYTE, KafkaSettings
+from stream_icd.printable import listed
 
 SNAPSHOTS = "icd.snapshots.v1"
 COMMUNITIES = "icd.communities.v1"
@@ -95,10 +96,21 @@ def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[
     """Move `group` to the first remaining record in partitions where retention removed its offset.
 
     Partitions that still hold the group's offset do not change. No member may be running.
+
+    Raises:
+        BadSettings: the group has no position in the topic.
+        BrokerError: the group has running members.
     """
+    describe_topic(settings, topic)
     with connect(settings).admin() as admin:
         offsets = admin.group_offsets(group)
         committed = {place: at for place, at in offsets.items() if place.topic == topic}
+        if not committed:
+            topics = sorted({place.topic for place in offsets})
+            raise BadSettings(
+                f"group {group} has no committed position in {topic}; it has one in "
+                f"{listed(topics) or 'no topic'}: name another --group or --topic"
+            )
         begins = admin.begins(committed)
         gone = {place: begins[place] for place, at in committed.items() if at < begins[place]}
         admin.move_group(group, gone)

@@ -20,6 +20,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic, positions
 from stream_icd.messages.claims import MessageReader, without_claim
 from stream_icd.messages.records import outgoing
+from stream_icd.printable import did_you_mean, listed
 from stream_icd.tracing import context_of
 from stream_icd.wire.message import Message
 from stream_icd.wire.states import State, decode_state, encode_state, next_id_in, read_state_key
@@ -94,11 +95,15 @@ class MemoryTopic:
         later than the last remembered one: so it is known which snapshots it is for.
 
         Raises:
-            BadSettings: the group remembers nothing of the graph.
+            BadSettings: the group remembers nothing of the graph; the message names those it does.
         """
-        states, _ = self.read({}, lambda name, _: name == graph)
+        states, others = self.read({}, lambda name, _: name == graph)
         if graph not in states:
-            raise BadSettings(f"group {self.group} remembers nothing of graph {graph}")
+            known = listed(sorted(others)) or "none: name another --group"
+            raise BadSettings(
+                f"group {self.group} remembers nothing of graph {graph}; it remembers {known}"
+                f"{did_you_mean(graph, others)}"
+            )
         read = positions(self.settings, SNAPSHOTS, self.group)
         value = self.value(states[graph], max(read.values(), default=0))
         with Publisher(self.settings) as publisher:

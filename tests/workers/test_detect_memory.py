@@ -440,7 +440,7 @@ def test_an_operator_makes_a_graph_start_anew_and_no_id_is_used_again(
     assert [said(result)[1] for result in results] == [one[1] for one in alone]
     used = {id for communities in before for id in communities.community_ids}  # type: ignore[union-attr]
     assert used.isdisjoint(results[0].community_ids)  # type: ignore[arg-type]
-    with pytest.raises(BadSettings, match="remembers nothing of graph other"):
+    with pytest.raises(BadSettings, match="nothing of graph other; it remembers g"):
         MemoryTopic(memory.settings(), "detect", topic).forget("other")
 
 

@@ -1,0 +1,69 @@
+"""`stream-icd topics` with names that nobody uses: an error, not a success that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.port import TopicPartition
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import create_topics
+from testbed.brokers import Broker
+from tests.run_here import Done, run_here
+from tests.workers.tracked import publish
+
+pytestmark = pytest.mark.brokers("memory")
+
+
+def topics(broker: Broker, *arguments: str) -> Done:
+    return run_here("topics", *arguments, "-b", broker.bootstrap_servers)
+
+
+def test_trackers_start_only_a_graph_anew_that_has_events(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    publish(broker, [OutgoingRecord(topic, b"events", b"as733")])
+    refused = topics(broker, "track-anew", "as773", "--topic", topic)
+    assert refused.returncode == 78
+    assert refused.stderr == (
+        f"BadSettings: {topic} holds nothing of graph as773; it holds as733; did you mean as733?\n"
+    )
+    assert topics(broker, "track-anew", "as733", "--topic", topic).returncode == 0
+    with open_reader(broker.settings(), topic, until="end") as records:
+        assert [(record.key, record.value) for record in records][1:] == [(b"as733", None)]
+
+
+@pytest.mark.parametrize("command", ["track-anew", "detect-anew"])
+def test_an_empty_name_of_a_graph_is_refused(broker: Broker, command: str) -> None:
+    refused = topics(broker, command, "")
+    assert refused.returncode == 78
+    assert "the name of the graph is empty" in refused.stderr
+
+
+def test_a_group_of_detectors_without_memory_is_named(broker: Broker) -> None:
+    create_topics(broker.settings())
+    refused = topics(broker, "detect-anew", "as733", "--group", "nobody")
+    assert refused.returncode == 78
+    assert "nobody remembers nothing of graph as733; it remembers none: " in refused.stderr
+
+
+def test_a_group_without_a_position_skips_nothing(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic, group = make_topic(), f"{make_topic()}-group"
+    refused = topics(broker, "skip", "--group", group, "--topic", topic)
+    assert refused.returncode == 78
+    assert refused.stderr == (
+        f"BadSettings: group {group} has no committed position in {topic}; it has one in no topic: "
+        "name another --group or --topic\n"
+    )
+    with connect(broker.settings()).admin() as admin:
+        admin.move_group(group, {TopicPartition(topic, 0): 0})
+    kept = topics(broker, "skip", "--group", group, "--topic", topic)
+    assert kept.stdout == f"{topic} has lost no records: group {group} keeps its position\n"
+    elsewhere = topics(broker, "skip", "--group", group, "--topic", make_topic())
+    assert f"it has one in {topic}: " in elsewhere.stderr
