@@ -101,7 +101,11 @@ class ListModels(OfRegistry):
 
         versions = None if self.folder is not None else self.opened()
         if versions is not None:
-            say(*version_lines(versions))
+            lines = list(version_lines(versions))
+            say(*lines)
+            if not lines:
+                nothing = f"{versions.place} holds no version"
+                say(f"{nothing}: stream-icd models import adds one", err=True)
         models = shipped_models() if self.folder is None else models_in(open_store(self.folder))
         if not models:
             raise ModelNotFound(
@@ -274,6 +278,12 @@ class History(OfRegistry, BrokerOptions):
         else:
             changes = [change(store, aliases) for aliases in history(store)]
         say(*map(announcement_line, changes))
+        if not changes:
+            say(
+                f"{store.place} has no history yet: stream-icd models import adds a "
+                "version, stream-icd models promote makes it the champion",
+                err=True,
+            )
 
 
 @command(app, "export")

@@ -156,6 +156,20 @@ def test_what_is_missing_is_named(
         models(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("command", "notice"),
+    [("list", "holds no version: stream-icd models import"), ("history", "has no history yet: ")],
+)
+def test_a_registry_without_versions_is_said_to_be_one(
+    command: str, notice: str, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "nonesuch")
+    result = CliRunner().invoke(app, ["models", command, "--registry", place])
+    assert result.exit_code == 0
+    assert place in result.stderr
+    assert notice in result.stderr
+
+
 @pytest.mark.parametrize("arguments", [("rollback",), ("show", "previous"), ("import", "lfr")])
 def test_a_registry_must_be_named(arguments: tuple[str, ...]) -> None:
     with pytest.raises(BadSettings, match="--registry"):
