@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadSettings, StoreUnreachable
 from stream_icd.imports import needs_extra
 from stream_icd.registry.model import LINEAGE_FILE, RECIPE_FILE, flat_recipe, read_model
 from stream_icd.registry.versions import MODEL_FILES, files_in
 from stream_icd.store.store import Store, open_store
+from stream_icd.store.uri import place_of
 
 EXPERIMENT = "stream-icd"
 MOST_VALUE = 500
 """MLflow refuses longer values of parameters."""
+
+ANSWERS_WITHIN_S = 5.0
 
 
 def export_folder(folder: Store, target: str) -> str:
@@ -41,6 +44,7 @@ def export_mlflow(folder: Store, uri: str) -> str:
 
     Raises:
         MissingExtra: MLflow is not installed.
+        StoreUnreachable: no server answers.
         BadSettings: MLflow refuses; the message is its own.
         ModelError: the model cannot be used.
     """
@@ -49,6 +53,7 @@ def export_mlflow(folder: Store, uri: str) -> str:
         from mlflow.exceptions import MlflowException
     _, version = read_model(folder)
     name = version.rpartition("@")[0]
+    _check_that_somebody_answers(uri)
     try:
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         known = client.get_experiment_by_name(EXPERIMENT)
@@ -65,9 +70,25 @@ def export_mlflow(folder: Store, uri: str) -> str:
             client.create_registered_model(name)
         tags = {"stream_icd_version": version}
         made = client.create_model_version(name, f"runs:/{run}/model", run, tags=tags)
-    except MlflowException as error:
+    except (MlflowException, ModuleNotFoundError) as error:  # databases need the whole MLflow
         raise BadSettings(f"MLflow at {uri}: {error}") from error
     return f"{name}, version {made.version}"
+
+
+def _check_that_somebody_answers(uri: str) -> None:
+    """Raise at once if there is no server: MLflow alone repeats its request for four minutes."""
+    import requests  # MLflow's own client: it takes the same URIs and proxies
+
+    if not uri.startswith(("http://", "https://")):
+        return
+    try:
+        requests.head(uri, timeout=ANSWERS_WITHIN_S)
+    except requests.exceptions.SSLError:
+        return  # somebody answers, and MLflow has settings about certificates
+    except requests.RequestException as error:
+        raise StoreUnreachable(
+            f"no MLflow server answers at {place_of(uri)}: start one, or give the URI of yours"
+        ) from error
 
 
 def _files(folder: Store) -> dict[str, bytes]:

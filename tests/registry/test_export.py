@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import threading
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from stream_icd.errors import BadSettings, MissingExtra
+from stream_icd.errors import BadSettings, MissingExtra, StoreUnreachable
 from stream_icd.lineage import Lineage
 from stream_icd.registry.export import export_folder, export_mlflow
 from stream_icd.registry.find import folder_of, open_model
@@ -51,6 +54,26 @@ def test_mlflow_gets_files_parameters_and_version(
     assert run.data.params["recipe.name"] == "lfr"
     artifacts = run.info.artifact_uri.removeprefix("file://")
     assert open_model(f"{artifacts}/model").version == open_model("lfr").version
+
+
+def test_an_mlflow_server_that_is_not_there_is_noticed_at_once(
+    folder: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow", reason="pip install 'stream-icd[mlflow]' to run this")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # else a failure takes minutes
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(StoreUnreachable, match=f"no MLflow server answers at .*:{port}: start one"):
+        export_mlflow(folder, f"http://127.0.0.1:{port}")
+
+
+def test_a_server_that_is_not_mlflow_is_said_to_refuse(folder: Store) -> None:
+    pytest.importorskip("mlflow", reason="pip install 'stream-icd[mlflow]' to run this")
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        with pytest.raises(BadSettings, match="MLflow at .* 501"):
+            export_mlflow(folder, f"http://127.0.0.1:{other.server_port}")
+        other.shutdown()
 
 
 def test_mlflow_is_asked_for_where_it_is_missing(
