@@ -37,9 +37,9 @@ class Files(ReadingProducer):
 
     def open(self, run: "programs.ProducerRun") -> "programs.Source":
         from stream_icd.sources.edge_files import watch_edge_files
-        from stream_icd.times import parse_duration, parse_window
+        from stream_icd.times import parse_wait, parse_window
 
-        every_s = parse_duration(self.every).total_seconds()
+        every_s = parse_wait("--every", self.every)
         return watch_edge_files(
             self.path,
             graph=self.graph,

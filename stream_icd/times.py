@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median_low
+from threading import TIMEOUT_MAX
 
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Window
@@ -15,6 +17,8 @@ SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LONGEST = datetime.max - datetime.min
+"""No two times are farther apart. The sum of some such durations fits 64 bits of microseconds."""
 
 
 def parse_utc(text: str) -> datetime:
@@ -37,7 +41,7 @@ def utc_now() -> datetime:
 def parse_duration(text: str) -> timedelta:
     """Parse a duration such as `90s`, `1h30m` or `3d`; units are ms, s, m, h, d and w.
 
-    Raises `BadSettings` for other texts.
+    Raises `BadSettings` for other texts, and above `LONGEST`.
 
     >>> parse_duration("1h30m")
     datetime.timedelta(seconds=5400)
@@ -45,10 +49,23 @@ def parse_duration(text: str) -> timedelta:
     parts = PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise BadSettings(f"{text!r} is not a duration: write 90s, 1h30m or 3d (ms, s, m, h, d, w)")
-    try:
-        return timedelta(seconds=sum(float(number) * SECONDS[unit] for number, unit in parts))
-    except OverflowError as error:
-        raise BadSettings(f"the duration {text!r} is too long") from error
+    seconds = sum(float(number) * SECONDS[unit] for number, unit in parts)
+    if seconds > LONGEST.total_seconds():
+        raise BadSettings(f"the duration {text!r:.80} is too long: the limit is {LONGEST.days}d")
+    return timedelta(seconds=seconds)
+
+
+def parse_wait(option: str, text: str) -> float:
+    """Return the seconds of a duration to wait for; raise `BadSettings` if nothing can wait for it.
+
+    >>> parse_wait("--every", "2m")
+    120.0
+    """
+    seconds = parse_duration(text).total_seconds()
+    if not 0 < seconds <= TIMEOUT_MAX:
+        most = timedelta(seconds=TIMEOUT_MAX).days
+        raise BadSettings(f"{option} {text}: give a duration above 0 and of at most {most}d")
+    return seconds
 
 
 def microseconds(span: timedelta) -> int:
@@ -59,6 +76,20 @@ def microseconds(span: timedelta) -> int:
 def time_at(event_time: int) -> datetime:
     """Return the time that many microseconds after 1970, UTC."""
     return EPOCH + event_time * MICROSECOND
+
+
+def window_at(start: int, end: int) -> Window:
+    """Return the window between two event times.
+
+    Raises `BadSettings` if it is not within the years 1 to 9999.
+    """
+    try:
+        return Window(time_at(start), time_at(end))
+    except OverflowError as error:
+        raise BadSettings(
+            f"a window of {(end - start) * MICROSECOND} would begin before the year 1 or end after "
+            "the year 9999: choose a shorter one, or correct the times"
+        ) from error
 
 
 def iso_duration(span: timedelta) -> str:
@@ -118,8 +149,13 @@ def windows_at(
     ]
     lengths = [*map(min, spacings, usual), usual[-1]]
     return {
-        start: Window(start, start + length) for start, length in zip(starts, lengths, strict=False)
+        start: _window_from(start, length) for start, length in zip(starts, lengths, strict=False)
     }
+
+
+def _window_from(start: datetime, length: timedelta) -> Window:
+    first = microseconds(start - EPOCH)
+    return window_at(first, first + microseconds(length))
 
 
 def parse_window(text: str) -> WindowOf:
@@ -135,11 +171,12 @@ def parse_window(text: str) -> WindowOf:
         raise BadSettings(f"--window {text}: a window must be longer than 0")
 
     def month_of(time: datetime) -> Window:
-        first = datetime(time.year, time.month, 1, tzinfo=UTC)
-        return Window(first, (first + length).replace(day=1))
+        days = _window_from(datetime(time.year, time.month, 1, tzinfo=UTC), length)
+        return replace(days, end=days.end.replace(day=1))
 
     def window_of(time: datetime) -> Window:
-        start = EPOCH + (time - EPOCH) // length * length
-        return Window(start, start + length)
+        size = microseconds(length)
+        start = microseconds(time - EPOCH) // size * size
+        return window_at(start, start + size)
 
     return month_of if text == "month" else window_of

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
-from threading import Event
+from threading import TIMEOUT_MAX, Event
 from typing import Protocol
 
 from stream_icd.errors import BadInput, BadSettings
@@ -126,7 +126,8 @@ class Pace:
     def wait(self, started: float, n_sent: int) -> None:
         """Sleep until snapshot number `n_sent` (from 0) is due."""
         if self.rate is not None:
-            self.sleep(max(0.0, started + n_sent / self.rate - self.monotonic()))
+            due = started + n_sent / self.rate
+            self.sleep(min(max(0.0, due - self.monotonic()), TIMEOUT_MAX))
 
 
 @dataclass(frozen=True, slots=True)

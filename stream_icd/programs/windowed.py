@@ -22,7 +22,7 @@ from stream_icd.sources.source import OnBadRow, Source
 from stream_icd.sources.tables import RawRows, read_rows, rows_of_json
 from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time, time_of, timed_rows
 from stream_icd.sources.windows import Quiet, TimedRows, Windowing, windowed_snapshots
-from stream_icd.times import EPOCH, parse_duration
+from stream_icd.times import EPOCH, parse_wait
 
 BATCH = 10_000
 LOOK_EVERY_S = 0.2
@@ -69,9 +69,9 @@ def windowed_source(
             options.topic,
             columns.names,
             run.bad_rows,
-            since=None if after is None else max(after, EPOCH + reach) - reach,
+            since=None if after is None else EPOCH + max(after - EPOCH - reach, timedelta(0)),
             until=options.until,
-            quiet_after_s=None if quiet is None else parse_duration(quiet).total_seconds(),
+            quiet_after_s=None if quiet is None else parse_wait("--quiet-after", quiet),
             stop=run.stop,
         )
         rows = timed_rows(records, columns, run.bad_rows)

@@ -153,11 +153,11 @@ class Retrain:
             run_once,
             run_until,
         )
-        from stream_icd.times import parse_duration
+        from stream_icd.times import parse_wait
         from stream_icd.tracing import traces_of
 
         settings = self.settings()
-        every_s = parse_duration(self.check).total_seconds()
+        every_s = parse_wait("--check", self.check)
         opened = required(registry_at(self.registry))
         configure_logging()
         announcers: list[Announce] = [log_decision]

@@ -29,7 +29,9 @@ class Triggers:
     drift: bool = True
 
     def __post_init__(self) -> None:
-        if (self.windows or 1) < 1 or (self.period or timedelta(1)) <= timedelta(0):
+        is_rare = self.windows is None or self.windows >= 1
+        is_long = self.period is None or self.period > timedelta(0)
+        if not (is_rare and is_long):
             raise BadSettings(f"{self}: give windows of at least 1 and a period above 0")
 
 

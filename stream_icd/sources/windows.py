@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot, Window
 from stream_icd.sources.source import Count, Source, count_nothing
-from stream_icd.times import microseconds, time_at
+from stream_icd.times import microseconds, time_at, window_at
 
 Times = NDArray[np.int64]
 Time = TypeVar("Time", int, Times)
@@ -277,7 +277,7 @@ def _windows(held: _Held, spans: Spans) -> Iterator[tuple[Window, pa.Table]]:
         in_time = np.flatnonzero(held.met[first:last] < end)
         if len(in_time):
             rows = held.rows.slice(first, last - first).take(pa.array(in_time))
-            yield Window(time_at(start), time_at(end)), rows
+            yield window_at(start, end), rows
 
 
 class Windowing(Protocol):

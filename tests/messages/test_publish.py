@@ -89,6 +89,12 @@ def test_a_rate_of_nothing_is_refused() -> None:
         Pace(0, Clock().monotonic, Clock().sleep)
 
 
+def test_a_pause_is_no_longer_than_a_thread_can_wait() -> None:
+    clock = Clock()
+    Pace(1e-320, clock.monotonic, clock.sleep).wait(clock.now, 1)
+    assert clock.now <= 100 + threading.TIMEOUT_MAX
+
+
 def test_a_refused_record_is_an_error(snapshot) -> None:
     clock = Clock()
     pace = Pace(None, clock.monotonic, clock.sleep)

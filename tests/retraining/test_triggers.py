@@ -1,12 +1,15 @@
 """When to learn: each trigger says whether, and why."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_icd.errors import BadSettings
+from stream_icd.retraining.settings import Triggers
 from stream_icd.retraining.triggers import (
     Due,
     any_due,
@@ -31,6 +34,12 @@ def test_every_period() -> None:
     assert every_period(DAY, NOW - DAY, NOW).due
     early = every_period(DAY, NOW - timedelta(hours=5), NOW)
     assert early == Due(False, "5:00:00 of 1 day, 0:00:00 passed")
+
+
+@pytest.mark.parametrize("wrong", [{"windows": 0}, {"period": timedelta(0)}, {"period": -DAY}])
+def test_an_interval_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadSettings, match="a period above 0"):
+        Triggers(**wrong)
 
 
 def test_a_clock_that_goes_backwards_makes_nothing_due() -> None:

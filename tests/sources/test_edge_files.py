@@ -216,6 +216,12 @@ def test_a_window_may_be_given() -> None:
     assert months["mails-2026-02-14.csv"].end == datetime(2026, 3, 1, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("window", [None, "month", "3000000d"])
+def test_a_window_that_would_end_after_9999_is_refused(window: str | None) -> None:
+    with pytest.raises(BadSettings, match="after the year 9999"):
+        windows_of({"9999-12-31.csv": 0}, window and parse_window(window))
+
+
 NOT_EDGES = {
     "labels": ("node,community\n1,0\n2,0\n3,1\n", "column community says .* table of labels"),
     "Labels": ("id\tLabel\na\tx\nb\ty\n", "column Label says .* table of labels"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
 from stream_icd.sources.windows import Hopping, Quiet, Rule, Session, TimedRows, cut_windows
-from stream_icd.times import EPOCH, parse_duration
+from stream_icd.times import EPOCH, parse_duration, parse_wait
 
 SECOND = 1_000_000
 Cut = list[tuple[float, float, list[int]]]
@@ -218,6 +218,14 @@ def test_windows_that_would_lose_rows_are_refused(make: object) -> None:
         make()  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("length", ["1000000d", "3652058d"])
+def test_windows_beyond_the_calendar_are_refused(length: str) -> None:
+    size, late = parse_duration(length), 8000 * 365 * 86_400
+    for rule in (Hopping(size, size), Hopping(size, seconds(86_400), -size), Session(size)):
+        with pytest.raises(BadSettings, match="choose a shorter one, or correct the times"):
+            cut([rows([late])], rule, lateness=size.total_seconds())
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -233,7 +241,16 @@ def test_durations_are_read(text: str, expected: float) -> None:
     assert parse_duration(text) == seconds(expected)
 
 
-@pytest.mark.parametrize("text", ["", "3", "d", "3 d", "-3d", "3y", "99999999999w"])
+@pytest.mark.parametrize(
+    "text", ["", "3", "d", "3 d", "-3d", "3y", "99999999999w", f"{'9' * 400}d"]
+)
 def test_other_durations_are_refused(text: str) -> None:
     with pytest.raises(BadSettings, match="duration"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["0s", "0.0000001s", "1000000d"])
+def test_nothing_waits_for_ever_or_for_no_time(text: str) -> None:
+    assert parse_wait("--every", "106751d") <= threading.TIMEOUT_MAX
+    with pytest.raises(BadSettings, match=f"--every {text}: give a duration above 0"):
+        parse_wait("--every", text)
