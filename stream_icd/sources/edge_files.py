@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -96,6 +97,18 @@ class _Reading:
     window: WindowOf | None
     on_bad_row: OnBadRow
     count: Count
+    warned: list[str] = field(default_factory=list)
+
+    def warn_of_ignored(self, file: Path, numbers: Sequence[int]) -> None:
+        """Log which columns of a file, from 1, are not used; only for the first such file."""
+        if not self.warned:
+            LOG.warning(
+                "%s has no header: only columns 1 and 2 are used, not %s; for weights, write the "
+                "header src,dst,weight (this is logged of one file only)",
+                printable(file.name),
+                ", ".join(map(str, numbers)),
+            )
+            self.warned.append(file.name)
 
 
 def _watch(
@@ -143,7 +156,8 @@ def _read_all(
 def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
     if file.suffix in PICKLES:
         raise BadInput("opening a pickle can run any code: save GraphML instead")
-    edges = read_edge_list(file, reading.id_kind, reading.on_bad_row)
+    ignored = partial(reading.warn_of_ignored, file)
+    edges = read_edge_list(file, reading.id_kind, reading.on_bad_row, ignored)
     return snapshot_from_pairs(
         edges["src"],
         edges["dst"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import IO
@@ -46,6 +46,9 @@ EXPECTED = "an edge list has the columns src, dst and perhaps weight"
 TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
 """Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
 
+OnIgnored = Callable[[Sequence[int]], None]
+"""Called with the numbers of columns that are not used, from 1."""
+
 FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 A_FEW = 3
 
@@ -55,18 +58,20 @@ def is_edge_list(file: Path) -> bool:
     return form_of(file.name) in FORMS
 
 
-def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
+def read_edge_list(
+    file: Path, id_kind: IdKind, on_bad_row: OnBadRow, on_ignored: OnIgnored
+) -> pa.Table:
     """Read columns `src`, `dst` and, if the file has it, `weight`.
 
     An edge without `dst` declares the node `src`. All ids have one type: `id_kind`, or that of the
-    first id.
+    first id. Columns after the first two of a text without a header go to `on_ignored`.
 
     Raises:
         NoGoodRows: the file is empty.
         BadInput: the file as a whole cannot be read, or holds events.
     """
     try:
-        batches = list(_raw(file, on_bad_row))
+        batches = list(_raw(file, on_bad_row, on_ignored))
     except BadSettings as error:
         raise BadInput(str(error)) from error
     except MemoryError:
@@ -81,10 +86,10 @@ def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Tabl
     return pa.concat_tables([_checked(batch, kind, on_bad_row) for batch in batches])
 
 
-def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
+def _raw(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[RawRows]:
     form = form_of(file.name)
     if form in TEXTS:
-        yield from _raw_text(file, on_bad_row)
+        yield from _raw_text(file, on_bad_row, on_ignored)
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         if form == ".graphml":
@@ -101,7 +106,7 @@ def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
     yield RawRows(file.name, np.arange(len(table)), _named(table))
 
 
-def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
+def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[RawRows]:
     """Read text with a header that names the ends; without one, use the first two columns."""
     fields = first_fields(file)
     names = _names(fields)
@@ -120,6 +125,9 @@ def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
         else:
             _refuse_what_is_no_edge_list(rows)
             _refuse_events_without_names(rows, file.parent)
+            further = enumerate(rows.columns[2:], start=3)
+            if filled := [number for number, column in further if not _is_absent(column).all()]:
+                on_ignored(filled)
     for batch in batches:
         yield RawRows(batch.origin, batch.place, _named(batch.rows))
 

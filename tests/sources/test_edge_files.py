@@ -91,6 +91,18 @@ def test_without_a_header_the_first_two_columns_are_the_ends(tmp_path: Path) -> 
     assert (snapshot.nodes.to_pylist(), snapshot.n_edges, snapshot.weights) == ([1, 2, 3], 2, None)
 
 
+def test_what_is_ignored_without_a_header_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, rows in (("a", "1\t2\t\n"), ("b", "1\t2\t.5\tx\n2\t3\t1\ty\n"), ("c", "1\t2\t7\n")):
+        (tmp_path / f"{name}.txt").write_text(rows)
+    found, bad = read(tmp_path)
+    assert [snapshot.weights for snapshot in found] == [None] * 3
+    assert bad == []
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said.startswith("b.txt has no header: only columns 1 and 2 are used, not 3, 4; ")
+
+
 def test_the_reason_says_whether_an_id_or_a_weight_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "g.csv").write_text("src,dst,weight\n1,2,1\na,3,1\n3,4,-1\n")
     _, bad = read(tmp_path)
