@@ -179,20 +179,23 @@ def kind_of_memory(use: MemoryUse | None) -> MemoryKind:
     return "smoothed" if use == "smoothed" else "memory"
 
 
-def check_n_communities(n_communities: int | None, n_nodes: int) -> None:
-    """Check that a graph of `n_nodes` can form K communities; None is allowed: K is determined.
+def checked_n_communities(n_communities: object, n_nodes: int) -> int:
+    """Return K, the number of communities that a graph of `n_nodes` is to have.
 
-    Raises `BadSettings` if K is not from 1 to n.
+    Raises `BadSettings` if K is not a whole number from 1 to n.
 
-    >>> check_n_communities(4, n_nodes=3)
+    >>> checked_n_communities(4, n_nodes=3)
     Traceback (most recent call last):
     ...
     stream_icd.errors.BadSettings: 3 nodes cannot form 4 communities; give K from 1 to 3
     """
-    if n_communities is not None and not 1 <= n_communities <= n_nodes:
+    if isinstance(n_communities, bool) or not isinstance(n_communities, int | np.integer):
+        raise BadSettings(f"K is {n_communities!r:.40}; give a whole number from 1 to {n_nodes}")
+    if not 1 <= n_communities <= n_nodes:
         raise BadSettings(
             f"{n_nodes} nodes cannot form {n_communities} communities; give K from 1 to {n_nodes}"
         )
+    return int(n_communities)
 
 
 def _refused(result: Labels | Communities, why: str) -> BadCommunities:

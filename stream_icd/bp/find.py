@@ -34,7 +34,7 @@ from stream_icd.bp.partition import (
     measured,
     split_communities,
 )
-from stream_icd.communities import check_n_communities
+from stream_icd.communities import checked_n_communities
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.compiled import keep_threads, threads_for
 from stream_icd.graphs.weights import comparable
@@ -70,7 +70,8 @@ def find_communities(
     [0, 0, 0, 1, 1, 1]
     """
     n_nodes = adjacency.shape[0]
-    check_n_communities(n_communities, n_nodes)
+    if n_communities is not None:
+        n_communities = checked_n_communities(n_communities, n_nodes)
     if start is not None and start.shape != (n_nodes,):
         raise BadSettings(
             f"start must have shape ({n_nodes},), one label a node, not {start.shape}"

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from stream_icd.arrays import Labels
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.modularity import estimate_n_communities
-from stream_icd.communities import check_n_communities
+from stream_icd.communities import checked_n_communities
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import among, linked_nodes
 from stream_icd.graphs.weights import comparable
@@ -73,7 +73,8 @@ def detect(
         BadSettings: K is not from 1 to n, or the method is unknown.
     """
     check_method(method)
-    check_n_communities(n_communities, adjacency.shape[0])
+    if n_communities is not None:
+        n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     if method == "icd":
         return _detect_by_icd(adjacency, model, n_communities, seed, threads, known, clock)
     started = clock()

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Labels
-from stream_icd.communities import check_n_communities
+from stream_icd.communities import checked_n_communities
 from stream_icd.icd.recipe import Clustering
 from stream_icd.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
 
@@ -66,7 +66,7 @@ def cluster(
     Raises:
         BadSettings: K out of range.
     """
-    check_n_communities(n_communities, len(embedding))
+    n_communities = checked_n_communities(n_communities, len(embedding))
     if method == "scikit-learn":
         labels = _scikit_learn(embedding, n_communities, seed)
     else:

@@ -37,7 +37,7 @@ from stream_icd.bp.posterior import (
     uninformed,
     with_exactly,
 )
-from stream_icd.communities import check_n_communities
+from stream_icd.communities import checked_n_communities
 from stream_icd.graphs.compiled import keep_threads, threads_for
 from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.changes import Moved, ids_for, moved, replaced_ids
@@ -142,7 +142,8 @@ def detect_window(
 ) -> Remembered:
     """`detect_remembering` for a graph in memory; `nodes` are the ids of its rows, ascending."""
     started = clock()
-    check_n_communities(n_communities, adjacency.shape[0])
+    if n_communities is not None:
+        n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     check_horizon(horizon)
     memory = forgotten(0) if memory is None else memory
     given = rows_of(adjacency), widened(nodes), window, parameters

@@ -62,6 +62,17 @@ def test_it_finds_the_communities_of_a_new_graph(
 
 
 @both_methods
+def test_k_is_a_whole_number_from_1_to_n(graph: LabelledGraph, method: Method) -> None:
+    icd = ICD.load("gn", method=method)
+    few = icd.predict(graph.adjacency, np.uint8(15))  # type: ignore[arg-type]
+    assert few.tolist() == icd.predict(graph.adjacency, 15).tolist()
+    for wrong in (2.5, 15.0, float("nan"), "3", True, np.True_, [3], 0, -1, 301):
+        for predict in (icd.predict, icd.predict_next):
+            with pytest.raises(BadSettings, match="from 1 to 300"):
+                predict(graph.adjacency, n_communities=wrong)  # type: ignore[arg-type]
+
+
+@both_methods
 def test_k_may_be_left_out(fitted: dict[str, ICD], graph: LabelledGraph, method: Method) -> None:
     assert nmi(graph.labels, fitted[method].predict(graph.adjacency)) > 0.7
 
