@@ -33,6 +33,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from stream_icd.errors import BadRow, BadSettings, BadSnapshot, SourceNotFound
+from stream_icd.printable import listed
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
 from stream_icd.sources.tables import DAMAGED, uncompressed
@@ -44,6 +45,8 @@ TEXT_FILE = re.compile(r"\.txt(\.gz|\.bz2)?$")
 ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tgz)$")
 ENDING = re.compile(rf"{TEXT_FILE.pattern}|{ARCHIVE.pattern}|\.parquet$")
 DAY = timedelta(days=1)
+COLUMNS = ["window_start", "src", "dst"]
+"""Of a Parquet file."""
 ROUTE_KINDS = (b"TABLE_DUMP|", b"TABLE_DUMP2|", b"BGP4MP|", b"BGP4MP_ET|")
 PATH_FIELD = 6
 # AS numbers have 32 bits (RFC 6793): at most ten digits.
@@ -199,22 +202,41 @@ def _read(name: str, opens: OpenFile, on_bad_row: OnBadRow) -> pa.Table:
 
 
 def _times_of_parquet(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
+    table = _read_parquet(path)
     try:
-        table = pq.read_table(path, columns=["window_start", "src", "dst"])
         time = table["window_start"].cast(pa.timestamp("us", "UTC"))
+        # Rows are stored by pair, which compresses best; a stable sort keeps the pairs in order.
+        by_time = table.set_column(0, "window_start", time).sort_by("window_start")
+        counts = by_time["window_start"].value_counts().to_pylist()
     except MemoryError:
         raise
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise BadSettings(f"{path} has no columns window_start, src and dst: {error}") from error
-    # Rows are stored by pair, which compresses best; a stable sort keeps the pairs in order.
-    by_time = table.set_column(0, "window_start", time).sort_by("window_start")
+    except (pa.ArrowException, OverflowError) as error:
+        kind = table["window_start"].type
+        raise BadSettings(
+            f"{path}: window_start ({kind}) does not hold dates or times from the year 1 to 9999"
+        ) from error
+    if time.null_count:
+        raise BadSettings(f"{path}: window_start is missing in {time.null_count:,} rows")
     pairs = by_time.select(["src", "dst"])
     reads: dict[datetime, Sequence[ReadPairs]] = {}
     offset = 0
-    for count in by_time["window_start"].value_counts().to_pylist():
+    for count in counts:
         reads[count["values"].astimezone(UTC)] = [partial(_rows, pairs, offset, count["counts"])]
         offset += count["counts"]
     return reads
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    """Read the columns `COLUMNS` of a Parquet file, each of which must be there once."""
+    try:
+        found = pq.read_schema(path).names
+        if all(found.count(column) == 1 for column in COLUMNS):
+            return pq.read_table(path, columns=COLUMNS)
+    except MemoryError:
+        raise
+    except (pa.ArrowException, *DAMAGED) as error:
+        raise BadSettings(f"{path} is not Parquet, or is damaged: {error}") from error
+    raise BadSettings(f"{path} has the columns {listed(found)}; expected {', '.join(COLUMNS)}")
 
 
 def _rows(pairs: pa.Table, offset: int, length: int, _on_bad_row: OnBadRow) -> pa.Table:

@@ -201,6 +201,26 @@ def test_topologies_of_one_day_are_snapshots_of_their_own(tmp_path: Path) -> Non
     ]
 
 
+BAD_PARQUET = {
+    "has the columns src, dst, day; expected window_start, src, dst": {"day": [date(2026, 1, 1)]},
+    r"window_start \(string\) does not hold dates or times": {"window_start": ["Monday"]},
+    r"window_start \(int32\) does not hold": {"window_start": pa.array([1], pa.int32())},
+    r"window_start .* from the year 1 to 9999": {
+        "window_start": pa.array([10**18], pa.timestamp("us"))
+    },
+    "window_start is missing in 1 rows": {"window_start": pa.array([None], pa.date32())},
+}
+
+
+@pytest.mark.parametrize("reason", BAD_PARQUET)
+def test_what_is_wrong_with_parquet_is_said_in_one_line(reason: str, tmp_path: Path) -> None:
+    table = pa.table({"src": [1], "dst": [2], **BAD_PARQUET[reason]})
+    pq.write_table(table, tmp_path / "days.parquet")
+    with pytest.raises(BadSettings, match=reason) as refused:
+        read_as_topology(tmp_path / "days.parquet")
+    assert "\n" not in str(refused.value)
+
+
 def test_times_in_parquet_are_windows_too(tmp_path: Path) -> None:
     times = [datetime(2008, 1, 1, hour) for hour in (0, 2, 4)]
     table = pa.table({"window_start": times, "src": [1, 1, 1], "dst": [2, 2, 3]})
