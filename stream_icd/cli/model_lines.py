@@ -76,11 +76,15 @@ def lineage_lines(registry: Store, folder: Store) -> Iterator[str]:
 
 
 def card_lines(folder: Store) -> list[str]:
-    """The card of a model; if it has none, as one that a program saved, its short description."""
+    """The card of a model; if it has none, as one that a program saved, its short description.
+
+    Raises errors of `read_model` if the folder holds no model.
+    """
+    version = version_of(folder)
     try:
         return read_card(folder).removesuffix("\n").split("\n")
     except ModelDamaged:
-        return model_lines("no card", folder)
+        return [f"no card  ({version})", *_about(folder)]
 
 
 def difference_lines(before: Store, after: Store) -> Iterator[str]:

@@ -106,7 +106,10 @@ class ListModels(OfRegistry):
             if not lines:
                 nothing = f"{versions.place} holds no version"
                 say(f"{nothing}: stream-icd models import adds one", err=True)
-        models = shipped_models() if self.folder is None else models_in(open_store(self.folder))
+        folder = None if self.folder is None else open_store(self.folder)
+        models = shipped_models()
+        if folder is not None:
+            models = models_in(folder) if folder.is_there() else {}
         if not models:
             raise ModelNotFound(
                 f"no folder in {self.folder} holds a model: stream-icd train makes one, and "

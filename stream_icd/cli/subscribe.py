@@ -206,7 +206,7 @@ class Subscribe(BrokerOptions):
                     shape = Named(shape, naming, of_one_graph=self.graph is not None)
                 writers[self.format](counted(), shape)
             if self.until == "end" and not shown:
-                formats.refuse_nothing(settings, topic, self.graph)
+                formats.refuse_nothing(settings, topic, self.graph, self.model)
         except (KeyboardInterrupt, BrokenPipeError):
             # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
             raise typer.Exit(0) from None

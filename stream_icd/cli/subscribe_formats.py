@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -168,17 +168,30 @@ def warn_of_no_tracker(settings: KafkaSettings) -> None:
             say(f"{NO_TRACKER}; waiting for one", err=True)
 
 
-def refuse_nothing(settings: KafkaSettings, topic: str, graph: str | None) -> None:
-    """Raise `BadSettings` if no tracker has published, or only other graphs are there."""
-    if graph is None and topic != EVENTS:
+def refuse_nothing(
+    settings: KafkaSettings, topic: str, graph: str | None, model: str | None = None
+) -> None:
+    """Raise `BadSettings` if no tracker has published, or only other graphs or models are there.
+
+    Args:
+        model: name or version of one.
+    """
+    if graph is None and model is None and topic != EVENTS:
         return
     with open_reader(settings, topic, until="end") as records:
-        graphs = sorted({(record.key or b"").decode(errors="replace") for record in records})
-    if not graphs and topic == EVENTS:
+        held = {(record.key, dict(record.headers).get("icd_model", b"")) for record in records}
+    if not held and topic == EVENTS:
         raise BadSettings(NO_TRACKER)
+    graphs = {(key or b"").decode(errors="replace") for key, _ in held}
     if graph is not None and graph not in graphs:
-        said = (
-            f"{topic} holds nothing of graph {graph}; it holds "
-            f"{listed(graphs) or 'none'}{did_you_mean(graph, graphs)}"
-        )
-        raise BadSettings(printable(said))
+        raise _other("graph", graph, topic, graphs)
+    versions = {version.decode(errors="replace") for _, version in held if version}
+    names = {version.rpartition("@")[0] for version in versions}
+    if model is not None and model not in names | versions:
+        raise _other("model", model, topic, versions)
+
+
+def _other(what: str, name: str, topic: str, known: Collection[str]) -> BadSettings:
+    others = listed(sorted(known)) or "none"
+    said = f"{topic} holds nothing of {what} {name}; it holds {others}{did_you_mean(name, known)}"
+    return BadSettings(printable(said))

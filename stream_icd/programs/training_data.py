@@ -83,7 +83,8 @@ def training_graphs(description: str) -> list[LabelledGraph]:
         return [graph for turn in turns for graph in turn if graph is not None]
     try:
         kind, options = _parsed(description)
-        limit = int(options.pop("graphs", DEFAULT_GRAPHS))
+        if (limit := int(options.pop("graphs", DEFAULT_GRAPHS))) < 1:
+            raise ValueError(f"graphs={limit} is not above 0")
         graphs = _generated(kind, options) if kind in GENERATED else _produced(kind, options)
     except (UsageError, ValueError) as error:
         said = getattr(error, "format_message", error.__str__)()
@@ -122,6 +123,8 @@ def _generated(kind: str, given: Options) -> Iterator[LabelledGraph]:
         draw = partial(generate_gn, n_nodes=int(least), n_communities=n_communities, p_in=p_in)
     else:
         n_nodes, mixing = range(int(least), int(most or least) + 1), float(options["mixing"])
+        if not n_nodes:
+            raise ValueError(f"nodes={options['nodes']}: the first number is above the second")
 
         def draw(rng: np.random.Generator) -> PlantedGraph:
             return generate_lfr(rng, LfrSettings(n_nodes=int(rng.choice(n_nodes)), mixing=mixing))

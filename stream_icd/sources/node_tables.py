@@ -163,7 +163,7 @@ def read_attributes(path: str | Path) -> Attributes:
         raise SourceNotFound(f"there is no file {path}; give a CSV or Parquet file of attributes")
     columns = columns_of(path)
     if NODE not in columns:
-        named = f"has the columns {', '.join(columns)}" if columns else "is empty"
+        named = f"has the columns {', '.join(columns)}" if columns else "is empty, or damaged"
         raise BadSettings(
             f"{path} {named}; a table of attributes has the column node, and one for each "
             "attribute, such as country"

@@ -76,8 +76,8 @@ class Store:
         return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
 
     def is_there(self) -> bool:
-        """Whether the folder exists; in an object store, whether it contains anything."""
-        return bool(self._info().type != fs.FileType.NotFound)
+        """Whether the folder exists, and is no file; in an object store, whether it has content."""
+        return bool(self._info().type == fs.FileType.Directory)
 
     def exists(self, path: str) -> bool:
         """Whether the file exists."""

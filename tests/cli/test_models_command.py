@@ -52,6 +52,17 @@ def test_a_card_is_shown() -> None:
         models("show", "internet")
 
 
+def test_what_is_no_model_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    for command, place in (
+        ("show", tmp_path),
+        ("show", tmp_path / "file"),
+        ("list", tmp_path / "file"),
+    ):
+        with pytest.raises(ModelNotFound):
+            models(command, str(place))
+
+
 @pytest.mark.parametrize("text", ["purpose = ", 'colour = "red"'])
 def test_a_spoilt_description_is_said_to_be_one(text: str, tmp_path: Path) -> None:
     (tmp_path / "about.toml").write_text(text)

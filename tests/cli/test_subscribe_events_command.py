@@ -134,6 +134,13 @@ def test_a_graph_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> 
     assert subscribe(embedded, "--graph", graph, "--event", "died", *ALL).returncode == 0
 
 
+def test_a_model_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> None:
+    for more in ((), ("--events",)):
+        done = subscribe(embedded, "--graph", graph, "--model", "nonesuch", *ALL, *more)
+        assert done.returncode == 78
+        assert "holds nothing of model nonesuch; it holds " in done.stderr
+
+
 def test_where_no_tracker_ever_ran_it_says_so() -> None:
     with embedded_broker() as broker:
         bare = Broker("embedded", broker.bootstrap_servers)
