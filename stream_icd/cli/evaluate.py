@@ -47,7 +47,7 @@ class Evaluate(OneGraph):
     csv: Path | None = option(None, "CSV file to write: a row for each method and window.")
     picture: Path | None = option(None, "File for the picture alone: .png, .svg or .pdf.")
     seconds: float = option(600, "Limit of processor time, for each method and window.")
-    memory_gb: float = option(8, "Limit of memory, for each method.")
+    memory_gb: float = option(8, "Limit of memory, for each method.", min=0, max=1e6)
     seed: int = option(0, "Seed of every random choice.", min=0)
 
     def run(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Unpack
@@ -113,6 +114,8 @@ def subscribe_events(
     kinds = _kinds(event)
     if confirmed is not None and not 1 <= confirmed <= MOST_CONFIRMED:
         raise BadSettings(f"confirmed={confirmed}: it must be from 1 to {MOST_CONFIRMED}")
+    if least_bits is not None and math.isnan(least_bits):
+        raise BadSettings("least_bits=nan: no event is that strong; give a number of bits")
     if confirmed is not None and options.get("group") is not None:
         raise BadSettings(
             "confirmed events wait for later windows, and a restarted member of a group would miss "

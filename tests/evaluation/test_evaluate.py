@@ -202,6 +202,11 @@ def test_methods_that_learn_alike_learn_once(stream: str, monkeypatch: pytest.Mo
     assert learned["bp"] is learned["bp-memory"]
 
 
+@pytest.mark.parametrize("memory", ["nan", "inf"])
+def test_a_limit_of_memory_is_a_number(memory: str) -> None:
+    assert run_here("evaluate", "--history", "x", "--memory-gb", memory).returncode == 2
+
+
 def test_the_command_says_what_was_learned_from_how_many_windows(
     stream: str, tmp_path: Path
 ) -> None:

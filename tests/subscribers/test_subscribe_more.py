@@ -266,6 +266,8 @@ def test_events_of_a_kind_and_of_a_community(options: SubscribeOptions) -> None:
         ("g/4", [("split", 0), ("born", 1)]),
     ]  # fmt: skip
     assert list(subscribe_events("other", event="merged", **options)) == []
+    with pytest.raises(BadSettings, match="least_bits=nan"):
+        subscribe_events("g", least_bits=float("nan"))
     with pytest.raises(BadSettings, match="unknown event 'eaten': choose from born, grown"):
         subscribe_events(event="eaten", **options)
 
