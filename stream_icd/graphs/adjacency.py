@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
 from stream_icd.errors import BadInput, BadSettings
+from stream_icd.node_ids import widened
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 
 Nodes = NDArray[np.intp]
@@ -42,8 +43,8 @@ def as_adjacency(graph: Any) -> csr_array:
             an object with an `adjacency()` method, such as a `Snapshot`.
 
     Raises:
-        BadInput: a matrix that is not square, a node out of range, a weight that is negative
-            or not finite, an array that may be either of two.
+        BadInput: a matrix that is not square, a node out of range, a weight that is negative,
+            complex or not finite, an array that may be either of two.
         BadSettings: a kind of object that is none of these.
 
     >>> as_adjacency((np.array([[0, 1, 1], [1, 2, 2]]), 4)).toarray().tolist()
@@ -179,10 +180,12 @@ def _columns(graph: Any) -> tuple[Any, Any, Any]:
 
 
 def _values(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array; categories as their values."""
-    kind = column.type
-    plain = column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
-    return plain.combine_chunks() if isinstance(plain, pa.ChunkedArray) else plain
+    """One array; categories as their values, and ids in the one type of their kind."""
+    if pa.types.is_dictionary(column.type):
+        if pa.types.is_string_view(column.type.value_type):  # Polars; Arrow casts no such category
+            column = column.cast(pa.dictionary(column.type.index_type, pa.large_string()))
+        column = column.cast(column.type.value_type)
+    return widened(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
 
 
 ACCEPTED = (
@@ -284,6 +287,8 @@ def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_a
 def _check(matrix: coo_array) -> None:
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         raise BadInput(f"an adjacency matrix is square; got shape {matrix.shape}")
+    if matrix.dtype.kind not in "biuf":
+        raise BadInput(f"edge weights are real numbers, not {matrix.dtype}")
     bad = ~(np.isfinite(matrix.data) & (matrix.data >= 0))
     if bad.any():
         raise BadInput(f"edge weight {matrix.data[bad][0]} is not finite and non-negative")

@@ -151,6 +151,7 @@ def test_weights_of_a_repeated_pair_add() -> None:
         ((np.array([0, 1]), 5), "shape"),
         (coo_array([[0.0, -1.0], [-1.0, 0.0]]), "-1.0"),
         (coo_array([[0.0, np.nan], [1.0, 0.0]]), "finite"),
+        (coo_array([[0.0, 1j], [1j, 0.0]]), "real numbers, not complex128"),
         (SimpleNamespace(edge_index=PAIRS, num_nodes=5, edge_weight=[1.0]), "weight"),
         (np.array([[0, 1], [1, 2]]), "ndarray.*may be two pairs or the adjacency of two nodes"),
         (PAIRS.T, "ndarray.*shape (3, 2).*transpose"),
@@ -219,9 +220,14 @@ def test_a_table_of_pairs_is_one_edge_a_pair_with_the_sum_of_its_weights() -> No
         (igraph.Graph.TupleList([("b", "a"), ("a", "c")]), ["b", "a", "c"]),
         (igraph.Graph(3, [(0, 1)]), [0, 1, 2]),
         (polars.DataFrame({"x": [30, 10], "y": [20, 20]}), [10, 20, 30]),
+        (
+            polars.DataFrame({"x": polars.Series(["c", "a"], dtype=polars.Categorical), "y": "b"}),
+            ["a", "b", "c"],
+        ),
+        (pandas.DataFrame({"x": np.int32([30, 10]), "y": [20, 20]}), [10, 20, 30]),
         ((PAIRS, 5), [0, 1, 2, 3, 4]),
     ],
-    ids=["networkx", "igraph named", "igraph", "polars", "pairs"],
+    ids=["networkx", "igraph named", "igraph", "polars", "categories", "int32", "pairs"],
 )
 def test_nodes_have_the_names_that_the_graph_gives_them(graph: object, nodes: list[object]) -> None:
     assert as_named(graph).nodes.tolist() == nodes
