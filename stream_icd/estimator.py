@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -37,8 +38,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
     A graph can be a scipy sparse or dense matrix, an `edge_index`, a NetworkX or igraph graph, a
     table of pairs (pandas, Polars, Arrow, or a list of tuples), a PyG `Data` or a `Snapshot` (see
-    `as_adjacency`). The same seed gives the same result on any number of threads. Without ties,
-    the order of the nodes does not matter.
+    `as_adjacency`). The same seed gives the same result on any number of threads. In another order
+    of the nodes, some of them may be in another community that is nearly as good.
 
     Args:
         method: "bp" learns a few numbers and finds communities by local moves and belief
@@ -107,7 +108,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             BadSettings: a parameter is wrong, or there are too few graphs.
             MissingExtra: icd, and torch is not installed.
         """
-        check_method(self.method)
+        self._check()
         recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
         recipe = recipe.changed(seed=self.seed)
         known = _with_labels(graphs, labels)
@@ -139,7 +140,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
         Raises:
             BadInput: the graph cannot be used.
-            BadSettings: not fitted yet, or K is not from 1 to n.
+            BadSettings: not fitted yet, a parameter is wrong, or K is not from 1 to n.
         """
         model = self._fitted()
         adjacency, self.nodes_ = as_named(graph)
@@ -181,7 +182,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
         Raises:
             BadInput: the graph or the ids cannot be used.
-            BadSettings: not fitted yet, K is not from 1 to n, or the horizon is none.
+            BadSettings: not fitted yet, a parameter is wrong, K is not from 1 to n, or the
+                horizon is none.
 
         >>> from stream_icd.synthetic.drift import generate_drifting_lfr
         >>> from stream_icd.synthetic.lfr import LfrSettings
@@ -248,8 +250,17 @@ class ICD(BaseEstimator):  # type: ignore[misc]
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
             raise BadSettings("this ICD is not fitted: call fit, or use ICD.load")
+        self._check()
         model: Model = self.model_
         return model
+
+    def _check(self) -> None:
+        """Check the parameters, which scikit-learn sets without a look at them."""
+        check_method(self.method)
+        for name, least in (("seed", 0), ("threads", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < least:
+                raise BadSettings(f"{name} is {value!r}; give a whole number, at least {least}")
 
 
 def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> list[LabelledGraph]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import igraph
 import networkx
@@ -257,6 +258,19 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD("exact").fit([history[0].adjacency])
     with pytest.raises(BadSettings, match="GN-0"):
         ICD(recipe="no such data set").fit([history[0].adjacency])
+
+
+@pytest.mark.parametrize("wrong", [{"threads": 0}, {"threads": None}, {"seed": -1}, {"seed": 0.5}])
+def test_a_wrong_parameter_is_named_by_fit_and_predict(
+    wrong: dict[str, Any], graph: LabelledGraph
+) -> None:
+    (name,) = wrong
+    with pytest.raises(BadSettings, match=f"{name} is .* at least"):
+        ICD(**wrong).fit([graph.adjacency])
+    loaded = ICD.load("default", **wrong)
+    for use in (loaded.predict, loaded.predict_next, loaded.embed):
+        with pytest.raises(BadSettings, match=f"{name} is .* at least"):
+            use(graph.adjacency)
 
 
 def test_icd_names_the_recipes_that_train_an_encoder(history: list[LabelledGraph]) -> None:
