@@ -19,9 +19,11 @@ def to_cdlib(
 
     Args:
         graph: the graph that the communities were found in, of any kind that `ICD` takes. The
-            result holds a NetworkX or igraph graph as it is, and any other as a NetworkX graph.
+            result holds a NetworkX graph, or an igraph graph with names, as it is, and any other as
+            a NetworkX graph.
         communities: of each node, `(n,)`, in the order of `ICD.predict`.
-        parameters: how they were found, for CDlib's tables; such as `icd.get_params()`.
+        parameters: how they were found, for CDlib's tables and JSON files: plain values, such as
+            `{"method": icd.method, "seed": icd.seed}`.
 
     Raises:
         BadInput: the graph cannot be used, or has another number of nodes.
@@ -44,7 +46,8 @@ def to_cdlib(
             f"{len(named.nodes)} nodes need one community each; got shape {labels.shape}"
         )
     members = [named.nodes[labels == label].tolist() for label in np.unique(labels)]
-    is_theirs = any(is_graph_of(library, graph) for library in ("networkx", "igraph"))
+    named_igraph = is_graph_of("igraph", graph) and graph.is_named()  # CDlib asks for names
+    is_theirs = named_igraph or is_graph_of("networkx", graph)
     theirs = graph if is_theirs else _networkx_graph(named)
     return NodeClustering(members, theirs, "stream_icd", dict(parameters or {}), overlap=False)
 

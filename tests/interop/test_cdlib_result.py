@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import igraph
@@ -21,12 +22,12 @@ def graph() -> nx.Graph:
 
 def test_measures_of_cdlib_agree_with_those_of_networkx(graph: nx.Graph) -> None:
     icd = ICD.load("default")
-    found = to_cdlib(graph, icd.predict(graph), icd.get_params())
+    found = to_cdlib(graph, icd.predict(graph), {"method": icd.method, "seed": icd.seed})
     expected = nx.community.modularity(graph, [set(community) for community in found.communities])
     assert evaluation.newman_girvan_modularity(graph, found).score == pytest.approx(expected)
     assert found.node_coverage == 1
     assert found.method_name == "stream_icd"
-    assert found.method_parameters["method"] == "bp"
+    assert json.loads(found.to_json())["params"] == {"method": "bp", "seed": 0}
     assert found.normalized_mutual_information(found).score == pytest.approx(1)
 
 
@@ -42,6 +43,11 @@ def test_every_kind_of_graph_gives_the_same_communities(graph: nx.Graph) -> None
         assert {frozenset(community) for community in found.communities} == expected
         if same is not theirs:
             assert nx.utils.graphs_equal(nx.Graph(found.graph.edges), nx.Graph(graph.edges))
+
+
+def test_cdlib_measures_an_igraph_graph_without_names() -> None:
+    found = to_cdlib(igraph.Graph(4, [(0, 1), (1, 2), (2, 3)]), [0, 0, 1, 1])
+    assert found.newman_girvan_modularity().score == pytest.approx(1 / 6)
 
 
 def test_as_many_communities_as_nodes(graph: nx.Graph) -> None:
