@@ -40,11 +40,11 @@ def subscribe(
     Args:
         graph: only results of this graph. Default: all graphs.
         model: only results of this model: its version (`as@8168f91e`) or its name (`as`).
-        start: `beginning`, `latest` (new results only, the default), or a time with a zone. Not
+        start: `beginning`, `latest` (new results only, the default), or a datetime with a zone. Not
             with a group: a group continues at its position, and a new group at the beginning.
         until: `forever`, or `end` to stop after the results that the topic holds now (not with a
             group).
-        limit: stop after this number of results.
+        limit: stop after this number of results, at least 1.
         group: name of a consumer group. Its members share the results, and a restarted member
             continues; a result counts as received when the next one is requested. Default: no
             group; each subscriber gets all results. Only subscribers with the same filters share
@@ -59,7 +59,7 @@ def subscribe(
         on_gap: called with missing windows. Default: log them.
 
     Raises:
-        BadSettings: the options exclude each other.
+        BadSettings: an option is wrong, or the options exclude each other.
         BrokerUnavailable: no broker answers; try again. This error and the following ones are
             raised when the first item is requested.
         TopicMissing, OffsetGone: see these classes.

@@ -90,6 +90,15 @@ class ReadOptions:
     on_gap: OnGap = log_gap
 
     def __post_init__(self) -> None:
+        starts = isinstance(self.start, datetime) or self.start in (None, "beginning", "latest")
+        for name, good, rule in (
+            ("start", starts, "beginning, latest or a datetime with a zone"),
+            ("until", self.until in ("forever", "end"), "forever or end"),
+            ("revisions", self.revisions in ("newest", "all"), "newest or all"),
+            ("limit", self.limit is None or self.limit >= 1, "at least 1"),
+        ):
+            if not good:
+                raise BadSettings(f"{name}={getattr(self, name)!r}: it must be {rule}")
         if self.group is not None and (self.start is not None or self.until == "end"):
             raise BadSettings(
                 f"group {self.group!r} continues at its position and does not end: leave out start "
@@ -111,7 +120,8 @@ def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> Read
 
     Raises:
         TypeError: there is no such keyword.
-        BadSettings: the options exclude each other, or a setting in the environment is wrong.
+        BadSettings: an option or a setting in the environment is wrong, or the options exclude each
+            other.
     """
     known = SubscribeOptions.__annotations__
     if unknown := given.keys() - known:

@@ -73,6 +73,15 @@ def test_readers_with_different_filters_in_a_group_of_one_name_each_get_all_of_t
         ] == seen, filters
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"start": "2026-01-01"}, {"until": "ends"}, {"revisions": "last"}, {"limit": 0}]
+)
+def test_a_wrong_option_is_named_before_anything_is_read(wrong: SubscribeOptions) -> None:
+    (name,) = wrong
+    with pytest.raises(BadSettings, match=f"{name}=.*: it must be"):
+        subscribe("as733", **wrong)
+
+
 def test_each_filter_makes_another_group_and_a_name_alone_stays_as_it_is() -> None:
     filters = [
         {},
