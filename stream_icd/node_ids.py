@@ -71,6 +71,27 @@ def without_views(table: pa.Table) -> pa.Table:
     return table
 
 
+def without_categories(table: pa.Table) -> pa.Table:
+    """Return the table with the values of categories in their place; see `values_of`."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(at, field.name, values_of(table.column(at)))
+    return table
+
+
+def values_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return the values of a column of categories; any other column as it is.
+
+    >>> values_of(pa.array(["b", "a", "b"]).dictionary_encode()).to_pylist()
+    ['b', 'a', 'b']
+    """
+    if not pa.types.is_dictionary(column.type):
+        return column
+    if pa.types.is_string_view(column.type.value_type):  # those of Polars: Arrow decodes none
+        column = column.cast(pa.dictionary(column.type.index_type, pa.large_string()))
+    return column.cast(column.type.value_type)
+
+
 def viewed_bytes(texts: pa.Array) -> int:
     """Return the bytes of text in a `string_view` array; many views may share few bytes."""
     if not len(texts):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.node_ids import widened
+from stream_icd.node_ids import values_of, widened
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 
 Nodes = NDArray[np.intp]
@@ -181,11 +181,8 @@ def _columns(graph: Any) -> tuple[Any, Any, Any]:
 
 def _values(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array; categories as their values, and ids in the one type of their kind."""
-    if pa.types.is_dictionary(column.type):
-        if pa.types.is_string_view(column.type.value_type):  # Polars; Arrow casts no such category
-            column = column.cast(pa.dictionary(column.type.index_type, pa.large_string()))
-        column = column.cast(column.type.value_type)
-    return widened(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    plain = values_of(column)
+    return widened(plain.combine_chunks() if isinstance(plain, pa.ChunkedArray) else plain)
 
 
 ACCEPTED = (

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import networkx
+import polars
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -29,6 +30,9 @@ EDGES = [("a", "b", 2.0), ("b", "c", 1.0)]
 TABLE = pa.table({"src": ["a", "b", "d"], "dst": ["b", "c", None], "weight": [2.0, 1.0, 1.0]})
 VIEWS = pa.table([TABLE["src"].cast(pa.string_view()), TABLE["dst"].cast(pa.string_view()),
                   TABLE["weight"]], TABLE.column_names)  # fmt: skip
+FRAME = polars.DataFrame(TABLE).cast({"src": polars.Categorical, "dst": polars.Categorical})
+CATEGORIES = pa.table([TABLE["src"].dictionary_encode(), TABLE["dst"].dictionary_encode(),
+                       TABLE["weight"]], TABLE.column_names)  # fmt: skip
 CSV = "src,dst,weight\na,b,2\nb,c,1\nd,,\n"
 
 
@@ -53,6 +57,8 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "named.csv": lambda path: path.write_text(CSV.replace("src,dst", "source,target")),
     "g.parquet": lambda path: pq.write_table(TABLE, path),
     "views.parquet": lambda path: pq.write_table(VIEWS, path),
+    "categories.parquet": lambda path: pq.write_table(CATEGORIES, path),
+    "categories.arrow": lambda path: FRAME.write_ipc(path),
     "g.arrow": lambda path: feather.write_feather(TABLE, path),
     "g.arrows": write_arrows,
     "g.graphml": write_graphml,

@@ -181,8 +181,10 @@ def test_a_row_of_parquet_with_a_gap_is_reported(tmp_path: Path) -> None:
     assert [error.split(": ")[0] for error in bad] == ["rows.parquet:1", "rows.parquet:2"]
 
 
-def test_texts_of_parquet_may_be_views(tmp_path: Path) -> None:
-    texts = pa.array(["a", "b"], pa.string_view())
+@pytest.mark.parametrize(
+    "texts", [pa.array(["a", "b"], pa.string_view()), pa.array(["a", "b"]).dictionary_encode()]
+)
+def test_texts_of_parquet_may_be_views_or_categories(tmp_path: Path, texts: pa.Array) -> None:
     pq.write_table(pa.table({"t": [1, 2], "src": texts, "dst": texts}), tmp_path / "rows.parquet")
     rows, bad = read(tmp_path / "rows.parquet")
     assert ([row["src"] for row in rows], bad) == (["a", "b"], [])
