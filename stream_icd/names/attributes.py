@@ -107,11 +107,11 @@ def attributes_of(
 ) -> Attributes:
     """Return attributes from a column of ids and one or more columns of values.
 
-    Values are compared as text. A null or an empty text is unknown.
+    Values are compared as text. A null, a NaN or an empty text is unknown.
 
     Raises:
-        BadSettings: there is no attribute, a node has no id or is listed twice, or the ids are
-            neither integers nor text.
+        BadSettings: there is no attribute, a node has no id or is listed twice, the ids are neither
+            integers nor text, or a column has another length or values of several types.
 
     >>> countries = attributes_of(pa.array([7018, 3303]), {"country": ["US", "CH"]})
     >>> countries.columns[0].values
@@ -135,18 +135,22 @@ def attributes_of(
     order = pc.sort_indices(nodes)
     return Attributes(
         nodes.take(order),
-        tuple(_attribute(name, pa.array(values), order) for name, values in columns.items()),
+        tuple(_attribute(name, values, order) for name, values in columns.items()),
     )
 
 
-def _attribute(name: str, values: pa.Array, order: pa.Array) -> Attribute:
+def _attribute(name: str, values: Sequence[object] | pa.Array, order: pa.Array) -> Attribute:
     import pyarrow.compute as pc
 
+    if len(values) != len(order):
+        raise BadSettings(f"column {name} has {len(values)} values for {len(order)} nodes")
     try:
-        text = values.cast(pa.string()).take(order)
+        given = pa.array(values)
+        text = given.cast(pa.string()).take(order)
     except pa.ArrowException as error:
-        raise BadSettings(f"column {name} has type {values.type}; give text or numbers") from error
-    text = pc.if_else(pc.equal(text, ""), None, text)
+        raise BadSettings(f"column {name} is not all text or all numbers: {error}") from error
+    unknown = ["", "nan"] if pa.types.is_floating(given.type) else [""]
+    text = pc.if_else(pc.is_in(text, pa.array(unknown)), None, text)
     known = pc.unique(text.drop_null())
     known = known.take(pc.sort_indices(known))
     codes = pc.fill_null(pc.index_in(text, value_set=known), UNKNOWN).to_numpy()

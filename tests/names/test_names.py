@@ -48,6 +48,11 @@ def test_members_without_a_value_are_not_counted_and_the_name_says_so() -> None:
     assert (unknown.value, unknown.members, unknown.total) == (None, 5, 5)
 
 
+def test_a_number_that_is_missing_is_no_value() -> None:
+    tiers = attributes_of(NODES, {"tier": pa.array([1.0] * 30 + [float("nan")] * 70)})
+    assert tiers.columns[0].values == ("1",)
+
+
 def test_communities_at_random_have_names_in_at_most_one_window_of_twenty() -> None:
     rng = np.random.default_rng(7)
     values = rng.zipf(1.5, 600).clip(max=200).astype(str)
@@ -96,7 +101,9 @@ def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
         ([1, None], {"country": ["CH", "AT"]}, "1 rows have no node"),
         ([1.5, 2.5], {"country": ["CH", "AT"]}, "not double"),
         ([1, 2], {}, "a column besides node"),
-        ([1], {"tags": [["a", "b"]]}, "column tags has type list"),
+        ([1], {"tags": [["a", "b"]]}, "column tags is not all text or all numbers: .*list"),
+        ([1, 2], {"tier": [1, "a"]}, "column tier is not all text or all numbers: .*'a'"),
+        ([1], {"country": ["CH", "AT"]}, "column country has 2 values for 1 nodes"),
     ],
 )
 def test_a_table_that_cannot_be_used_says_why(nodes: list, columns: dict, said: str) -> None:
