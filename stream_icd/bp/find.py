@@ -270,6 +270,8 @@ def bits_of(graph: LevelGraph, marginals: Marginals, n_communities: int) -> floa
         for shares in (marginals.shares, linked_shares)
     )
     kept = n_linked > 0.5
+    if not kept.any():  # beliefs so faint that they describe nothing
+        return inf
     known = (n_linked[kept] * np.log(sizes[kept] / sizes.sum())).sum()
     nats = partition_code(n_linked[kept]) + known - marginals.saved
     return float(nats / graph.n_edges / np.log(2))

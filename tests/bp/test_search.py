@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -79,6 +81,16 @@ def test_beliefs_put_all_leaves_of_a_large_star_together() -> None:
     marginals = believe(star, alone, n_nodes, Model(0.99, 1.0, n_nodes), 8)
     assert len(set(marginals.communities[1:, 0].tolist())) == 1
     assert bits_of(star, marginals, n_nodes) > 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_pairs_without_a_probable_community_have_no_description_by_beliefs() -> None:
+    pairs = as_adjacency(nx.Graph((node, node + 1) for node in range(0, 60, 2)))
+    found = find_communities(pairs, SEARCH)
+    assert np.array_equal(found[::2], found[1::2])
+    alone = np.arange(60, dtype=np.int32)
+    level = finest_level(pairs)
+    assert bits_of(level, believe(level, alone, 60, Model(0.99, 1.0, 60), 8), 60) == inf
 
 
 def test_the_same_seed_gives_the_same_communities() -> None:
