@@ -98,8 +98,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
         Args:
             graphs: at least one graph; for icd, at least two: the last tenth validates the training
-                of the encoder. Consecutive `Snapshot`s of one graph also tell how long nodes stay
-                in their communities, for `predict_next`.
+                of the encoder. Graphs without edges are left out. Consecutive `Snapshot`s of one
+                graph also tell how long nodes stay in their communities, for `predict_next`.
             labels: for each graph, one array `(n,)` with the community of each node: integers,
                 strings, or anything else that can be sorted.
 
@@ -117,13 +117,16 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         if self.method == "icd":
             with needs_extra("train", "torch"):
                 from stream_icd.training.icd.train_encoder import train
-            if len(known) < 2:
-                raise BadSettings("icd learns from one graph and validates on another: give two")
-            at = len(known) - max(1, round(len(known) / 10))
+            linked = [graph for graph in known if graph.adjacency.nnz]
+            if len(linked) < 2:
+                raise BadSettings(
+                    "icd learns from one graph and validates on another: give two that have edges"
+                )
+            at = len(linked) - max(1, round(len(linked) / 10))
             training = train(
-                known[:at],
+                linked[:at],
                 recipe,
-                validation=known[at:],
+                validation=linked[at:],
                 device=self.device,
                 threads=self.threads,
             )

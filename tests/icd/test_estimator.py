@@ -10,6 +10,7 @@ import networkx
 import numpy as np
 import pandas
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from stream_icd.bp.evidence import evidence_for
@@ -145,6 +146,20 @@ def test_another_seed_gives_another_encoder(graph: LabelledGraph, recipe: Recipe
 def test_icd_says_that_it_needs_two_graphs(graph: LabelledGraph) -> None:
     with pytest.raises(BadSettings, match="give two"):
         ICD(method="icd").fit([graph.adjacency])
+
+
+def test_icd_leaves_out_graphs_without_edges(
+    fitted: dict[str, ICD], history: list[LabelledGraph], recipe: Recipe
+) -> None:
+    needs_torch("icd")
+    known = [*history, LabelledGraph(csr_array((3, 3)), np.zeros(3, np.int32))]
+    graphs, labels = [graph.adjacency for graph in known], [graph.labels for graph in known]
+    history_ = ICD("icd", recipe).fit(graphs, labels).history_
+    assert [epoch.validation for epoch in history_] == [
+        epoch.validation for epoch in fitted["icd"].history_
+    ]
+    with pytest.raises(BadSettings, match="have edges"):
+        ICD("icd", recipe).fit([graphs[0], graphs[-1]])
 
 
 def test_parameters_can_be_set() -> None:
