@@ -35,7 +35,8 @@ def as_adjacency(graph: Any) -> csr_array:
         graph: any of
             a square matrix: scipy sparse, or dense (an array, or lists of rows);
             a NetworkX or igraph graph, nodes in its own order, with its `weight` where it has one;
-            a table of pairs, nodes in ascending order of their ids (`snapshot_of_pairs`);
+            a table of pairs, nodes in ascending order of their ids (`snapshot_of_pairs`); without
+            weights, a repeated pair is one edge of weight 1;
             `edge_index`, integers of shape `(2, n_pairs)`: an array, a tensor, or a tuple
             `(src, dst)`; nodes are numbered from 0 to the largest one named;
             `(edge_index, num_nodes)`, where there may be nodes without edges after that;
