@@ -112,12 +112,16 @@ class CommunityEvents:
 
         An integer id may also be given as text: `"701"`.
         """
+        at = self.place_of(node)
+        return None if at < 0 else int(self.communities[at])
+
+    def place_of(self, node: int | str) -> int:
+        """Position of the node in `nodes`; -1 if the node is not in the snapshot."""
         try:
             sought = pa.scalar(node, self.nodes.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             try:
                 sought = pa.scalar(str(node)).cast(self.nodes.type)
             except pa.ArrowException:
-                return None
-        at = self.nodes.index(sought).as_py()
-        return None if at < 0 else int(self.communities[at])
+                return -1
+        return int(self.nodes.index(sought).as_py())

@@ -49,7 +49,7 @@ class Explanation:
     """What happened around a node in a window.
 
     Attributes:
-        node: as the caller gave it.
+        node: as the caller gave it, as text.
         at: start of the window.
         now: stable id of its community; None if it is not in the window.
         before, left: its last other community, and the end of the last window in which it was
@@ -133,7 +133,7 @@ def window_weights(horizon: float, most: int) -> list[float]:
 
 
 def explain(
-    node: str,
+    node: int | str,
     windows: Sequence[CommunityEvents],
     snapshots: Sequence[Snapshot],
     horizon: float = 1.0,
@@ -146,7 +146,7 @@ def explain(
     nodes. Edges are those of the newest windows, older ones with less weight (`window_weights`).
 
     Args:
-        node: id, also of an integer as text.
+        node: id; that of an integer also as text.
         windows: tracked windows, oldest first; the last one is explained.
         snapshots: the graphs of the newest windows, newest first, as many as `window_weights` has.
         horizon: how many windows the memory was worth.
@@ -160,10 +160,10 @@ def explain(
     now = newest.community_of(node)
     earlier = ((window, window.community_of(node)) for window in reversed(windows[:-1]))
     before, former = next((pair for pair in earlier if pair[1] not in (None, now)), (None, None))
-    choices, edges = _choices_and_edges(_place_of(node, newest), newest, snapshots, horizon)
+    choices, edges = _choices_and_edges(newest.place_of(node), newest, snapshots, horizon)
     companions = () if before is None or now is None else _companions(node, before, newest)
     return Explanation(
-        node=node,
+        node=str(node),
         at=newest.window.start,
         now=now,
         before=former,
@@ -230,18 +230,11 @@ def rates_of(volume: Floats, n_edges: float, mixing: float) -> Floats:
     return np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / np.maximum(volume, 1e-300))
 
 
-def _companions(node: str, before: CommunityEvents, newest: CommunityEvents) -> tuple[str, ...]:
+def _companions(
+    node: int | str, before: CommunityEvents, newest: CommunityEvents
+) -> tuple[str, ...]:
     """Return the nodes that were with the node before and are with it now."""
     then = before.members_of(before.community_of(node))
     together = then.filter(ids_in(newest, then) == newest.community_of(node))
-    return tuple(str(name) for name in together.to_pylist() if str(name) != node)
-
-
-def _place_of(node: str, window: CommunityEvents) -> int:
-    """Return the position of a node in the window; -1 if it is not there."""
-    community = window.community_of(node)
-    if community is None:
-        return -1
-    members = np.flatnonzero(window.communities == community)
-    names = [str(name) for name in window.nodes.take(members).to_pylist()]
-    return int(members[names.index(node)])
+    own = newest.nodes[newest.place_of(node)].as_py()
+    return tuple(str(name) for name in together.to_pylist() if name != own)

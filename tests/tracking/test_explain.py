@@ -38,6 +38,12 @@ def test_where_a_node_was_and_is_and_who_moved_with_it() -> None:
     assert explanation.choices[1].edges == 2
 
 
+@pytest.mark.parametrize("node", [9, np.int64(9), "09"])
+def test_an_integer_id_may_be_given_in_any_form(node: int | str) -> None:
+    explanation = explain(node, TRACKED, GRAPHS[:1])
+    assert explanation == replace(explain("9", TRACKED, GRAPHS[:1]), node=str(node))
+
+
 def test_the_edges_speak_for_the_communities_of_their_other_ends() -> None:
     explanation = explain("9", TRACKED, GRAPHS[:1])
     assert {edge.to: edge.community for edge in explanation.edges} == {
