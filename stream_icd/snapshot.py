@@ -35,7 +35,7 @@ model multiply and divide by sums of weights: within these bounds the results ar
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A half-open span of event time, `[start, end)`, in UTC.
+    """A half-open span of event time, `[start, end)`, in UTC, in microseconds.
 
     Raises:
         BadSnapshot: a time has no zone or is outside the years 1 to 9999 in UTC, or the end is
@@ -50,7 +50,9 @@ class Window:
             if time.tzinfo is None:
                 raise BadSnapshot(f"window {name} {time.isoformat()} has no time zone; give UTC")
             try:
-                object.__setattr__(self, name, time.astimezone(UTC))
+                utc = time.astimezone(UTC)
+                # A Timestamp of pandas has nanoseconds, which no message can hold.
+                object.__setattr__(self, name, datetime.combine(utc.date(), utc.timetz()))
             except OverflowError as error:
                 raise BadSnapshot(
                     f"window {name} {time.isoformat()} is outside the years 1 to 9999 in UTC"

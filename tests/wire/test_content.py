@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pandas
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -123,3 +124,11 @@ def test_it_goes_with_the_message_and_is_the_same_where_it_is_read() -> None:
     assert decode_snapshot(message.key, message.value, message.headers).content == snapshot.content
     without = tuple(header for header in message.headers if header[0] != "icd_content")
     assert decode_snapshot(message.key, message.value, without) == snapshot
+
+
+def test_it_is_the_same_where_a_window_was_given_in_nanoseconds() -> None:
+    start = pandas.Timestamp("1999-04-02T00:00:00.123456789Z")
+    snapshot = made(PAIRS, window=Window(start, start + pandas.Timedelta(days=1)))
+    message = encode_snapshot(snapshot)
+    assert decode_snapshot(message.key, message.value, message.headers) == snapshot
+    assert type(snapshot.window.start) is datetime
