@@ -42,6 +42,7 @@ def compact(communities: AnyLabels) -> Ids:
 
     Raises `BadSettings` if they are not one-dimensional, or not of an integer type.
     """
+    communities = np.asarray(communities)  # a list, or a pandas Series, at the door
     if communities.ndim != 1 or communities.dtype.kind not in "iu":
         raise BadSettings(
             f"communities must be integers of shape (n,), not {communities.dtype} of shape "

@@ -93,11 +93,16 @@ def test_independent_partitions_share_no_information() -> None:
     assert nmi(rows, columns) == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("metric", [nmi, ami, accuracy])
+def test_a_partition_may_be_a_list(metric) -> None:  # type: ignore[no-untyped-def]
+    assert metric([0, 0, 1, 1], [3, 3, 2, 2]) == 1.0
+
+
 @pytest.mark.parametrize("metric", [nmi, ami, accuracy, contingency])
 @pytest.mark.parametrize(
     "wrong",
-    [np.zeros(4, dtype=np.int32), np.zeros((5, 1), dtype=np.int32), np.zeros(5)],
-    ids=["other length", "two-dimensional", "not integers"],
+    [np.zeros(4, dtype=np.int32), np.zeros((5, 1), dtype=np.int32), np.zeros(5), list("abcde")],
+    ids=["other length", "two-dimensional", "not integers", "a list of texts"],
 )
 def test_partitions_that_do_not_fit_are_refused(metric, wrong: np.ndarray) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(BadSettings):
