@@ -182,6 +182,10 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
         else:
             self._end()
 
+    def __del__(self) -> None:
+        if self._worker is not None:  # whose thread keeps the generator alive
+            self.close()
+
     def _end(self) -> None:
         with suppress(ValueError):  # the generator is running; `stop` ends it
             self._items.close()

@@ -22,7 +22,7 @@ from stream_icd.subscribers.group_reader import LOOK_EVERY_S, open_group_reader
 from stream_icd.subscribers.subscription import group_of, read_options
 from stream_icd.tracking.windows import Gap
 from stream_icd.wire.events import encode_events
-from testbed.brokers import Broker
+from testbed.brokers import Broker, wait_until
 from tests.workers.tracked import outgoing, publish, stream, unbroken, window
 
 pytestmark = pytest.mark.brokers("memory")
@@ -216,6 +216,20 @@ def test_a_wait_that_was_given_up_loses_nothing(broker: Broker, make_topic: Make
             return (await asyncio.wait_for(anext(found), 20)).snapshot_id
 
     assert asyncio.run(follow()) == "g/1"
+
+
+def test_an_asynchronous_loop_that_is_left_leaves_no_thread_behind(
+    broker: Broker, make_topic: MakeTopic
+) -> None:
+    topic, before = make_topic(), set(threading.enumerate())
+    publish(broker, [outgoing(communities, topic) for communities in stream("g", 2)])
+
+    async def follow() -> None:
+        async for _ in subscribe(settings=broker.settings(), topic=topic, start="beginning"):
+            return
+
+    asyncio.run(follow())
+    wait_until(lambda: set(threading.enumerate()) <= before)
 
 
 def test_closing_ends_a_wait_in_another_thread(memory: Broker, topic_name: str) -> None:
