@@ -240,7 +240,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         Args:
             name: a shipped model, such as "as" (`stream-icd models list` shows all), or the folder
                 of a model: a path or a URI.
-            parameters: of the estimator, such as `method`. Recipe and seed are the model's.
+            parameters: of the estimator. Give `method="icd"` to use an encoder that was trained
+                with it: a model does not say its method. Recipe and seed are the model's.
 
         Raises:
             ModelError: see `open_model`.
