@@ -149,9 +149,9 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
     """
 
     def __init__(self, open_items: Callable[[Event], Generator[Item, None, None]]) -> None:
+        self._worker: Worker | None = None
         self._stop = Event()
         self._items = open_items(self._stop)
-        self._worker: Worker | None = None
         self._awaited: Future[Item] | None = None
 
     def __next__(self) -> Item:

@@ -23,8 +23,9 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.wire.events import encode_events
 from testbed.brokers import Broker
+from testbed.streams import publish
 from tests.run_here import Done, run_here
-from tests.workers.tracked import outgoing, publish, unbroken, window
+from tests.workers.tracked import outgoing, unbroken, window
 
 APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
 LABELS = {0: APART, 1: APART, 3: TOGETHER}

@@ -12,8 +12,8 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker
+from testbed.streams import publish
 from tests.run_here import Done, run_here
-from tests.workers.tracked import publish
 
 pytestmark = pytest.mark.brokers("memory")
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.handlers import Calls
+from testbed.streams import beside
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -45,20 +47,10 @@ def detecting(
     """A detector at work in the background, which reads what these limits let it read."""
     settings = DetectSettings(topic=topics[1], threads=1, reader=MessageReader(limits=limits))
     runner = Runner(Detector(lambda: model, settings), DeadLetterLimit())
-    stop = threading.Event()
-
-    def work() -> None:
-        own_group = f"{topics[0]}-{group}"
-        run_consumer(broker.settings(), topics[0], own_group, Calls(runner.handle), stop)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    own_group, handler = f"{topics[0]}-{group}", Calls(runner.handle)
+    with beside(partial(run_consumer, broker.settings(), topics[0], own_group, handler)) as errors:
         yield
-    finally:
-        stop.set()
-        thread.join(30)
-        assert not thread.is_alive()
+    assert not errors
 
 
 def retry_all(broker: Broker, topic: str, again: bool = False) -> Retry:

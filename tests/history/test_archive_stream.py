@@ -32,6 +32,7 @@ from stream_icd.workers.archive import Archiver
 from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.brokers import Broker, wait_until
 from testbed.object_store import new_folder
+from testbed.streams import beside
 
 MakeSnapshot = Callable[..., Snapshot]
 N_KILLED = 40
@@ -48,29 +49,22 @@ def topics(broker: Broker, topic_name: str) -> tuple[str, str]:
 
 
 @contextmanager
-def archiving(broker: Broker, topics: tuple[str, str], store: Store) -> Iterator[list[Exception]]:
+def archiving(
+    broker: Broker, topics: tuple[str, str], store: Store
+) -> Iterator[list[BaseException]]:
     """An archive at work in the background; yields the errors that ended it."""
-    archive, stop, errors = Archive(store), threading.Event(), []
+    archive = Archive(store)
     archivers = (Archiver(archive, "snapshots"), Archiver(archive, "communities"))
     streams = [
         Stream(topic, f"archive-{topic}", Runner(archiver, DeadLetterLimit()))
         for topic, archiver in zip(topics, archivers, strict=True)
     ]
 
-    def work() -> None:
-        try:
-            run_streams(broker.settings(), streams, stop, delivery=Delivery.AT_LEAST_ONCE)
-        except Exception as error:
-            errors.append(error)
+    def work(stop: threading.Event) -> None:
+        run_streams(broker.settings(), streams, stop, delivery=Delivery.AT_LEAST_ONCE)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with beside(work) as errors:
         yield errors
-    finally:
-        stop.set()
-        thread.join(30)
-        assert not thread.is_alive()
 
 
 def publish(broker: Broker, topic: str, messages: list[Message]) -> None:

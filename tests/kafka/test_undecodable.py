@@ -16,22 +16,16 @@ from stream_icd.cli.topics import app
 from stream_icd.errors import Action, BadSettings, ClientStuck, RecordUndecodable
 from stream_icd.kafka.client.workarounds import HeaderName
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import Skipped, create_topics, skip_to
+from testbed import streams
 from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish, values
 
 LATIN_1 = b"caf\xe9".decode(errors="surrogateescape")
 NAMES = (("first", b"1"), (LATIN_1, b"\xff"), ("last", b"3"))
 POISON = b"666"
-
-
-def send(broker: Broker, *records: OutgoingRecord) -> None:
-    with Publisher(broker.settings()) as publisher:
-        for record in records:
-            publisher.send(record)
 
 
 def read(broker: Broker, topic: str, start: Any = "beginning") -> list[Record]:
@@ -50,12 +44,12 @@ def test_a_record_whose_header_name_is_not_utf_8_is_read_like_any_other(
 ) -> None:
     topic = make_topic()
     plain = [OutgoingRecord(topic, b"plain", b"k", (("é", b"0"),))]
-    send(broker, *plain * before, OutgoingRecord(topic, b"odd", b"k", NAMES), *plain)
+    streams.publish(broker, [*plain * before, OutgoingRecord(topic, b"odd", b"k", NAMES), *plain])
     records = read(broker, topic)
     assert [record.value for record in records] == [b"plain"] * before + [b"odd", b"plain"]
     assert records[before].headers == NAMES
     assert records[-1].headers == plain[0].headers
-    send(broker, OutgoingRecord(topic, b"again", b"k", records[before].headers))
+    streams.publish(broker, [OutgoingRecord(topic, b"again", b"k", records[before].headers)])
     assert read(broker, topic)[-1].headers == NAMES
 
 
@@ -103,8 +97,9 @@ def test_a_reader_names_what_cannot_be_decoded_and_can_start_after_it(
     broker: Broker, make_topic: Callable[..., str]
 ) -> None:
     topic, seen = make_topic(), list[bytes | None]()
-    send(broker, *[OutgoingRecord(topic, value, b"k") for value in (b"0", b"1", POISON, b"2")])
-    send(broker, OutgoingRecord(topic, b"3", b"k"))
+    first = b"0", b"1", POISON, b"2"
+    streams.publish(broker, [OutgoingRecord(topic, value, b"k") for value in first])
+    streams.publish(broker, [OutgoingRecord(topic, b"3", b"k")])
     says = rf"{topic}\[0\] holds records .* from offset 2 up to, not including, 4 .* start after"
     with (
         open_reader(broker.settings(), topic, until="end") as records,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -53,8 +53,9 @@ from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker, wait_until
 from testbed.handlers import Calls
 from testbed.object_store import new_folder
-from tests.workers.tracked import held, same, stream, unbroken
+from testbed.streams import beside, held
 from tests.workers.tracked import outgoing as communities_record
+from tests.workers.tracked import same, stream, unbroken
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -117,22 +118,8 @@ def detecting(
     chosen = DetectSettings(topic=topics[1], threads=1, reader=MessageReader(claims))
     detector = Detector(lambda: model, chosen)
     handle = Runner(detector, DeadLetterLimit(), claim_check=ClaimCheck(settings, claims)).handle
-    stop, errors = threading.Event(), []
-
-    def work() -> None:
-        try:
-            run_consumer(settings, topics[0], topics[0], Calls(handle), stop)
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with beside(partial(run_consumer, settings, topics[0], topics[0], Calls(handle))) as errors:
         yield errors
-    finally:
-        stop.set()
-        thread.join(30)
-        assert not thread.is_alive()
 
 
 def produce(broker: Broker, topic: str, claims: ClaimSettings, sent: list[Snapshot]) -> None:

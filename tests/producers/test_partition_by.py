@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
@@ -25,6 +25,7 @@ from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.handlers import Calls
+from testbed.streams import beside
 
 N_PARTITIONS = 6
 N_SNAPSHOTS = 100  # a partition has none of them once in ten million graphs
@@ -59,19 +60,10 @@ def detector(broker: Broker, graph: str) -> Iterator[None]:
     settings = DetectSettings(threads=1)
     model = VersionedModel("test@0", Model(RECIPE))
     runner = Runner(Detector(lambda: model, settings), DeadLetterLimit(), graph=graph)
-    stop = threading.Event()
-
-    def work() -> None:
-        run_consumer(broker.settings(), SNAPSHOTS, graph, Calls(runner.handle), stop)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    handler = Calls(runner.handle)
+    with beside(partial(run_consumer, broker.settings(), SNAPSHOTS, graph, handler)) as errors:
         yield
-    finally:
-        stop.set()
-        thread.join(60)
-        assert not thread.is_alive()
+    assert not errors
 
 
 def test_a_graph_is_spread_evenly_goes_on_and_lands_in_the_same_places_again(

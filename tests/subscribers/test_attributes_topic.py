@@ -11,8 +11,9 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import ATTRIBUTES, COMMUNITIES, create_topics
 from stream_icd.subscribers.attributes import attributes_in_topic, following_attributes
 from testbed.brokers import Broker, wait_until
+from testbed.streams import publish
 from tests.run_here import run_here
-from tests.workers.tracked import outgoing, publish, window
+from tests.workers.tracked import outgoing, window
 
 PC, MP = {"class": "PC"}, {"class": "MP"}
 

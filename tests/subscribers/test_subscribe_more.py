@@ -23,7 +23,8 @@ from stream_icd.subscribers.subscription import group_of, read_options
 from stream_icd.tracking.windows import Gap
 from stream_icd.wire.events import encode_events
 from testbed.brokers import Broker, wait_until
-from tests.workers.tracked import outgoing, publish, stream, unbroken, window
+from testbed.streams import publish
+from tests.workers.tracked import outgoing, stream, unbroken, window
 
 pytestmark = pytest.mark.brokers("memory")
 

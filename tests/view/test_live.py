@@ -21,7 +21,6 @@ from stream_icd.communities import Labels
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadSnapshot, BrokerUnavailable
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
@@ -35,6 +34,7 @@ from stream_icd.wire.announcements import Announcement, encode_announcement
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.events import encode_events
 from testbed.brokers import Broker, wait_until
+from testbed.streams import publish
 from testbed.windows import START, follow, window
 from tests.view.windows import drifting, get, serving
 
@@ -62,12 +62,6 @@ def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[All
     view = View(Queries(seen, sources), access_for("127.0.0.1", None))
     with serving(view) as address, sources.reading(view.publish):
         yield seen, address
-
-
-def send(broker: Broker, *records: OutgoingRecord) -> None:
-    with Publisher(broker.settings()) as publisher:
-        for record in records:
-            publisher.send(record)
 
 
 def results(topics: Topics, n: int, first: int = 0) -> list[OutgoingRecord]:
@@ -113,12 +107,12 @@ def listening(address: str) -> Iterator[list[tuple[str, Any]]]:
 
 
 def test_what_the_topic_held_and_what_comes_later_is_seen(broker: Broker, topics: Topics) -> None:
-    send(broker, *results(topics, 3))
+    publish(broker, results(topics, 3))
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 3)
         with listening(address) as got:
             wait_until(lambda: bool(got))
-            send(broker, *results(topics, 5, first=3))
+            publish(broker, results(topics, 5, first=3))
             wait_until(lambda: got[-1][1].get("number") == 4)
         assert [kind for kind, _ in got] == ["hello"] + ["window"] * (len(got) - 1)
         wait_until(lambda: get(address, "/api/overview").json()["caught_up"])
@@ -132,13 +126,13 @@ def test_what_the_topic_held_and_what_comes_later_is_seen(broker: Broker, topics
 @pytest.mark.brokers("kafka")
 def test_the_page_goes_on_after_a_restart_of_the_broker(broker: Broker, topics: Topics) -> None:
     assert broker.node is not None
-    send(broker, *results(topics, 2))
+    publish(broker, results(topics, 2))
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 2)
         with listening(address) as got:
             broker.node.kill()
             broker.node.start()
-            send(broker, *results(topics, 3, first=2))
+            publish(broker, results(topics, 3, first=2))
             wait_until(lambda: any(kind == "window" for kind, _ in got))
         assert get(address, "/api/life").json()["columns"]["number"] == [0, 1, 2]
 
@@ -169,7 +163,7 @@ def test_reading_ends_at_once_while_a_broker_is_sought(no_broker: KafkaSettings)
 
 
 def test_results_that_are_published_twice_are_seen_once(broker: Broker, topics: Topics) -> None:
-    send(broker, *results(topics, 4), *results(topics, 4), *results(topics, 5, first=4))
+    publish(broker, [*results(topics, 4), *results(topics, 4), *results(topics, 5, first=4)])
     with viewed(broker, topics) as (seen, _):
         wait_until(lambda: kept(seen) == 5)
         assert seen.summaries()[0].late == 0
@@ -177,8 +171,8 @@ def test_results_that_are_published_twice_are_seen_once(broker: Broker, topics: 
 
 def test_identities_of_a_tracker_are_used(broker: Broker, topics: Topics) -> None:
     tracked = follow(window(hour, labels) for hour, labels in enumerate(drifting(4)))
-    send(broker, *(outgoing(topics.events, encode_events(events)) for events in tracked[1:]))
-    send(broker, *results(topics, 4))
+    publish(broker, [*(outgoing(topics.events, encode_events(events)) for events in tracked[1:])])
+    publish(broker, results(topics, 4))
     with viewed(broker, topics) as (seen, _):
         wait_until(lambda: kept(seen) == 4)
         assert [one.from_tracker for one in seen.windows(_only(seen), 9)] == [
@@ -197,7 +191,7 @@ def _only(seen: AllSeries) -> Any:
 def test_agreement_with_known_communities_is_seen(broker: Broker, topics: Topics) -> None:
     found = window(0, [0, 0, 1, 1])
     truth = Labels("g", "g/0", found.window, found.nodes, np.array([1, 1, 0, 0], np.int32))
-    send(broker, outgoing(topics.labels, encode_labels(truth)), *results(topics, 1))
+    publish(broker, [outgoing(topics.labels, encode_labels(truth)), *results(topics, 1)])
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 1)
         assert get(address, "/api/life").json()["columns"]["nmi"][0] is not None
@@ -205,7 +199,9 @@ def test_agreement_with_known_communities_is_seen(broker: Broker, topics: Topics
 
 def test_dead_letters_are_seen_with_their_reason(broker: Broker, topics: Topics) -> None:
     record = Record(topics.snapshots, 0, 7, 0, b"g\x1b", b"?", ())
-    send(broker, dead_letter(record, "decode", BadSnapshot("not a table")), *results(topics, 1))
+    publish(
+        broker, [dead_letter(record, "decode", BadSnapshot("not a table")), *results(topics, 1)]
+    )
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 1 and seen.dead_letters()[0] == 1)
         overview = get(address, "/api/overview").json()
@@ -225,8 +221,9 @@ def test_decisions_about_models_are_seen_once_with_their_reason(
     )
     message = encode_announcement(announcement)
     record = OutgoingRecord(topics.models, message.value, message.key, message.headers)
-    send(
-        broker, record, record, OutgoingRecord(topics.models, b"?", b"models/"), *results(topics, 1)
+    publish(
+        broker,
+        [record, record, OutgoingRecord(topics.models, b"?", b"models/"), *results(topics, 1)],
     )
     with viewed(broker, topics, graph="g") as (seen, address):
         wait_until(lambda: kept(seen) == 1 and len(seen.announcements()) == 1)
@@ -244,7 +241,7 @@ def test_bad_messages_are_passed_over(broker: Broker, topics: Topics) -> None:
         for topic in (topics.communities, topics.events, topics.labels)
     ]
     deleted = OutgoingRecord(topics.communities, None, b"g")
-    send(broker, *bad, deleted, *results(topics, 2))
+    publish(broker, [*bad, deleted, *results(topics, 2)])
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 2)
         assert get(address, "/api/overview").json()["troubles"] == {}
@@ -258,7 +255,7 @@ def test_a_missing_topic_is_said_and_read_once_it_is_there(
     with viewed(broker, names) as (seen, address):
         wait_until(lambda: names.communities in get(address, "/api/overview").json()["troubles"])
         create_topics(broker.settings(), [TopicSpec(names.communities)])
-        send(broker, *results(names, 2))
+        publish(broker, results(names, 2))
         wait_until(lambda: kept(seen) == 2)
         troubles = get(address, "/api/overview").json()["troubles"]
         assert names.communities not in troubles
@@ -266,7 +263,7 @@ def test_a_missing_topic_is_said_and_read_once_it_is_there(
 
 
 def test_only_the_chosen_graph_is_kept(broker: Broker, topics: Topics) -> None:
-    send(broker, *results(topics, 2))
+    publish(broker, results(topics, 2))
     with viewed(broker, topics, graph="other") as (seen, _):
         time.sleep(0.5)
         assert kept(seen) == 0
@@ -280,7 +277,7 @@ def test_the_map_reads_the_snapshot_that_the_result_names(
     from stream_icd.wire.snapshots import encode_snapshot
 
     graphs = [snapshot(0, graph="g"), snapshot(1, graph="g")]
-    send(broker, *(outgoing(topics.snapshots, encode_snapshot(one)) for one in graphs))
+    publish(broker, [outgoing(topics.snapshots, encode_snapshot(one)) for one in graphs])
     found = [
         replace(
             window(at, np.arange(graph.n_nodes) // 8, graph.nodes),
@@ -291,12 +288,9 @@ def test_the_map_reads_the_snapshot_that_the_result_names(
         for at, graph in enumerate(graphs)
     ]
     wrong = replace(found[1], window=window(9, [0]).window, snapshot_id="g/9")
-    send(
+    publish(
         broker,
-        *(
-            outgoing(topics.communities, encode_communities(communities))
-            for communities in [*found, wrong]
-        ),
+        [outgoing(topics.communities, encode_communities(one)) for one in (*found, wrong)],
     )
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 3)
@@ -314,7 +308,7 @@ def test_the_map_reads_the_snapshot_that_the_result_names(
 def test_snapshots_that_wait_for_results_are_counted(
     broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot], outgoing: Any
 ) -> None:
-    send(broker, *(outgoing(snapshot(at), topics.snapshots) for at in range(3)))
+    publish(broker, [outgoing(snapshot(at), topics.snapshots) for at in range(3)])
     with viewed(broker, topics) as (_, address):
         wait_until(lambda: get(address, "/api/overview").json()["lag"] == 3)
 
@@ -324,10 +318,7 @@ def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics)
 
     places = ["", "0@99999", "7@0", "x@y", "0@-1", "0@1@2"]
     found = [replace(window(at, [0, 1]), snapshot_place=one) for at, one in enumerate(places)]
-    send(
-        broker,
-        *(outgoing(topics.communities, encode_communities(communities)) for communities in found),
-    )
+    publish(broker, [outgoing(topics.communities, encode_communities(one)) for one in found])
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == len(places))
         for number in range(len(places)):

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.record import DetectSettings
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topics
 from stream_icd.lineage import Lineage
@@ -42,9 +42,11 @@ from stream_icd.store.store import Store
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
+from testbed import streams
 from testbed.brokers import Broker, wait_until
 from testbed.children import alive, children, worker_processes
 from testbed.handlers import Calls
+from testbed.streams import beside
 from tests.fixtures.stream import RECIPE
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
@@ -70,13 +72,7 @@ def crown(registry: Store, version: str) -> None:
 
 def announce(broker: Broker) -> None:
     """Any message makes detectors look, whatever it says."""
-    send(broker, [OutgoingRecord(MODELS, b"look", b"registry")])
-
-
-def send(broker: Broker, records: list[OutgoingRecord]) -> None:
-    with Publisher(broker.settings()) as publisher:
-        for record in records:
-            publisher.send(record)
+    streams.publish(broker, [OutgoingRecord(MODELS, b"look", b"registry")])
 
 
 def metric(metrics: Metrics, name: str, labels: dict[str, str] | None = None) -> float | None:
@@ -94,7 +90,7 @@ class Bench:
 
     @contextmanager
     def detecting(self) -> Iterator[None]:
-        stop, errors, settings = threading.Event(), list[BaseException](), self.broker.settings()
+        stop, settings = threading.Event(), self.broker.settings()
         chosen = DetectSettings(topic=self.topics[1], threads=1)
         with ExitStack() as until_the_end:
             run = WorkerRun(settings, self.metrics, until_the_end, stop, ClaimCheck(settings))
@@ -102,25 +98,12 @@ class Bench:
             swap = until_the_end.enter_context(working)
             runner = Runner(Detector(swap.model, chosen, swap), DeadLetterLimit())
 
-            def work() -> None:
-                try:
-                    group = topic = self.topics[0]
-                    handle, done = runner.handle, self._done
-                    run_consumer(
-                        settings, topic, group, Calls(handle, done=done), stop, max_records=8
-                    )
-                except BaseException as error:
-                    errors.append(error)
-
-            thread = threading.Thread(target=work)
-            thread.start()
-            try:
+            group = topic = self.topics[0]
+            handler = Calls(runner.handle, done=self._done)
+            work = partial(run_consumer, settings, topic, group, handler, max_records=8)
+            with beside(work, stop) as errors:
                 yield
-            finally:
-                stop.set()
-                thread.join(30)
-                assert not thread.is_alive()
-                assert errors == []
+            assert errors == []
 
     def _done(self, batch: BatchDone) -> None:
         models = {dict(record.headers)["icd_model"].decode() for record in batch.outgoing}
@@ -150,7 +133,7 @@ def test_a_running_detector_changes_model_between_two_batches(
 
     def more(count: int) -> None:
         nonlocal sent
-        send(broker, [outgoing(snapshot(sent + i), topics[0]) for i in range(count)])
+        streams.publish(broker, [outgoing(snapshot(sent + i), topics[0]) for i in range(count)])
         sent += count
 
     def models() -> set[str]:
@@ -234,7 +217,7 @@ def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
     def detect(count: int) -> str:
         nonlocal sent
         snapshots = [snapshot(sent + i, topic_name) for i in range(count)]
-        send(broker, [outgoing(one, SNAPSHOTS) for one in snapshots])
+        streams.publish(broker, [outgoing(one, SNAPSHOTS) for one in snapshots])
         found.extend(next(results) for _ in range(count))
         sent += count
         return found[-1].model

@@ -20,7 +20,7 @@ from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from testbed.brokers import QUICK, Broker
-from tests.workers.tracked import publish
+from testbed.streams import publish
 
 N_SNAPSHOTS = 60
 N_LATE = 10  # sent after the kill: work for the second, however much the first had done by then

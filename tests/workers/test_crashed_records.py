@@ -15,10 +15,11 @@ from stream_icd.kafka.delivery.handler import DIED
 from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import TopicReader, open_reader
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.reader import TopicReader
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker
+from testbed.streams import held
 from tests.workers.crashing import copy
 
 Topics = tuple[str, str]
@@ -33,11 +34,6 @@ def send(broker: Broker, topic: str, culprit: bytes) -> list[bytes]:
         for value in (*good[:6], culprit, *good[6:]):
             publisher.send(OutgoingRecord(topic, value, b"g"))
     return good
-
-
-def held(broker: Broker, topic: str) -> list[Record]:
-    with open_reader(broker.settings(), topic, until="settled") as records:
-        return list(records)
 
 
 def copied(broker: Broker, topics: Topics) -> list[bytes | None]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.detect import Method
 from stream_icd.detection.record import DetectSettings
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
 from stream_icd.memory.horizon import Horizon
 from stream_icd.registry.find import open_model
@@ -32,24 +30,13 @@ from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.brokers import Broker, wait_until
 from testbed.drifting import outgoing, remembering_model, stream
 from testbed.handlers import WhenDone
+from testbed.streams import beside, held, publish
 from tests.workers.remembered import said, uninterrupted
 
 N_WINDOWS = 24
 N_LATER = 6  # sent after the kill: work for the second, however much the first had done by then
 HOW: dict[str, tuple[Method, Horizon]] = {"kafka": ("bp", "auto"), "embedded": ("icd", 3)}
 """Method and horizon on each broker; test_methods_and_horizons.py has all of them, in process."""
-
-
-def publish(broker: Broker, records: list[OutgoingRecord]) -> None:
-    with Publisher(broker.settings()) as publisher:
-        for record in records:
-            publisher.send(record)
-
-
-def held(broker: Broker, topic: str) -> list[Record]:
-    """Everything that readers of committed records see."""
-    with open_reader(broker.settings(), topic, until="settled") as records:
-        return list(records)
 
 
 @contextmanager
@@ -114,7 +101,7 @@ GRAPHS = ("a", "b", "c", "d", "e")
 def detecting(broker: Broker, topics: tuple[str, str, str]) -> Iterator[set[str]]:
     """A detector in a thread; yields the graphs that it has worked on."""
     source, found, memory = topics
-    kafka, stop, errors = broker.settings(), threading.Event(), []
+    kafka = broker.settings()
     settings = DetectSettings(
         topic=found, memory="auto", memory_topic=memory, group=source, threads=1
     )
@@ -127,21 +114,9 @@ def detecting(broker: Broker, topics: tuple[str, str, str]) -> Iterator[set[str]
         [WhenDone(lambda batch: worked.update((r.key or b"").decode() for r in batch.records))],
     )
 
-    def work() -> None:
-        try:
-            run_streams(kafka, [one], stop, max_records=4)
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with beside(partial(run_streams, kafka, [one], max_records=4)) as errors:
         yield worked
-    finally:
-        stop.set()
-        thread.join(60)
-        assert not errors
-        assert not thread.is_alive()
+    assert not errors
 
 
 def test_graphs_move_between_detectors_with_their_memory(broker: Broker, topic_name: str) -> None:

@@ -42,6 +42,7 @@ from testbed.brokers import Broker, wait_until
 from testbed.children import alive, children, end_fork_servers, worker_processes
 from testbed.fingerprint import fingerprint
 from testbed.handlers import Calls, WhenDone
+from testbed.streams import publish
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 N_SNAPSHOTS = 60
@@ -66,7 +67,7 @@ def graph(
     for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
         monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
     create_topics(broker.settings())
-    send(broker, [outgoing(snapshot(i, topic_name), SNAPSHOTS) for i in range(N_SNAPSHOTS)])
+    publish(broker, [outgoing(snapshot(i, topic_name), SNAPSHOTS) for i in range(N_SNAPSHOTS)])
     return topic_name
 
 
@@ -75,12 +76,6 @@ def record(snapshot: Callable[..., Snapshot]) -> Record:
     """A snapshot as it is read from a topic."""
     message = encode_snapshot(snapshot(3))
     return Record("snapshots", 2, 77, 0, message.key, message.value, message.headers)
-
-
-def send(broker: Broker, records: list[OutgoingRecord]) -> None:
-    with Publisher(broker.settings()) as publisher:
-        for record in records:
-            publisher.send(record)
 
 
 @contextmanager
@@ -128,7 +123,7 @@ def test_kill_9_of_a_worker_process_loses_nothing(
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
         late = range(N_SNAPSHOTS, count)  # work for others, however much was done by then
-        send(broker, [outgoing(snapshot(i, graph), SNAPSHOTS) for i in late])
+        publish(broker, [outgoing(snapshot(i, graph), SNAPSHOTS) for i in late])
         assert [*first, *results] == everything(graph, count)
         assert len(worker_processes(detector.pid)) == 2
         assert not set(worker_processes(detector.pid)) & set(killed)
@@ -302,7 +297,7 @@ def test_a_record_that_ends_every_process_becomes_a_dead_letter(
     how: str,
 ) -> None:
     create_topics(broker.settings())
-    send(broker, [OutgoingRecord(topics[0], record.value, record.key, record.headers)])
+    publish(broker, [OutgoingRecord(topics[0], record.value, record.key, record.headers)])
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
     work, stop = kind(model, settings), Event()
     with Processes(work, str(model_folder), 2, again=False) as engine:

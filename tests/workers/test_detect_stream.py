@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -14,7 +14,6 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.record import DetectSettings
 from stream_icd.errors import TooManyDeadLetters
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.registry.model import VersionedModel
@@ -24,6 +23,7 @@ from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.handlers import Calls
+from testbed.streams import beside, publish
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 Topics = tuple[str, str]
@@ -36,28 +36,9 @@ def detecting(
     """A detector at work in the background; yields the errors that ended it."""
     settings = DetectSettings(topic=topics[1], threads=1)
     runner = Runner(Detector(lambda: model, settings), limit or DeadLetterLimit())
-    stop, errors = threading.Event(), []
-
-    def work() -> None:
-        try:
-            run_consumer(broker.settings(), topics[0], topics[0], Calls(runner.handle), stop)
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    handler = Calls(runner.handle)
+    with beside(partial(run_consumer, broker.settings(), topics[0], topics[0], handler)) as errors:
         yield errors
-    finally:
-        stop.set()
-        thread.join(30)
-        assert not thread.is_alive()
-
-
-def publish(broker: Broker, records: list[OutgoingRecord]) -> None:
-    with Publisher(broker.settings()) as publisher:
-        for record in records:
-            publisher.send(record)
 
 
 def found(broker: Broker, topics: Topics, limit: int) -> list[Communities]:

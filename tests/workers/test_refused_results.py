@@ -19,8 +19,8 @@ from stream_icd.messages.claims import ClaimCheck, ClaimSettings, MessageReader
 from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.brokers import Broker
 from testbed.handlers import WhenDone
+from testbed.streams import held
 from tests.workers.crashing import Copy
-from tests.workers.tracked import held
 
 pytestmark = pytest.mark.kafka
 

@@ -41,6 +41,7 @@ from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker, wait_until
 from testbed.drifting import remembering_model
 from testbed.handlers import Calls
+from testbed.streams import beside
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 N_WINDOWS = 4
@@ -84,29 +85,12 @@ def parent_of(span: ReadableSpan) -> int | None:
 
 @contextmanager
 def at_work(broker: Broker, topic: str, runner: Runner) -> Iterator[None]:
-    stop, errors = threading.Event(), []
-
-    def work() -> None:
-        try:
-            handler = Calls(runner.handle, assigned=runner.assigned, done=runner.done)
-            run_consumer(
-                broker.settings(),
-                topic,
-                f"{topic}-{type(runner.step).__name__}",
-                handler,
-                stop,
-                max_records=2,
-            )
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    handler = Calls(runner.handle, assigned=runner.assigned, done=runner.done)
+    group = f"{topic}-{type(runner.step).__name__}"
+    with beside(
+        partial(run_consumer, broker.settings(), topic, group, handler, max_records=2)
+    ) as errors:
         yield
-    finally:
-        stop.set()
-        thread.join(30)
     assert not errors
 
 

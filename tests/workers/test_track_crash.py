@@ -12,7 +12,8 @@ from stream_icd.child_process import start_child
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.subscribers.subscribe import subscribe_events
 from testbed.brokers import Broker
-from tests.workers.tracked import held, outgoing, publish, same, stream, unbroken
+from testbed.streams import held, publish
+from tests.workers.tracked import outgoing, same, stream, unbroken
 
 N_WINDOWS = 40
 N_LATE = 10  # sent after the kill: work for the second, however much the first had done by then

@@ -21,7 +21,8 @@ from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker
 from testbed.drifting import remembering_model, stream
-from tests.workers.tracked import events_in, held, outgoing, publish, same, unbroken, window
+from testbed.streams import held, publish
+from tests.workers.tracked import events_in, outgoing, same, unbroken, window
 
 pytestmark = pytest.mark.brokers("memory")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,16 +33,8 @@ from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker
 from testbed.handlers import Calls
-from tests.workers.tracked import (
-    events_in,
-    held,
-    outgoing,
-    publish,
-    same,
-    stream,
-    unbroken,
-    window,
-)
+from testbed.streams import beside, held, publish
+from tests.workers.tracked import events_in, outgoing, same, stream, unbroken, window
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -67,22 +59,11 @@ def tracker(broker: Broker, topic: str, settings: TrackSettings | None = None) -
 @contextmanager
 def tracking(broker: Broker, topics: Topics) -> Iterator[None]:
     """A tracker at work in the background; fails when it did."""
-    worker, stop, errors = tracker(broker, topics[1]), threading.Event(), []
-
-    def work() -> None:
-        try:
-            handler = Calls(worker.handle, done=worker.done)
-            run_consumer(broker.settings(), topics[0], topics[0], handler, stop, max_records=4)
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    worker = tracker(broker, topics[1])
+    handler, group = Calls(worker.handle, done=worker.done), topics[0]
+    work = partial(run_consumer, broker.settings(), topics[0], group, handler, max_records=4)
+    with beside(work) as errors:
         yield
-    finally:
-        stop.set()
-        thread.join(30)
     assert not errors
 
 

@@ -11,9 +11,7 @@ import pyarrow as pa
 
 from stream_icd.communities import STAGES, Communities
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.snapshot import Window
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
@@ -21,6 +19,7 @@ from stream_icd.tracking.track import remember, track
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.events import decode_events, encode_events
 from testbed.brokers import Broker
+from testbed.streams import held
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 SETTINGS = LfrSettings(n_nodes=300, max_degree=30, max_community=60)
@@ -69,17 +68,6 @@ def unbroken(windows: Iterable[Communities]) -> list[CommunityEvents]:
 def outgoing(communities: Communities, topic: str) -> OutgoingRecord:
     message = encode_communities(communities)
     return OutgoingRecord(topic, message.value, message.key, message.headers)
-
-
-def publish(broker: Broker, records: Iterable[OutgoingRecord]) -> None:
-    with Publisher(broker.settings()) as publisher:
-        for record in records:
-            publisher.send(record)
-
-
-def held(broker: Broker, topic: str) -> list[Record]:
-    with open_reader(broker.settings(), topic, until="end") as records:
-        return list(records)
 
 
 def events_in(broker: Broker, topic: str) -> list[CommunityEvents]:
