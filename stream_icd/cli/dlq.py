@@ -118,6 +118,7 @@ class ShowLetter(BrokerOptions):
     def run(self) -> None:
         from stream_icd.dead_letters.box import parse_places, read_again, read_dead_letters
         from stream_icd.messages.claims import MessageReader
+        from stream_icd.store.whole_file import writing
 
         dead_letters, places = parse_places([self.place], self.topic)
         settings = self.kafka()
@@ -130,7 +131,8 @@ class ShowLetter(BrokerOptions):
                 continue
             if came.value is None:
                 raise BadSettings(f"{came.place} has no value (null): cannot write {self.out}")
-            self.out.write_bytes(came.value)
+            with writing(self.out):
+                self.out.write_bytes(came.value)
             say(f"{len(came.value):,} bytes to {self.out}")
 
 

@@ -15,13 +15,13 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from stream_icd.cli.subscribe_shapes import Item, Shape
-from stream_icd.errors import BadSettings, StoreUnwritable, StreamIcdError
+from stream_icd.errors import BadSettings, StreamIcdError
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.node_ids import in_schema
 from stream_icd.printable import did_you_mean, listed, printable, safe_cells, say
-from stream_icd.store.whole_file import make_folder, whole_file
+from stream_icd.store.whole_file import make_folder, whole_file, writing
 from stream_icd.times import parse_utc
 
 MOST_NAME = 200
@@ -85,13 +85,11 @@ def write_parquet(results: Iterable[Item], shape: Shape[Item], out: Path) -> Non
     No half file is ever to be seen under its name. What came before an error is kept in
     FILE.incomplete.parquet.
     """
-    try:
+    with writing(out):
         if out.suffix == ".parquet" and not out.is_dir():
             _write_one_file(_tables(results, shape), out)
         else:
             _write_a_file_each(map(shape.table, results), out)
-    except OSError as error:
-        raise StoreUnwritable(f"cannot write {out}: {error.strerror or error}") from error
 
 
 def _write_one_file(tables: Iterator[pa.Table], out: Path) -> None:

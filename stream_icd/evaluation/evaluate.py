@@ -28,7 +28,7 @@ from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.jobs import run_job
 from stream_icd.retraining.windows import Accumulated, Lesson, accumulated, read_lesson
 from stream_icd.store.store import Store
-from stream_icd.store.whole_file import whole_file
+from stream_icd.store.whole_file import whole_file, writing
 from stream_icd.training.yardstick import Comparison, compared_with_default
 
 
@@ -248,5 +248,5 @@ def write_rows(path: Path, results: Sequence[Result]) -> None:
         name: pa.array([value_of(result, name) for result in results], pa.float64())
         for name in NUMBERS
     }
-    with whole_file(path) as aside:
+    with writing(path), whole_file(path) as aside:
         pyarrow.csv.write_csv(safe_cells(pa.table(columns)), aside)

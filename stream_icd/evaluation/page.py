@@ -21,7 +21,7 @@ from rich.table import Table
 from stream_icd.errors import BadSettings
 from stream_icd.evaluation.evaluate import Result, value_of
 from stream_icd.printable import printable
-from stream_icd.store.whole_file import whole_file
+from stream_icd.store.whole_file import whole_file, writing
 
 COLUMNS: tuple[tuple[str, str, str], ...] = (
     (
@@ -90,7 +90,7 @@ def check_format(path: Path) -> None:
 def write_picture(path: Path, results: Sequence[Result]) -> None:
     """Write the picture, in the format that the file's name tells."""
     check_format(path)
-    with whole_file(path) as aside:
+    with writing(path), whole_file(path) as aside:
         figure_of(results).savefig(aside, format=path.suffix[1:], dpi=120)
 
 
@@ -170,7 +170,7 @@ def write_page(
         f"{''.join(f'<p>{escape(printable(note))}</p>' for note in notes)}\n"
         f"{_table(summarised(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
     )
-    with whole_file(path) as aside:
+    with writing(path), whole_file(path) as aside:
         aside.write_text(text, encoding="utf-8")
 
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from stream_icd.errors import BadSettings, StoreUnwritable
+from stream_icd.errors import BadSettings
 from stream_icd.history.archive import Selection, nothing_selected, read_window, windows
 from stream_icd.node_ids import in_schema
 from stream_icd.printable import safe_cells
 from stream_icd.store.store import Store
-from stream_icd.store.whole_file import whole_file
+from stream_icd.store.whole_file import whole_file, writing
 
 WRITERS: Mapping[str, Callable[..., Any]] = {
     ".parquet": partial(pq.ParquetWriter, compression="zstd"),
@@ -41,18 +41,15 @@ def export(store: Store, selection: Selection, out: Path) -> int:
     """
     if out.suffix not in WRITERS:
         raise BadSettings(f"cannot tell a format from {out.name!r}: end it in {', '.join(WRITERS)}")
-    try:
-        with whole_file(out) as aside, aside.open("xb") as sink:
-            tables = _tables(store, selection)
-            if out.suffix == ".csv":
-                tables = map(safe_cells, tables)
-            first, n_rows = next(tables), 0
-            with WRITERS[out.suffix](sink, first.schema) as writer:
-                for table in chain([first], tables):
-                    writer.write_table(table)
-                    n_rows += table.num_rows
-    except OSError as error:
-        raise StoreUnwritable(f"cannot write {out}: {error.strerror or error}") from error
+    with writing(out), whole_file(out) as aside, aside.open("xb") as sink:
+        tables = _tables(store, selection)
+        if out.suffix == ".csv":
+            tables = map(safe_cells, tables)
+        first, n_rows = next(tables), 0
+        with WRITERS[out.suffix](sink, first.schema) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
+                n_rows += table.num_rows
     return n_rows
 
 

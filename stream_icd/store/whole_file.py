@@ -8,8 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from stream_icd.errors import StoreUnwritable
+
 # Readers of datasets skip names that begin with `_`, and unknown file endings.
 ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise `StoreUnwritable`, which names the path, where the block raises `OSError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnwritable(f"cannot write {path}: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -28,7 +39,7 @@ def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
         OSError: such as a full disk; no temporary file is left.
     """
     make_folder(path.parent)
-    aside = path.with_name(f"{ASIDE_PREFIX}{uuid.uuid4().hex}{ASIDE_SUFFIX}")
+    aside = path.parent / f"{ASIDE_PREFIX}{uuid.uuid4().hex}{ASIDE_SUFFIX}"
     try:
         yield aside
         _synchronise(aside)

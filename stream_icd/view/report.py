@@ -21,7 +21,7 @@ from stream_icd.imports import needs_extra
 from stream_icd.names.names import Naming
 from stream_icd.printable import printable, shortened
 from stream_icd.store.store import Store
-from stream_icd.store.whole_file import whole_file
+from stream_icd.store.whole_file import whole_file, writing
 from stream_icd.view.data.all_series import AllSeries, Budget
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow, unpacked
@@ -109,10 +109,14 @@ def left_out(queries: Queries, name: SeriesName) -> list[str]:
 
 
 def write_html(queries: Queries, name: SeriesName, path: Path) -> Path:
-    """Write the page as one file; replace it only when it is complete."""
+    """Write the page as one file; replace it only when it is complete.
+
+    Raises:
+        StoreUnwritable: such as a full disk.
+    """
     title = f"{shortened(printable(name.graph))}: communities"
     page = one_file(kept_answers(queries, name, left_out(queries, name)), title)
-    with whole_file(path) as aside:
+    with writing(path), whole_file(path) as aside:
         aside.write_bytes(page.encode())
     return path
 
@@ -124,6 +128,7 @@ def write_pictures(
 
     Raises:
         MissingExtra: matplotlib is not installed.
+        StoreUnwritable: such as a full disk.
     """
     with needs_extra("plot", "matplotlib"):
         from stream_icd.view import pictures
@@ -139,13 +144,12 @@ def write_pictures(
         "map": pictures.places_picture(placed) if placed else pictures.map_picture(drawn, inside),
         "life": pictures.life_picture(windows),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for picture, figure in figures.items():
-        path = folder / f"{picture}.{form}"
-        figure.savefig(path, dpi=150)
-        paths.append(path)
-    return paths
+    paths = {picture: folder / f"{picture}.{form}" for picture in figures}
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for picture, figure in figures.items():
+            figure.savefig(paths[picture], dpi=150)
+    return list(paths.values())
 
 
 def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = ()) -> Answers:

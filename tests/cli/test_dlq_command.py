@@ -21,7 +21,7 @@ from stream_icd.cli.main import app
 from stream_icd.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.dead_letters.retry import open_retry_sink, plan_retry, retry
-from stream_icd.errors import BadSettings, LimitExceeded, TopicMissing
+from stream_icd.errors import BadSettings, LimitExceeded, StoreUnwritable, TopicMissing
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -143,6 +143,8 @@ def test_one_is_shown_whole(dlq: Dlq, broker: Broker, topic_name: str, tmp_path:
     assert "value: null" in dlq("show", "0:1", "--topic", topic_name).stdout
     with pytest.raises(BadSettings, match="no value"):
         dlq("show", "0:1", "--topic", topic_name, "--out", str(tmp_path / "nothing"))
+    with pytest.raises(StoreUnwritable, match=f"cannot write {tmp_path}: Is a directory"):
+        dlq("show", "0:0", "--topic", topic_name, "--out", str(tmp_path))
     with pytest.raises(BadSettings, match=r"holds no dead letter .*\[0\]@99: stream-icd dlq list"):
         dlq("show", "0:99", "--topic", topic_name)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.store.whole_file import whole_file
+from stream_icd.errors import StoreUnwritable
+from stream_icd.store.whole_file import whole_file, writing
 
 
 def test_it_appears_when_the_block_ends_and_replaces_what_was_there(tmp_path: Path) -> None:
@@ -33,3 +34,15 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
         fail()
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["", "."])
+def test_a_folder_is_not_replaced_and_the_error_names_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(name)
+    with pytest.raises(StoreUnwritable, match=r"cannot write \.: "):  # noqa: SIM117
+        with writing(path), whole_file(path) as aside:
+            aside.write_text("anything")
+    assert list(tmp_path.iterdir()) == []

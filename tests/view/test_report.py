@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_icd.cli.main import app
-from stream_icd.errors import BadSettings, SourceNotFound
+from stream_icd.errors import BadSettings, SourceNotFound, StoreUnwritable
 from stream_icd.history.archive import Archive
 from stream_icd.store.store import Store, open_store
 from stream_icd.view.data.all_series import AllSeries
@@ -176,6 +176,20 @@ def test_the_command_writes_pictures(
     assert done.exit_code == 0, done.output
     assert {path.name for path in out.iterdir()} == {f"{p}.{form}" for p in ("flow", "map", "life")}
     assert all(path.read_bytes().startswith(begins) for path in out.iterdir())
+
+
+@pytest.mark.parametrize(("form", "taken"), [("svg", "a file"), ("html", "a folder")])
+def test_what_cannot_be_written_is_said(
+    archive: Store, tmp_path: Path, form: str, taken: str
+) -> None:
+    out = tmp_path / taken
+    if taken == "a file":
+        out.touch()
+    else:
+        out.mkdir()
+    command = ["report", "--history", archive.uri, "--format", form, "--out", str(out)]
+    with pytest.raises(StoreUnwritable, match=f"cannot write {out}: "):
+        CliRunner().invoke(app, command, catch_exceptions=False)
 
 
 def test_pictures_mark_another_model_and_say_how_many_windows_they_show() -> None:
