@@ -88,7 +88,7 @@ class Subscribe(BrokerOptions):
     start: str | None = option(
         None,
         "Start at beginning, at latest, or at a time such as 2026-01-31T12:00:00Z. Default: "
-        "latest, or the position of --group.",
+        "latest, or the position of --group; with --until end: beginning.",
         "--from",
     )
     until: Literal["forever", "end"] = option(
@@ -207,6 +207,7 @@ class Subscribe(BrokerOptions):
                 writers[self.format](counted(), shape)
             if self.until == "end" and not shown:
                 formats.refuse_nothing(settings, topic, self.graph, self.model)
+                say(f"no result: nothing in {topic} matches", err=True)
         except (KeyboardInterrupt, BrokenPipeError):
             # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
             raise typer.Exit(0) from None

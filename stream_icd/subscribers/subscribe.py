@@ -40,8 +40,9 @@ def subscribe(
     Args:
         graph: only results of this graph. Default: all graphs.
         model: only results of this model: its version (`as@8168f91e`) or its name (`as`).
-        start: `beginning`, `latest` (new results only, the default), or a datetime with a zone. Not
-            with a group: a group continues at its position, and a new group at the beginning.
+        start: `beginning` (the default with `until="end"`), `latest` (new results only, otherwise
+            the default), or a datetime with a zone. Not with a group: a group continues at its
+            position, and a new group at the beginning.
         until: `forever`, or `end` to stop after the results that the topic holds now (not with a
             group).
         limit: stop after this number of results, at least 1.

@@ -130,6 +130,8 @@ def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> Read
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     claims, limits = chosen.pop("claims", None), chosen.pop("limits", None)
     reader = MessageReader(claims or ClaimSettings(), limits or Limits())
+    if chosen.get("until") == "end":  # from the latest on, there would be nothing
+        chosen.setdefault("start", "beginning")
     return ReadOptions(graph=graph, reader=reader, **{"topic": topic, **chosen})
 
 

@@ -112,6 +112,14 @@ def test_a_table_has_a_line_a_snapshot(embedded: Broker, graph: str) -> None:
     ]
 
 
+def test_until_the_end_is_from_the_beginning(embedded: Broker, graph: str) -> None:
+    done = subscribe(embedded, "--graph", graph, "--until", "end", "--format", "json")
+    assert len(done.stdout.splitlines()) == 3
+    latest = subscribe(embedded, "--graph", graph, "--until", "end", "--from", "latest")
+    assert len(latest.stdout.splitlines()) == 1
+    assert latest.stderr == f"no result: nothing in {COMMUNITIES} matches\n"
+
+
 def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) -> None:
     def failing() -> Iterator[Communities]:
         raise BrokerUnavailable("nobody there")

@@ -129,6 +129,9 @@ def test_an_argument_of_none_is_as_if_left_out(memory: Broker) -> None:
     without = read_options("g", "t", {"settings": memory.settings()})
     assert read_options("g", "t", given) == without  # type: ignore[arg-type]
     assert (without.topic, without.until, without.revisions) == ("t", "forever", "newest")
+    assert without.start is None
+    to_the_end = read_options("g", "t", {"settings": memory.settings(), "until": "end"})
+    assert to_the_end.start == "beginning"
 
 
 def test_a_group_shares_and_a_reader_without_one_gets_everything(
