@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from threading import Event
 
@@ -33,7 +33,7 @@ def log_decision(decision: Decision) -> None:
     """Write a decision to the log: a failure or a rollback as a warning."""
     log = structlog.get_logger()
     say = log.warning if decision.outcome in ("failed", "rolled back") else log.info
-    figures = {} if decision.gate is None else {"figures": list(map(str, decision.gate.figures))}
+    figures = {} if decision.gate is None else {"figures": list(map(asdict, decision.gate.figures))}
     say(
         decision.outcome,
         reason=decision.reason,
