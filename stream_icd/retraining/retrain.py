@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from stream_icd.errors import ChampionChanged, OverBudget, Overloaded
+from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.history.files import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Gate, Lineage
@@ -371,6 +372,10 @@ class _Round:
                 f"{AHEAD.days} days ahead of the clock, such as {printable(snapshot)} of "
                 f"{printable(graph)}"
             )
+        elif outcome == "not now" and not self.past.windows:
+            archive = open_store(self.settings.archive)
+            nothing = nothing_selected(archive, Selection("snapshots", self.settings.graph))
+            reason += f"; {printable(str(nothing))}"
         return replace(
             _looked_at(self.past, self.now),
             outcome=outcome,

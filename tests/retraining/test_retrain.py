@@ -108,7 +108,20 @@ def test_an_empty_registry_gets_its_first_champion(registry: Store, settings: Re
     assert champion(registry).champion == first.champion
     assert first.champion.startswith("default@")
     nothing = _round(registry, settings)
-    assert (nothing.outcome, nothing.reason) == ("not now", "0 of 4 new windows")
+    assert nothing.outcome == "not now"
+    assert nothing.reason.startswith(
+        f"0 of 4 new windows; there is no archive at {settings.archive}: "
+    )
+
+
+def test_a_misspelt_graph_is_in_the_reason(registry: Store, settings: Retraining) -> None:
+    _archive(settings, 1)
+    (graph,) = {snapshot.graph for snapshot, _ in small_windows(1)}
+    misspelt = replace(settings, graph=f"{graph}x")
+    _round(registry, misspelt)  # the first champion
+    for asked in (False, True):
+        reason = _round(registry, misspelt, asked=asked).reason
+        assert reason.endswith(f"; it holds {graph}; did you mean {graph}?")
 
 
 def test_a_better_model_is_promoted_with_its_lineage(registry: Store, settings: Retraining) -> None:

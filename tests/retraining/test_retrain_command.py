@@ -85,7 +85,7 @@ def test_decisions_are_announced(
     assert [announcement.kind for announcement in said] == ["published", "promoted", "kept", "kept"]
     assert {announcement.by for announcement in said} == {"retrain"}
     assert said[1].champion == first
-    assert said[2].reason == "no trigger is set"
+    assert said[2].reason.startswith("no trigger is set; there is no archive at ")
     assert said[3].reason == "failed: no better"
     assert said[3].version == "b@2"
     assert said[3].gate == KEPT.gate
@@ -161,6 +161,8 @@ def test_the_log_has_the_reason() -> None:
         log_decision(KEPT)
     assert logs[0]["event"] == "kept"
     assert logs[0]["reason"] == "no better"
+    figure = {"measure": "NMI, %", "champion": 1, "challenger": 2, "low": -1, "high": 3}
+    assert logs[0]["figures"] == [figure]
 
 
 def test_the_service_says_each_thing_once_and_outlives_a_store(
