@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.communities import Labels
+from stream_icd.errors import BadSettings
 from stream_icd.history.archive import Selection, read_snapshot, windows
 from stream_icd.history.files import ArchivedWindow
+from stream_icd.printable import listed
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.node_tables import LabelOfNode, WindowName, names_of
 from stream_icd.store.store import Store
@@ -43,16 +45,19 @@ def send_labels(
 
     Args:
         groups: labels by window, as `label_groups` reads them.
-        graph: the graph of windows without one; None: any graph that has such a window.
+        graph: the graph of windows without one; None: the one that has such a window.
+
+    Raises:
+        BadSettings: several graphs have such a window; nothing is sent.
     """
     archived, counts = _archived(store, graph), Counts()
+    named = {name: _named(archived, name) for name in groups}
     for name, label_of in groups.items():
-        named = _named(archived, name)
-        if not named:
+        if not named[name]:
             counts.unknown_windows.append(name)
             continue
         unseen = set(label_of)
-        for noted in named:
+        for noted in named[name]:
             snapshot = read_snapshot(store, noted)
             labels = _labels(snapshot, label_of, source)
             if labels is not None:
@@ -79,9 +84,15 @@ def _archived(store: Store, graph: str | None) -> Archived:
 
 
 def _named(archived: Archived, name: WindowName) -> list[ArchivedWindow]:
-    """The windows of that name: at most one of a graph, or all of it."""
+    """The windows of that name, of one graph: at most one, or all of it."""
     graphs = archived if name.graph is None else [name.graph]
-    return [window for graph in graphs for window in archived.get(graph, {}).get(name.window, ())]
+    found = [graph for graph in graphs if name.window in archived.get(graph, {})]
+    if len(found) > 1:
+        raise BadSettings(
+            f"the labels of {str(name) or 'each window'} may be those of {len(found)} graphs, "
+            f"{listed(found)}: choose one with --graph, or add the column graph"
+        )
+    return [window for graph in found for window in archived[graph][name.window]]
 
 
 def _labels(snapshot: Snapshot, label_of: LabelOfNode, source: str) -> Labels | None:

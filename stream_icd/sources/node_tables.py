@@ -83,9 +83,10 @@ def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
                 raise BadRow(f"{rows.origin}:{rows.place[at]}: node or {label} is missing")
             known = groups.setdefault(name, {})
             if known.setdefault(node, community) != community:
+                where = str(name) or "each window"
                 raise BadRow(
-                    f"{rows.origin}:{rows.place[at]}: node {node!r} of {name or 'each window'} is "
-                    f"in {community!r}, and was in {known[node]!r} before"
+                    f"{rows.origin}:{rows.place[at]}: node {node!r} of {where} is in "
+                    f"{community!r}, and was in {known[node]!r} before"
                 )
     if not groups:
         raise BadSettings(f"{path} has no labels: a table has the columns node and community")

@@ -30,6 +30,7 @@ WRONG: list[tuple[str, list[tuple[object, ...]], str]] = [
     ("src,dst", [(1, 2)], "columns src, dst; a table of labels has node and community"),
     ("node,community", [], "no labels"),
     ("snapshot,node,community", [("a", 1, 2), ("a", 1, 3)], "node '1' of a is in '3'"),
+    ("node,community", [(1, 2), (1, 3)], "node '1' of each window is in '3'"),
     ("snapshot,node,community", [("a", 1, "")], "node or community is missing"),
     ("window_start,node,community", [("soon", 1, 2)], "is not a time"),
 ]
@@ -110,6 +111,20 @@ def test_labels_without_a_window_hold_in_each(archive: str, tmp_path: Path) -> N
         "would send 480 labels of 3 windows (0 partly)",
         "1 labels are of nodes that their window does not have",
     ]
+
+
+def test_labels_that_may_be_of_several_graphs_are_refused(archive: str, tmp_path: Path) -> None:
+    other = replace(WINDOWS[0][0], graph="other", id="other/1")
+    Archive(open_store(archive)).add("snapshots", encode_snapshot(other))
+    table = _table(tmp_path / "known.csv", [(1, 1)], "node,community")
+    done = run_here("label", table, "--archive", archive, "--dry-run")
+    assert done.returncode == 78
+    assert f"those of 2 graphs, other, {GRAPH}: choose one with --graph" in done.stderr
+    chosen = run_here("label", table, "--archive", archive, "--graph", "other", "--dry-run")
+    assert chosen.stdout == "would send 1 labels of 1 windows (1 partly)\n"
+    table = _table(tmp_path / "known.csv", [("other/1", 1, 1)], "snapshot,node,community")
+    chosen = run_here("label", table, "--archive", archive, "--dry-run")
+    assert chosen.stdout == "would send 1 labels of 1 windows (1 partly)\n"
 
 
 def test_a_table_is_read_alike_for_training_and_for_an_archive(
