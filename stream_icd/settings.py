@@ -17,6 +17,7 @@ from pydantic_settings import (
 )
 
 from stream_icd.errors import BadSettings
+from stream_icd.printable import did_you_mean
 
 ENV_PREFIX = "STREAM_ICD_"
 
@@ -53,6 +54,11 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         path = init_settings().get("config_file") or os.environ.get(f"{ENV_PREFIX}CONFIG_FILE")
         table = _table(Path(path), cls.table) if path else {}
+        for name in table.keys() - cls.model_fields.keys():
+            raise BadSettings(
+                f"settings file {path}: {cls.table}.{name} is not a setting"
+                f"{did_you_mean(name, cls.model_fields)}"
+            )
         fields = [(name, cls.model_fields[name]) for name in table if name in cls.model_fields]
         secrets = [name for name, field in fields if SecretStr in get_args(field.annotation)]
         if path and secrets:

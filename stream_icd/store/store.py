@@ -194,9 +194,11 @@ def open_store(uri: str) -> Store:
     """Open the store at a URI such as `s3://bucket/folder`, `file:///folder`, or a local path.
 
     Raises:
-        BadSettings: no file system is known for the URI, or the URI contains a password.
+        BadSettings: no file system is known for the URI, or it is empty or contains a password.
         StoreUnreachable: the store does not answer.
     """
+    if not uri:
+        raise BadSettings("the place of a file store is empty: give a folder or a URI")
     if "://" not in uri:
         path = Path(uri).expanduser().absolute()
         return Store(fs.LocalFileSystem(), str(path), str(path))

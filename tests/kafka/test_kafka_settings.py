@@ -66,6 +66,14 @@ def test_wrong_settings_are_refused_by_name(values: dict[str, object], says: str
         KafkaSettings(**values)
 
 
+def test_a_misspelt_setting_of_a_file_is_refused_with_the_right_one(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[kafka]\nbootstrap_server = "x:1"\n')
+    said = r"settings\.toml: kafka\.bootstrap_server is not .* did you mean bootstrap_servers\?"
+    with pytest.raises(BadSettings, match=said):
+        KafkaSettings(config_file=file)
+
+
 def test_a_file_that_is_not_toml_is_refused_by_name(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text("kafka = [")

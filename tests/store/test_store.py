@@ -77,6 +77,11 @@ def test_the_folder_above_is_found_and_a_bucket_is_above_itself(disk: Store, s3:
     assert disk.above().below(disk.name) == disk
 
 
+def test_an_empty_place_is_not_this_folder() -> None:
+    with pytest.raises(BadSettings, match="is empty: give a folder or a URI"):
+        open_store("")
+
+
 def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
     with pytest.raises(BadSettings, match="holds a password.*AWS_SECRET_ACCESS_KEY") as refused:
         open_store("s3://key:secret@bucket/x?region=eu")
