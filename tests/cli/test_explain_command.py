@@ -61,3 +61,11 @@ def test_one_of_a_node_and_a_community_is_explained(history: str) -> None:
         done = run_here("explain", "--history", history, *options)
         assert done.returncode != 0
         assert "give --node or --community, one of them" in done.stderr
+
+
+def test_an_archive_without_the_graphs_says_so(tmp_path: Path) -> None:
+    archive = Archive(open_store(str(tmp_path)))  # such as that of a replay
+    archive.add("communities", encode_communities(window("g", 0, BEFORE)))
+    done = run_here("explain", "--history", str(tmp_path), "--node", "9")
+    assert done.returncode == 78
+    assert "holds the communities of g/0, not the snapshot itself" in done.stderr

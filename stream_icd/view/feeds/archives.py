@@ -24,6 +24,7 @@ from stream_icd.history.archive import (
 )
 from stream_icd.history.files import ArchivedWindow, Kind, Partition, Received, read_footer
 from stream_icd.messages.claims import Content, Decode
+from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.view.data.all_series import AllSeries, Publish
@@ -209,4 +210,5 @@ def read_from_archive(store: Store, window: SeenWindow) -> Snapshot:
             return checked(read_snapshot(store, noted), window)
         if noted.window.start > start:
             break
-    raise NoGraph("the archive does not hold the snapshot")
+    snapshot = printable(window.result.snapshot_id)
+    raise NoGraph(f"the archive holds the communities of {snapshot}, not the snapshot itself")
