@@ -18,7 +18,14 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
-from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics, describe_topic
+from stream_icd.kafka.topics import (
+    DEFAULT_TOPICS,
+    LABELS,
+    SNAPSHOTS,
+    check_topic_for,
+    create_topics,
+    describe_topic,
+)
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.publish import (
@@ -107,6 +114,7 @@ def run_producer(
         BadSettings, SourceNotFound, BadRow, BrokerError: see these classes.
     """
     configure_logging()
+    check_topic_for(topic, SNAPSHOTS)
     stop = stop_on_signals()
     pace = Pace(options.rate, time.monotonic, stop.wait)
     run = ProducerRun(options.kafka(check=False), options, stop, topic)

@@ -20,7 +20,7 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import COMMUNITIES, create_topics
+from stream_icd.kafka.topics import COMMUNITIES, check_topic_for, create_topics
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.records import Refused, outgoing
 from stream_icd.replay.pacing import Tempo, paced
@@ -129,7 +129,11 @@ def _text(name: bytes) -> str:
 
 
 def check_results_topic(topic: str, *, into_live: bool) -> None:
-    """Refuse the live topic for results (`BadSettings`), unless its use was explicitly allowed."""
+    """Raise `BadSettings` if results must not be sent to a topic.
+
+    That is a topic for other messages, and the live topic, unless its use was explicitly allowed.
+    """
+    check_topic_for(topic, COMMUNITIES)
     if topic == COMMUNITIES and not into_live:
         raise BadSettings(
             f"{topic} is the live topic: its subscribers would take past results for new ones. "

@@ -106,3 +106,6 @@ def test_a_replay_into_another_topic(
         assert produce(memory, *archive, "--topic", other).exit_code == 0
     assert len(sent(memory, topic_name, other)) == 2
     assert sent(memory, topic_name) == []
+    refused = produce(memory, *archive, "--topic", LABELS).exception
+    assert isinstance(refused, BadSettings)
+    assert f"{LABELS} holds other messages than {SNAPSHOTS}" in str(refused)

@@ -31,7 +31,7 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import COMMUNITIES, create_topics
+from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.topic_range import TopicRange, parse_position
 from stream_icd.programs.process import INTERRUPTED
 from stream_icd.replay.pacing import Tempo
@@ -241,6 +241,9 @@ def test_the_live_topic_is_refused_unless_it_is_meant() -> None:
     with pytest.raises(BadSettings, match="--into-live"):
         check_results_topic(COMMUNITIES, into_live=False)
     check_results_topic(COMMUNITIES, into_live=True)
+    for other in (SNAPSHOTS, f"{COMMUNITIES}.dlq"):
+        with pytest.raises(BadSettings, match="holds other messages than"):
+            check_results_topic(other, into_live=True)
     check_results_topic("again", into_live=False)
 
 
