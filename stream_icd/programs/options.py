@@ -76,9 +76,9 @@ NamesFile = Annotated[
     Option(
         "--names",
         metavar="FILE|topic",
-        help="Name communities by this table of attributes of nodes: CSV or Parquet, with the "
-        "column node and one for each attribute, such as country. topic: by icd.attributes.v1, "
-        "where attributes may change.",
+        help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
+        "Parquet, with the column node and one for each attribute, such as country. topic: by "
+        "icd.attributes.v1, where attributes may change.",
     ),
 ]
 

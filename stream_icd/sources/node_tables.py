@@ -16,7 +16,7 @@ from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.names.attributes import Attributes, attributes_of
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import stop_at_bad_row
-from stream_icd.sources.tables import RawRows, columns_of, read_rows
+from stream_icd.sources.tables import UNREADABLE, RawRows, columns_of, read_rows
 from stream_icd.sources.values import INTEGER, read_times
 from stream_icd.times import time_at
 
@@ -76,7 +76,7 @@ def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
     of = [name for name in WINDOWS if name in columns][:1]
     graph = ["graph"] if "graph" in columns else []
     groups: dict[WindowName, dict[str, str]] = {}
-    for rows in read_rows(path, [NODE, label, *of, *graph], stop_at_bad_row):
+    for rows in map(_readable, read_rows(path, [NODE, label, *of, *graph], stop_at_bad_row)):
         named = zip(_names(rows), _texts(rows, NODE), _texts(rows, label), strict=True)
         for at, (name, node, community) in enumerate(named):
             if not node or not community:
@@ -91,6 +91,17 @@ def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
     if not groups:
         raise BadSettings(f"{path} has no labels: a table has the columns node and community")
     return dict(groups)
+
+
+def _readable(rows: RawRows) -> RawRows:
+    """Return the rows; raise `BadRow` at a text that is not UTF-8, which would be another one."""
+    for column in rows.rows.columns:
+        if pa.types.is_string(column.type):
+            spoilt = pc.index(pc.match_substring(column, UNREADABLE), True).as_py()
+            if spoilt >= 0:
+                where = f"{rows.origin}:{rows.place[spoilt]}"
+                raise BadRow(f"{where}: {column[spoilt].as_py()!r} is not UTF-8")
+    return rows
 
 
 def _names(rows: RawRows) -> list[WindowName]:
@@ -161,15 +172,16 @@ def read_attributes(path: str | Path) -> Attributes:
     """
     path = Path(path)
     if not path.is_file():
-        raise SourceNotFound(f"there is no file {path}; give a CSV or Parquet file of attributes")
+        raise SourceNotFound(f"there is no file {path}; give a CSV, JSON lines or Parquet file")
     columns = columns_of(path)
+    read = read_rows(path, columns, stop_at_bad_row)
     if NODE not in columns:
         named = f"has the columns {', '.join(columns)}" if columns else "is empty, or damaged"
         raise BadSettings(
             f"{path} {named}; a table of attributes has the column node, and one for each "
             "attribute, such as country"
         )
-    tables = [rows.rows for rows in read_rows(path, columns, stop_at_bad_row)]
+    tables = [_readable(rows).rows for rows in read]
     if not tables:
         raise BadSettings(f"{path} has no rows; give a row for each node")
     table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.errors import BadSettings, SourceNotFound
-from stream_icd.sources.node_tables import read_attributes
+from stream_icd.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.sources.node_tables import label_groups, read_attributes
 
 
 def written(folder: Path, text: str) -> Path:
@@ -52,6 +52,23 @@ def test_ids_that_are_not_all_integers_are_text(tmp_path: Path) -> None:
 def test_a_bad_table_says_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(BadSettings, match=said):
         read_attributes(written(tmp_path, text))
+
+
+def test_text_that_is_not_utf_8_is_refused_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "towns.csv"
+    path.write_bytes("node,town\n1,Bern\n2,Zürich\n3,Zörich\n".encode("latin-1"))
+    with pytest.raises(BadRow, match=r"towns\.csv:3: 'Z.rich' is not UTF-8"):
+        read_attributes(path)
+    path.write_bytes("node,label\n1,Bern\n2,Zürich\n".encode("latin-1"))
+    with pytest.raises(BadRow, match=r"towns\.csv:3: 'Z.rich' is not UTF-8"):
+        label_groups(path)
+
+
+def test_a_file_of_another_form_is_not_empty(tmp_path: Path) -> None:
+    path = tmp_path / "countries"
+    path.write_text("node,country\n1,CH\n")
+    with pytest.raises(BadSettings, match=r"countries is none of \.csv, "):
+        read_attributes(path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
