@@ -20,7 +20,7 @@ class Archive(WorkerOptions):
 
     Offsets are committed after the files are safe, and a message always has the same file, so a
     crash neither loses nor repeats a message. A message that breaks the contract becomes a dead
-    letter.
+    letter. Archives with the same --group share the messages: for a second place, give another one.
 
       stream-icd consume archive history/
       stream-icd consume archive s3://bucket/history --kind snapshots
