@@ -76,8 +76,11 @@ def described(record: Record) -> dict[str, str | int]:
 
 @contextmanager
 def about(record: Record, **more: str) -> Iterator[None]:
-    """Add the record's fields to all log lines in the block, including those of libraries."""
-    with structlog.contextvars.bound_contextvars(**described(record), **more):
+    """Add the record's fields to all log lines in the block, including those of libraries.
+
+    `more` replaces what the record says, such as the model in the headers of a result.
+    """
+    with structlog.contextvars.bound_contextvars(**described(record) | more):
         yield
 
 

@@ -81,7 +81,8 @@ def test_a_bad_snapshot_is_dead_lettered_whole_and_the_stream_goes_on(
     outgoing: Outgoing,
 ) -> None:
     good = outgoing(snapshot(0), topics[0])
-    bad = OutgoingRecord(topics[0], b"\x00 not Arrow \xff", good.key, good.headers)
+    of_a_result = ("icd_model", b"m@1")
+    bad = OutgoingRecord(topics[0], b"\x00 not Arrow \xff", good.key, (*good.headers, of_a_result))
     odd_name = (b"caf\xe9".decode(errors="surrogateescape"), b"\xff")
     oddly_named = OutgoingRecord(topics[0], good.value, good.key, (odd_name, *good.headers))
     after = outgoing(snapshot(1), topics[0])
