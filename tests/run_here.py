@@ -31,9 +31,10 @@ class Done:
         return self.output.decode()
 
 
-def run_here(*arguments: str) -> Done:
+def run_here(*arguments: str, encoding: str = "utf-8") -> Done:
     """Run `stream-icd ARGUMENTS`, and put back what it does to signals and streams."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     handlers = {number: signal.getsignal(number) for number in ASKED}
     status: object = 0
     try:

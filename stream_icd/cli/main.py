@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -61,6 +63,8 @@ def _root(
 
 def main() -> None:
     """Run the command line. An expected error becomes one line of advice and an exit status."""
+    if isinstance(sys.stdout, TextIOWrapper):  # in a locale without UTF-8, as standard error does
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except StreamIcdError as error:

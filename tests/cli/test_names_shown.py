@@ -42,6 +42,7 @@ from stream_icd.snapshot import Window
 from stream_icd.store.store import open_store
 from stream_icd.tracking.windows import Gap
 from stream_icd.wire.communities import encode_communities
+from tests.run_here import run_here
 
 DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 FORGED = "g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"
@@ -101,6 +102,13 @@ def test_the_further_lines_of_an_error_are_indented(
     with pytest.raises(SystemExit):
         main.main()
     assert capsys.readouterr().err == "HistoryDamaged: \\x1b[2J first\n  second\n"
+
+
+def test_an_output_without_a_character_gets_its_escape(tmp_path: Path) -> None:
+    listed = run_here("models", "list", encoding="ascii")
+    assert (listed.returncode, "\\xb1" in listed.stdout) == (0, True)  # ±
+    Archive(open_store(str(tmp_path))).add("communities", encode_communities(found("Zürich")))
+    assert "Z\\xfcrich" in run_here("history", "list", str(tmp_path), encoding="ascii").stdout
 
 
 def test_the_archive_is_listed_whatever_its_graphs_are_called(tmp_path: Path) -> None:
