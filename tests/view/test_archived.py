@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from stream_icd.communities import Labels
+from stream_icd.errors import SourceNotFound
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
-from stream_icd.store.store import Store
+from stream_icd.store.store import Store, open_store
 from stream_icd.view.data.all_series import AllSeries, News
 from stream_icd.view.feeds import archives
 from stream_icd.view.feeds.archives import Archived
@@ -65,6 +67,15 @@ def test_what_is_added_is_seen_once_and_only_new_files_are_opened(page: Page) ->
     assert len(page.opened) == 2
     assert page.hours() == ["g/0", "g/1", "g/30", "g/31", "g/60"]
     assert page.seen.summaries()[0].late == 0
+
+
+def test_an_archive_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "later"))
+    archive, seen = Archived(store, "later"), AllSeries()
+    with pytest.raises(SourceNotFound, match="there is no archive at .*later"):
+        archive.read(seen, lambda _: None, lambda: False)
+    Archive(store).add("communities", encode_communities(window(0, HALVES)))
+    assert archive.read(seen, lambda _: None, lambda: False) == 1
 
 
 def test_days_that_are_over_are_not_listed_again(

@@ -17,6 +17,7 @@ from stream_icd.history.archive import (
     Selection,
     data_files,
     newest,
+    nothing_selected,
     partitions,
     read_message,
     read_snapshot,
@@ -68,8 +69,11 @@ class Archived:
         ones. They open only files that are new.
 
         Raises:
+            SourceNotFound: there is no archive yet.
             HistoryDamaged, StoreUnreachable: the archive cannot be read.
         """
+        if not self.was_read and not self.store.is_there():
+            raise nothing_selected(self.store, Selection("communities"))
         for truth in self._decoded(self._found("labels"), decode_labels):
             for changed in seen.know(truth):
                 publish(changed)
