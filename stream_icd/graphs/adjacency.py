@@ -19,6 +19,9 @@ Nodes = NDArray[np.intp]
 
 WEIGHT = "weight"
 
+MOST_COUNTED = 50_000_000
+"""Most nodes that a bare `edge_index` may have: memory is needed for all up to its largest id."""
+
 NO_WINDOW = Window(datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 2, tzinfo=UTC))
 """The window of a graph without times."""
 
@@ -127,7 +130,7 @@ def is_table_of_pairs(graph: Any) -> bool:
         tuples = all(isinstance(pair, tuple) and len(pair) in (2, 3) for pair in graph)
         return bool(graph) and tuples
     names = column_names(graph)
-    return names is not None and (len(names) == 2 or (len(names) == 3 and WEIGHT in names))
+    return names is not None and len(names) in (2, 3)
 
 
 def column_names(graph: Any) -> list[str] | None:
@@ -173,9 +176,12 @@ def _columns(graph: Any) -> tuple[Any, Any, Any]:
             f"the ids of the pairs are not all integers or all strings: {error}"
         ) from error
     names = column_names(graph) or []
-    ends = [place for place, name in enumerate(names) if len(names) == 2 or name != WEIGHT]
+    ends = [place for place, name in enumerate(names) if name != WEIGHT]
     if len(ends) != 2:
-        raise BadInput(f"a table of pairs has two columns of ids and `weight`, not {names}")
+        raise BadInput(
+            f"a table of pairs has two columns of ids and, where edges have weights, `weight`, not "
+            f"{names}; give a dense matrix as an array"
+        )
     weights = _values(table.column(names.index(WEIGHT))) if len(names) == 3 else None
     return _values(table.column(ends[0])), _values(table.column(ends[1])), weights
 
@@ -204,9 +210,9 @@ def _as_matrix(graph: Any) -> coo_array:
         return coo_array(graph.adjacency())
     if hasattr(graph, "edge_index") and hasattr(graph, "num_nodes"):
         weights = getattr(graph, "edge_weight", None)
-        return _from_edge_index(np.asarray(graph.edge_index), graph.num_nodes, weights)
+        return _from_edge_index(_as_array(graph.edge_index), graph.num_nodes, weights)
     if isinstance(graph, tuple) and len(graph) == 2 and _is_whole_number(graph[1]):
-        return _from_edge_index(np.asarray(graph[0]), graph[1], None)
+        return _from_edge_index(_as_array(graph[0]), graph[1], None)
     names = column_names(graph)
     if names is not None and len(names) != len(graph):
         raise BadInput(
@@ -238,6 +244,12 @@ def _from_igraph(graph: Any) -> coo_array:
         raise BadInput(f"the weights of an igraph graph must be numbers: {error}") from error
 
 
+def _as_array(values: Any) -> NDArray[Any]:
+    if any(map(np.ma.is_masked, values if isinstance(values, list | tuple) else [values])):
+        raise BadInput("some entries of a graph are masked: fill them, such as with `.filled(0)`")
+    return np.asarray(values)
+
+
 def _is_whole_number(value: Any) -> bool:
     return hasattr(value, "__index__") and np.ndim(value) == 0
 
@@ -246,7 +258,7 @@ def _from_array(graph: Any) -> coo_array:
     """A dense adjacency matrix, or pairs."""
     kind = type(graph).__name__
     try:
-        array = np.asarray(graph)
+        array = _as_array(graph)
     except ValueError as error:  # such as rows of different lengths
         raise BadInput(f"a {kind} is not an array: {error}") from error
     given = f"a {kind} of {array.dtype} of shape {array.shape}"
@@ -261,7 +273,14 @@ def _from_array(graph: Any) -> coo_array:
     if array.shape[0] == array.shape[1]:
         return coo_array(array.astype(np.float64))
     if array.shape[0] == 2 and whole:
-        return _from_edge_index(array, int(array.max()) + 1 if array.size else 0, None)
+        n_nodes = int(array.max()) + 1 if array.size else 0
+        if n_nodes > MOST_COUNTED:
+            raise BadInput(
+                f"{given} names node {n_nodes - 1}, so it has {n_nodes} nodes, above the limit of "
+                f"{MOST_COUNTED}: give ids as a table or a list of pairs, or (edge_index, "
+                "num_nodes) if there are so many nodes"
+            )
+        return _from_edge_index(array, n_nodes, None)
     pairs = "; pairs stand in columns here: give its transpose" if array.shape[1] == 2 else ""
     raise BadInput(f"{given} is neither square nor an edge_index (2, n_pairs) of integers{pairs}")
 
@@ -276,7 +295,7 @@ def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_a
         raise BadInput(
             f"edge_index names nodes {pairs.min()}..{pairs.max()}; num_nodes={n} allows 0..{n - 1}"
         )
-    values = np.ones(pairs.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
+    values = np.ones(pairs.shape[1]) if weights is None else np.asarray(_as_array(weights), np.float64)
     if values.shape != (pairs.shape[1],):
         raise BadInput(f"{pairs.shape[1]} pairs need one weight each; got shape {values.shape}")
     return coo_array((values, (pairs[0], pairs[1])), shape=(n, n))

@@ -163,6 +163,13 @@ def test_weights_of_a_repeated_pair_add() -> None:
         ([(0.5, 1), (1, 2)], "src has type double"),
         (pandas.DataFrame({"a": ["x"], "b": ["x"]}), "no edge between two different nodes"),
         (pandas.DataFrame({"a": [1], "b": [2], "c": [3]}), "two columns of ids"),
+        (pandas.DataFrame({"a": [0, 1, 2], "b": [1, 2, 0], "n": [5, 1, 2]}), "two columns of ids"),
+        (polars.DataFrame({"a": [0, 1], "weight": [1, 2]}), "two columns of ids.*a.*weight"),
+        (np.array([[0, 10**15], [1, 2]]).T.repeat(2, axis=1), "node 1000000000000000.*num_nodes"),
+        (np.array([[0, 0, 1], [2, 1, 2**63]], np.uint64), "node 9223372036854775808.*table"),
+        (np.ma.masked_equal(EXPECTED, 1), "masked"),
+        ((np.ma.masked_equal(PAIRS, 3), 5), "masked"),
+        (tuple(np.ma.masked_equal(PAIRS, 3)), "masked"),
         (polars.DataFrame({"a": [1, 2], "b": [2, 3], "weight": [1.0, -2.0]}), "-2.0"),
     ],
 )
