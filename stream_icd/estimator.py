@@ -261,6 +261,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
     def _check(self) -> None:
         """Check the parameters, which scikit-learn sets without a look at them."""
         check_method(self.method)
+        if not isinstance(self.recipe, Recipe | str):
+            raise BadSettings(f"recipe is {self.recipe!r}; give a Recipe or the name of a preset")
         for name, least in (("seed", 0), ("threads", 1)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < least:

@@ -295,7 +295,8 @@ def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_a
         raise BadInput(
             f"edge_index names nodes {pairs.min()}..{pairs.max()}; num_nodes={n} allows 0..{n - 1}"
         )
-    values = np.ones(pairs.shape[1]) if weights is None else np.asarray(_as_array(weights), np.float64)
+    given = np.ones(pairs.shape[1]) if weights is None else _as_array(weights)
+    values = np.asarray(given, np.float64)
     if values.shape != (pairs.shape[1],):
         raise BadInput(f"{pairs.shape[1]} pairs need one weight each; got shape {values.shape}")
     return coo_array((values, (pairs[0], pairs[1])), shape=(n, n))

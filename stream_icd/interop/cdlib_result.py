@@ -26,7 +26,8 @@ def to_cdlib(
             `{"method": icd.method, "seed": icd.seed}`.
 
     Raises:
-        BadInput: the graph cannot be used, or has another number of nodes.
+        BadInput: the graph cannot be used, or has another number of nodes, or a node has no
+            community (NaN).
         MissingExtra: CDlib is not installed.
 
     >>> found = to_cdlib([("a", "b"), ("b", "c"), ("d", "e")], [0, 0, 0, 1, 1])
@@ -45,6 +46,8 @@ def to_cdlib(
         raise BadInput(
             f"{len(named.nodes)} nodes need one community each; got shape {labels.shape}"
         )
+    if n_unknown := np.count_nonzero(labels != labels):  # NaN alone differs
+        raise BadInput(f"{n_unknown} nodes have no community (NaN): give each node one")
     members = [named.nodes[labels == label].tolist() for label in np.unique(labels)]
     named_igraph = is_graph_of("igraph", graph) and graph.is_named()  # CDlib asks for names
     is_theirs = named_igraph or is_graph_of("networkx", graph)

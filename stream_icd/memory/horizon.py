@@ -51,7 +51,8 @@ def check_horizon(horizon: Horizon) -> Horizon:
     """Return the horizon; raises `BadSettings` if it is none."""
     if horizon in ("auto", "off"):
         return horizon
-    if isinstance(horizon, str) or not 1 <= horizon <= MOST_WINDOWS:
+    is_number = hasattr(horizon, "__float__")  # of NumPy, too
+    if isinstance(horizon, str) or not (is_number and 1 <= horizon <= MOST_WINDOWS):
         raise BadSettings(f"horizon {horizon!r}: {CHOICES}")
     return horizon
 

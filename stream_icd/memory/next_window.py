@@ -59,6 +59,8 @@ def next_window(
 
 
 def _checked_ids(nodes: Any, n: int) -> NDArray[Any]:
+    if isinstance(nodes, set | frozenset):
+        raise BadInput("the ids of the nodes are a set, which has no order: give nodes as a list")
     try:
         ids = pa.array(nodes) if len(nodes) else pa.array([], pa.int64())
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadInput, BadSettings
 from stream_icd.names.attributes import UNKNOWN, Attribute, Attributes, LiveAttributes
 from stream_icd.names.over_represented import Counts, chance, counts, log_odds, significant
 from stream_icd.printable import printable, shortened
@@ -152,6 +152,7 @@ def named(nodes: pa.Array, communities: NDArray[np.integer], attributes: Attribu
         communities: community of each node, `(n,)`: labels, or stable ids.
 
     Raises:
+        BadInput: there is another number of communities than of nodes.
         BadSettings: ids of the table are texts and those of the graph numbers, or the reverse.
 
     >>> from stream_icd.names.attributes import attributes_of
@@ -160,6 +161,8 @@ def named(nodes: pa.Array, communities: NDArray[np.integer], attributes: Attribu
     >>> {community: str(name) for community, name in window.names().items()}
     {5: '2BIO1, 10 of 10', 7: 'PC, 19 of 20'}
     """
+    if len(communities) != len(nodes):
+        raise BadInput(f"{len(nodes)} nodes need one community each; got {len(communities)}")
     ids, labels = np.unique(communities, return_inverse=True)
     of_nodes = attributes.of_nodes(nodes)
     tables = [counts(labels, len(ids), node) for node in of_nodes]

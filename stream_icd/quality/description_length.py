@@ -49,7 +49,7 @@ def description_length(adjacency: csr_array, communities: AnyLabels) -> float:
     0.0
     """
     volume, within = community_weights(adjacency, communities)
-    has_edges = adjacency.sum(axis=1) > 0
+    has_edges = csr_array(adjacency).sum(axis=1) > 0  # (n,), also of a csr_matrix
     sizes = np.bincount(compact(communities)[has_edges], minlength=len(volume))
     return bits_per_edge(volume, within, sizes, np.count_nonzero(adjacency.data) / 2)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Unpack
 
 import pyarrow as pa
@@ -113,6 +114,10 @@ def subscribe_events(
         ```
     """
     kinds = _kinds(event)
+    numbers: dict[str, object] = {"community": community, "confirmed": confirmed}
+    for name, number in numbers.items():
+        if number is not None and not isinstance(number, Integral):
+            raise BadSettings(f"{name}={number!r}: it must be a whole number")
     if confirmed is not None and not 1 <= confirmed <= MOST_CONFIRMED:
         raise BadSettings(f"confirmed={confirmed}: it must be from 1 to {MOST_CONFIRMED}")
     if least_bits is not None and math.isnan(least_bits):

@@ -273,6 +273,8 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD("exact").fit([history[0].adjacency])
     with pytest.raises(BadSettings, match="GN-0"):
         ICD(recipe="no such data set").fit([history[0].adjacency])
+    with pytest.raises(BadSettings, match="recipe is None; give a Recipe"):
+        ICD(recipe=None).fit([history[0].adjacency])
 
 
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"threads": None}, {"seed": -1}, {"seed": 0.5}])
@@ -358,9 +360,10 @@ def test_snapshots_teach_how_long_nodes_stay(drifting: list[PlantedGraph]) -> No
         ([0.5, 1, 2], "are double"),
         ([1, "a", 2], "not all integers or all strings"),
         ([1, None, 2], "give nodes, integers or strings"),
+        ({"c", "a", "b"}, "a set, which has no order"),
     ],
 )
-def test_ids_of_nodes_must_be_different_and_of_one_type(nodes: list[object], reason: str) -> None:
+def test_ids_of_nodes_must_be_different_and_of_one_type(nodes: object, reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
         ICD.load("lfr").predict_next(np.ones((3, 3)), nodes=nodes)
 
@@ -384,5 +387,6 @@ def test_a_horizon_can_be_given(drifting: list[PlantedGraph]) -> None:
         found = icd.predict_next(planted, memory, horizon=1)
         assert found.horizon == 1
         memory = found.memory
-    with pytest.raises(BadSettings, match="horizon 0: give auto, off, or a number of windows"):
-        icd.predict_next(drifting[0], horizon=0)
+    for none in (0, None):
+        with pytest.raises(BadSettings, match=f"horizon {none}: give auto, off, or a number"):
+            icd.predict_next(drifting[0], horizon=none)

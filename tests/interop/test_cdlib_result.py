@@ -53,6 +53,8 @@ def test_cdlib_measures_an_igraph_graph_without_names() -> None:
 def test_as_many_communities_as_nodes(graph: nx.Graph) -> None:
     with pytest.raises(BadInput, match="120 nodes need one community each"):
         to_cdlib(graph, np.zeros(7, int))
+    with pytest.raises(BadInput, match="1 nodes have no community"):
+        to_cdlib([("a", "b")], [0, np.nan])
 
 
 def test_without_cdlib_it_says_what_to_install(

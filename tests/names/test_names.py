@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadInput, BadSettings
 from stream_icd.names import attributes_of, named
 
 CLASSES = ["2BIO1"] * 32 + ["PC"] * 40 + ["MP"] * 28
@@ -115,3 +115,9 @@ def test_ids_of_another_kind_are_refused_when_the_graph_is_seen() -> None:
     attributes = attributes_of(pa.array(["7018"]), {"country": ["US"]})
     with pytest.raises(BadSettings, match="names nodes by text, the graph by integers"):
         named(pa.array([7018]), np.array([0]), attributes)
+
+
+def test_each_node_has_a_community() -> None:
+    countries = attributes_of(pa.array([1, 2]), {"country": ["US", "CH"]})
+    with pytest.raises(BadInput, match="2 nodes need one community each; got 1"):
+        named(pa.array([1, 2]), np.array([0]), countries)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import block_diag, csr_array, csr_matrix
 
 from stream_icd.errors import BadSettings
 from stream_icd.quality.description_length import description_length
@@ -154,6 +154,12 @@ def test_true_communities_beat_coarser_finer_and_shuffled_ones() -> None:
         assert hidden_edge_score(hidden, truth) > hidden_edge_score(hidden, other)
     assert description_length(adjacency, others[2]) > 0  # no evidence: it costs more than it saves
     assert hidden_edge_score(hidden, others[2]) < 0.05
+
+
+def test_a_csr_matrix_has_the_description_length_of_its_array() -> None:
+    communities = np.arange(6) // 3
+    expected = description_length(TRIANGLES, communities)
+    assert description_length(csr_matrix(TRIANGLES), communities) == expected
 
 
 def test_labels_that_do_not_fit_are_refused() -> None:

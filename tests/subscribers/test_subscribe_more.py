@@ -293,6 +293,9 @@ def test_events_of_a_kind_and_of_a_community(options: SubscribeOptions) -> None:
         ("g/4", [("split", 0), ("born", 1)]),
     ]  # fmt: skip
     assert list(subscribe_events("other", event="merged", **options)) == []
+    for wrong in ({"community": "0"}, {"confirmed": 1.5}):
+        with pytest.raises(BadSettings, match="it must be a whole number"):
+            subscribe_events("g", **wrong)
     with pytest.raises(BadSettings, match="least_bits=nan"):
         subscribe_events("g", least_bits=float("nan"))
     with pytest.raises(BadSettings, match="unknown event 'eaten': choose from born, grown"):
