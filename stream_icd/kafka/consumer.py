@@ -79,6 +79,8 @@ def run_consumer(
     with closing(WorkerNotes(settings, topic, group)) as notes:
         if handler.gives_up:
             notes.keep_to(handler.graph)
+            if handler.place:
+                notes.note_place(handler.place)
         with closing(connect(settings).member(group, max_records, stop)) as consumer:
             member = Membership(settings, topic, group, consumer, stop, watchers, clock)
             loop = _Loop(

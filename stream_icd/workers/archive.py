@@ -64,7 +64,7 @@ class Archiver(Step):
     stages = ("archive",)
 
     def __init__(self, archive: Archive, kind: Kind, reader: MessageReader | None = None) -> None:
-        self._archive = archive
+        self._archive, self.place = archive, archive.store.place
         self._kind = kind
         self._reader = reader or MessageReader()
 

@@ -35,11 +35,13 @@ class BatchStep(ABC):
 
     Attributes:
         ahead: whether the next batch may begin before the `done` of this one.
+        place: where records are kept outside Kafka (`Handler.place`).
         stages: the stages in which records are refused; their dead letters are counted from
             the start, since an alert sees only a count that changes.
     """
 
     ahead: bool = False
+    place: str = ""
     stages: tuple[Stage, ...] = ("decode",)
 
     @property
@@ -122,7 +124,7 @@ class Runner(Handler):
         claim_check: ClaimCheck | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        self.step, self.ahead = step, step.ahead
+        self.step, self.ahead, self.place = step, step.ahead, step.place
         self._dead_letters = dead_letters
         self.graph = graph
         self._key = None if graph is None else graph.encode()

@@ -104,6 +104,19 @@ def test_each_message_is_kept_once_and_bad_ones_are_dead_lettered(
     assert len(store.files()) == 10
 
 
+@pytest.mark.brokers("memory")
+def test_a_second_place_with_the_same_group_is_logged(
+    broker: Broker, topics: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_topics(broker.settings())
+    for name in "ab":
+        with archiving(broker, topics, open_store(str(tmp_path / name))) as errors:
+            pass
+        assert errors == []
+    assert f"in {tmp_path}/a before" in caplog.text
+    assert "another --group" in caplog.text
+
+
 def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
     embedded: Broker,
     topic_name: str,

@@ -138,6 +138,16 @@ def test_a_worker_that_starts_reads_the_notes_once_and_then_what_is_new(
     assert opened == 1
 
 
+def test_a_group_that_keeps_its_records_in_two_places_is_named(
+    memory: Broker, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_topics(memory.settings())
+    for place, warnings in (("/a", 0), ("/a", 0), ("/b", 1), ("/b", 1), ("/a", 2)):
+        WorkerNotes(memory.settings(), "t", topic_name).note_place(place)
+        assert len(caplog.messages) == warnings
+    assert f"group {topic_name} kept the records of t in /b before" in caplog.messages[-1]
+
+
 @pytest.mark.brokers("memory")
 def test_only_where_a_worker_did_not_end_in_good_order_records_are_worked_on_alone(
     broker: Broker, topic_name: str

@@ -37,11 +37,14 @@ class Handler(ABC):
             is retried forever.
         graph: the only graph whose records are processed; None: all. Its group keeps to it, if it
             gives up.
+        place: where it keeps records outside Kafka; "": nowhere. It is logged if the group kept
+            them elsewhere before.
     """
 
     ahead: bool = False
     gives_up: bool = False
     graph: str | None = None
+    place: str = ""
 
     @abstractmethod
     def handle(self, records: Sequence[Record], /) -> Iterable[OutgoingRecord]:

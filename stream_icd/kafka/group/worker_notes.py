@@ -1,7 +1,8 @@
 """Notes from workers to later workers of their group, in the topic `icd.workers.v1`.
 
-Keys (group, topic, name) and values are JSON; the latest value of a name counts. There are two
-kinds: which graph a group keeps to, and how many workers in a row a record has ended.
+Keys (group, topic, name) and values are JSON; the latest value of a name counts. There are three
+kinds: which graph a group keeps to, where it keeps records, and how many workers in a row a record
+has ended.
 
 A worker ends by a kill, or by an error of its step. If only a process ends in which it has records
 processed (`stream_icd.execution`), that counts the same, and the worker continues.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -30,6 +32,8 @@ from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import WORKERS, members_of
+
+log = logging.getLogger(__name__)
 
 MOST_TEXT = 1000
 
@@ -98,6 +102,21 @@ class WorkerNotes:
                 f"{_named(graph)}: they would lose each other's records. Give this worker another "
                 "--group, or none (the default group is named after --graph)"
             )
+
+    def note_place(self, place: str) -> None:
+        """Note where the group keeps its records, and log a warning if it was elsewhere before."""
+        noted = self.read().get("place")
+        if noted == {"place": place}:
+            return
+        if noted is not None:
+            log.warning(
+                "group %s kept the records of %s in %s before: if both places are in use, each "
+                "gets only a part of them; then give this worker another --group",
+                self.group,
+                self.topic,
+                noted["place"],
+            )
+        self.write({"place": {"place": place}})
 
 
 def _named(graph: object) -> str:
