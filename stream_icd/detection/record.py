@@ -11,6 +11,8 @@ from itertools import combinations
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal
 
+import structlog
+
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, BadMemory, BadSettings
 from stream_icd.execution.budget import Allowance, Budget, sent_bytes
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 TOO_LARGE = "k_too_large"
 """Log event for a snapshot with fewer nodes than `--k`."""
+
+MOST_WARNINGS = 1000
+"""Maximum number of graphs that a warning is logged for."""
 
 MOST_KEPT = 500_000
 """Nodes and edges of all memories that are kept: up to 30 MB."""
@@ -243,6 +248,18 @@ def detected(
             return Refused(stage, error)
         raise
     return Detected(communities, message, state)
+
+
+def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
+    """Log once for each graph that it has fewer nodes than the requested communities."""
+    if graph not in warned and len(warned) < MOST_WARNINGS:
+        warned.add(graph)
+        structlog.get_logger().warning(
+            "--k is above the number of nodes of this graph's snapshot: each node becomes its own "
+            "community (logged once per graph)",
+            graph=graph,
+            k=k,
+        )
 
 
 def warm_up(model: VersionedModel, settings: DetectSettings) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from time import perf_counter
 
-from stream_icd.communities import MemoryKind, revision_of
+from stream_icd.communities import Communities, MemoryKind, revision_of
 from stream_icd.detection.detect import stage_ms
 from stream_icd.detection.record import (
     DetectSettings,
@@ -19,6 +19,7 @@ from stream_icd.detection.record import (
     has_memory,
     result_version,
     warm_up,
+    warn_of_k,
 )
 from stream_icd.detection.snapshot import communities_with
 from stream_icd.errors import BadInput, BadSnapshot
@@ -122,6 +123,7 @@ class Redetection:
     settings: DetectSettings
     smooth: bool = False  # results are made by `Smoothing`, from all windows of a graph
     recent: RecentMemories = field(default_factory=RecentMemories, compare=False)  # decoded ones
+    small_graphs: set[str] = field(default_factory=set, compare=False)  # see `warn_of_k`
 
     @property
     def version(self) -> str:
@@ -151,7 +153,10 @@ class Redetection:
 
     def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
         outcome = detected(job.snapshot, self.model, self.settings, relay=relay, recent=self.recent)
-        return outcome if isinstance(outcome, Refused) else outcome.message
+        if isinstance(outcome, Refused):
+            return outcome
+        _check_k(outcome.communities, self.small_graphs)
+        return outcome.message
 
     def name(self, job: Job) -> str:
         return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
@@ -161,6 +166,11 @@ class Redetection:
 
     def warm_up(self) -> None:
         warm_up(self.model, self.settings)
+
+
+def _check_k(communities: Communities, small_graphs: set[str]) -> None:
+    if communities.k_given is not None and communities.k_given > communities.n_nodes:
+        warn_of_k(communities.graph, communities.k_given, small_graphs)
 
 
 def chain_name(graph: str, era: int = 0) -> str:
@@ -211,6 +221,7 @@ class Smoothing:
             horizon=settings.horizon,
             seed=settings.seed,
         )
+        small_graphs: set[str] = set()
         for snapshot, result in zip(windows, smoothed, strict=True):
             started = perf_counter()
             adjacency = snapshot.adjacency()
@@ -224,6 +235,7 @@ class Smoothing:
                 settings,
                 remembered=(result, "smoothed"),
             )
+            _check_k(communities, small_graphs)
             yield encode_communities(communities)
 
     def chain(self, graph: Graph) -> str:

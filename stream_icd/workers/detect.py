@@ -6,9 +6,12 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
-import structlog
-
-from stream_icd.detection.record import TOO_LARGE, DetectSettings, RecordDetection
+from stream_icd.detection.record import (
+    TOO_LARGE,
+    DetectSettings,
+    RecordDetection,
+    warn_of_k,
+)
 from stream_icd.errors import CrashedWorker
 from stream_icd.execution.work import Engine, First, InProcess, started_anew
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
@@ -16,10 +19,6 @@ from stream_icd.messages.records import Outcome, Processed, about
 from stream_icd.registry.model import VersionedModel
 from stream_icd.workers.memories import Memories
 from stream_icd.workers.runner import BatchStep
-
-MOST_WARNINGS = 1000
-"""Maximum number of graphs that a warning is logged for."""
-
 
 ModelHandle = Callable[[], VersionedModel]
 """Returns the model for detection. It is called at the start of each batch, so the model may
@@ -50,7 +49,7 @@ class Detector(BatchStep):
         self._engine = engine
         self._memories = memories
         self._room = room
-        self._small_graphs: set[bytes | None] = set()
+        self._small_graphs: set[str] = set()
         if memories is None:
             settings = replace(settings, memory="off")
         self._detection = RecordDetection(model(), settings)
@@ -102,14 +101,7 @@ class Detector(BatchStep):
         self._memories.put(graph, record.partition, state.value or b"")
 
     def _warn_of_k(self, record: Record, outcome: Outcome) -> None:
-        """Log once for each graph that it has fewer nodes than the requested communities."""
-        if not isinstance(outcome, Processed) or TOO_LARGE not in outcome.facts:
-            return
-        if record.key not in self._small_graphs and len(self._small_graphs) < MOST_WARNINGS:
-            self._small_graphs.add(record.key)
+        if isinstance(outcome, Processed) and TOO_LARGE in outcome.facts:
             with about(record):
-                structlog.get_logger().warning(
-                    "--k is above the number of nodes of this graph's snapshot: each node becomes "
-                    "its own community (logged once per graph)",
-                    k=outcome.facts[TOO_LARGE],
-                )
+                graph = (record.key or b"").decode(errors="replace")
+                warn_of_k(graph, outcome.facts[TOO_LARGE], self._small_graphs)
