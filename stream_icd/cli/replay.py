@@ -65,6 +65,8 @@ class ReplayTopic(PartOptions, ReplayOptions):
         if self.out_topic is None:
             raise BadSettings("say where results go: --out-topic")
         check_results_topic(self.out_topic, into_live=self.into_live)
+        if self.out_topic == self.topic:
+            raise BadSettings(f"{self.topic} holds the snapshots: give another --out-topic")
         self.tempo()  # a wrong one is refused before the broker is asked
         settings = self.kafka()
         part = self.part(settings, self.topic)

@@ -248,6 +248,8 @@ def _compare(plan: Plan, version: str, before: Results, results: Results) -> Non
 
     comparison = compare(filter(older, before.read()), filter(replayed, results.read()))
     wide_console().print(qualities_table(comparison), agreements_table(comparison))
+    if not comparison.agreements:
+        say(f"{before.name} holds no other results of these snapshots to compare with", err=True)
 
 
 def plan_lines(plan: Plan, version: str, where: str, tempo: Tempo) -> Iterator[str]:

@@ -60,9 +60,9 @@ class HistoryResults:
         }
 
     def read(self) -> Iterator[Communities]:
-        """Yield the newest revision of each existing result, in the order of the windows."""
+        """Yield the existing results in the order of the windows, the newest revision last."""
         limits = Limits()
-        for noted in windows(self.store, Selection("communities")):
+        for noted in windows(self.store, Selection("communities", revisions="all")):
             message = read_message(self.store, noted)
             yield decode_communities(message.key, message.value, message.headers, limits)
 
@@ -105,8 +105,14 @@ class TopicResults:
         return kept
 
     def read(self) -> Iterator[Communities]:
-        """Yield the results in the order of the topic."""
-        return subscribe(start="beginning", until="end", settings=self.settings, topic=self.topic)
+        """Yield the results in the order of the topic, all revisions."""
+        return subscribe(
+            start="beginning",
+            until="end",
+            revisions="all",
+            settings=self.settings,
+            topic=self.topic,
+        )
 
     @contextmanager
     def writing(self) -> Iterator[Keep]:

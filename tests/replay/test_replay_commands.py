@@ -66,6 +66,18 @@ def test_a_replay_compares_versions(archive: Store, model_folder: Path, tmp_path
     assert 0 <= float(agreement[6]) <= 1
 
 
+def test_a_replay_into_its_own_archive_is_compared_with_what_it_replaces(
+    archive: Store, model_folder: Path
+) -> None:
+    here = ["replay", "history", archive.uri, "--out", archive.uri, "--to", "2026-01-01T02"]
+    options = ["--engine", "serial", "--model", str(model_folder), "--compare"]
+    assert "no other results of these snapshots" in run(*here, *options).stderr
+    shown = run(*here, *options, "--k", "101")  # of 100 nodes
+    assert shown.stderr.count("each node becomes its own community") == 1
+    agreement = shown.stdout.splitlines()[-1].split()
+    assert agreement[4:6] == ["2", "0"]  # two windows, none the same
+
+
 def test_an_object_store_is_replayed_as_a_disk_is(
     s3: str, archive: Store, model_folder: Path, tmp_path: Path
 ) -> None:
@@ -120,6 +132,8 @@ def test_a_topic_is_not_made_by_a_dry_run(
 ) -> None:
     source = make_topic()
     address = ["--bootstrap-servers", broker.bootstrap_servers, "--model", str(model_folder)]
+    with pytest.raises(BadSettings, match="holds the snapshots: give another --out-topic"):
+        run("replay", "topic", "--topic", source, "--out-topic", source, *address)
     options = ["--topic", source, "--out-topic", f"{source}.again", "--dry-run"]
     with pytest.raises(BadSettings, match="no snapshot of graph g from the beginning to the end"):
         run("replay", "topic", *options, *address, "--graph", "g")
