@@ -17,6 +17,7 @@ from stream_icd.errors import HistoryDamaged
 from stream_icd.history.archive import (
     Selection,
     data_files,
+    newest,
     partitions,
     read_partition,
     read_window,
@@ -73,7 +74,7 @@ def _compact_day(store: Store, partition: Partition, *, dry_run: bool) -> Compac
     for part in _parts(sorted(windows, key=attrgetter("order"))):
         name = compacted_file((noted.identity, noted.received) for noted in part)
         wanted[f"{partition.folder}/{name}"] = part
-    done = Compaction(partition, len(windows), len(files), min(len(files), len(wanted)))
+    done = Compaction(partition, len(newest(windows)), len(files), min(len(files), len(wanted)))
     if dry_run or len(wanted) >= len(files):
         return done
     for path, part in wanted.items():

@@ -59,6 +59,13 @@ def test_a_closed_day_becomes_a_file_for_each_type_of_ids(store: Store, day: lis
     assert list(compact(store, TOMORROW)) == []
 
 
+def test_a_corrected_window_is_counted_once(store: Store, snapshot: MakeSnapshot) -> None:
+    fill(store, [encode_snapshot(snapshot(0, weighted=weighted)) for weighted in (False, True)])
+    fill(store, [encode_snapshot(snapshot(1))])
+    (done,) = compact(store, TOMORROW)
+    assert (done.windows, done.files_before) == (2, 3)
+
+
 def test_a_day_that_is_not_over_is_left_alone(store: Store, day: list[Message]) -> None:
     fill(store, day)
     assert list(compact(store, date(2026, 1, 1))) == []
