@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Literal
 
+from stream_icd import errors
 from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN, PLACE, count_of, split_headers
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.clock import Stop
@@ -24,7 +25,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.topic_range import TopicRange
-from stream_icd.printable import did_you_mean
+from stream_icd.printable import did_you_mean, listed
 
 RETRIED = "icd_dlq_retried"
 RETRIED_AT = "icd_dlq_retried_at"
@@ -272,23 +273,30 @@ class Choice:
         """Return the selected dead letters.
 
         Raises:
-            BadSettings: there is no dead letter at a position, or only those of other graphs.
+            BadSettings: there is no dead letter at a position, or only those of other graphs, or
+                no such exception.
         """
         chosen = [letter for letter in box.letters if self.holds(letter)]
-        known = {place for letter in box.letters for place in letter.places}
-        if missing := sorted(self.places - known):
+        places = {place for letter in box.letters for place in letter.places}
+        if missing := sorted(self.places - places):
             raise BadSettings(
                 f"{self.part.topic} holds no dead letter {', '.join(missing)}: "
                 "stream-icd dlq list shows what there is"
             )
-        graphs = {letter.graph or "unknown" for letter in box.letters}
-        if self.graph is not None and graphs and self.graph not in graphs:
-            raise BadSettings(
-                f"{self.part.topic} holds no dead letter of graph {self.graph}; "
-                f"it holds those of {', '.join(sorted(graphs)[:10])}"
-                f"{did_you_mean(self.graph, graphs)}"
-            )
+        keys = (letter.key for letter in box.letters)
+        graphs = {"null" if key is None else key.decode(errors="backslashreplace") for key in keys}
+        self._check("graph", self.graph, graphs)
+        if not hasattr(errors, self.exception or ""):  # none of these is an answer, too
+            exceptions = {letter.exception or "unknown" for letter in box.letters}
+            self._check("exception", self.exception, exceptions)
         return chosen
+
+    def _check(self, kind: str, wanted: str | None, known: Collection[str]) -> None:
+        if wanted is not None and known and wanted not in known:
+            raise BadSettings(
+                f"{self.part.topic} holds no dead letter of {kind} {wanted}; "
+                f"it holds those of {listed(sorted(known))}{did_you_mean(wanted, known)}"
+            )
 
 
 def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str]]:
