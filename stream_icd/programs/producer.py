@@ -175,12 +175,12 @@ def _traced(
 
 def _report(sent: Published, changed: Sequence[str], run: ProducerRun, way_out: str) -> None:
     """Log what was sent; raise if there were only bad rows, or some content has changed."""
-    if sent.already_sent:
-        which = "some" if sent.snapshots else "nothing was sent: all"
+    if sent.already_sent > len(changed):
+        which = "some" if sent.snapshots or changed else "nothing was sent: all"
         structlog.get_logger().log(
             logging.INFO if sent.snapshots else logging.WARNING,
             f"{which} of these snapshots are in the topic already ({way_out})",
-            already_sent=sent.already_sent,
+            already_sent=sent.already_sent - len(changed),
             topic=run.topic,
         )
     finish(run.stop, False, **asdict(sent), bad_rows=run.n_bad_rows, **run.left_out)

@@ -50,6 +50,7 @@ def test_changed_content_is_said_and_sent_when_it_is_asked_for(
     assert again.exit_code == 0
     assert "nothing was sent: all of these snapshots are in the topic already" in again.output
     (folder / "2026-01-02.csv").write_text("src,dst\n1,2\n2,8\n")
+    assert "all of these snapshots" not in produce(broker, *files).output
     (folder / "2026-01-04.csv").write_text("src,dst\n1,2\n")
     changed = produce(broker, *files)
     assert isinstance(changed.exception, ContentChanged)
