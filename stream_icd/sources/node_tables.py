@@ -134,16 +134,29 @@ class LabelTable:
             WindowName(None if one_graph else name.graph, name.window): labels
             for name, labels in groups.items()
         }
+        self._graph_of: dict[WindowName, str] = {}  # of the labels that do not name their graph
 
     def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
-        """Return its communities, `(n_nodes,)`, if there are any; `BadInput` if a node has none."""
+        """Return its communities, `(n_nodes,)`, if there are any.
+
+        Raises:
+            BadInput: a node has none.
+            BadSettings: they may be those of another graph, too.
+        """
         windows = [*names_of(snapshot.graph, snapshot.id, snapshot.window.start), None]
         names = (
             WindowName(graph, window) for graph in (snapshot.graph, None) for window in windows
         )
-        labels = next((self._labels[name] for name in names if name in self._labels), None)
-        if labels is None:
+        name = next((name for name in names if name in self._labels), None)
+        if name is None:
             return None
+        labels = self._labels[name]
+        graph = self._graph_of.setdefault(name, snapshot.graph)
+        if graph != snapshot.graph:
+            raise BadSettings(
+                f"the labels of {str(name) or 'each window'} in {self._path} may be those of "
+                f"{graph} or {snapshot.graph}: choose one with graph=, or add the column graph"
+            )
         nodes = snapshot.nodes.cast(pa.string()).to_pylist()
         missing = [node for node in nodes if node not in labels]
         if missing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from stream_icd.communities import Labels
 from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
 from stream_icd.programs.training_data import training_graphs
-from stream_icd.snapshot import Snapshot
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.generated import independent_lfr
 from stream_icd.store.store import open_store
 from stream_icd.synthetic.lfr import LfrSettings
@@ -106,6 +107,20 @@ def test_labels_of_a_snapshot_go_with_that_one(friends: Path) -> None:
     first, second = training_graphs(f"files:path={friends},labels={table}")
     assert first.labels is None
     assert second.labels.tolist() == [0, 1, 2, 2]
+
+
+def test_labels_that_may_be_those_of_several_graphs_are_refused(tmp_path: Path) -> None:
+    day = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+    for graph in "ab":
+        snapshot = snapshot_from_pairs([1], [2], graph=graph, id=f"{graph}/1", window=day)
+        Archive(open_store(str(tmp_path / "x"))).add("snapshots", encode_snapshot(snapshot))
+    table, data = tmp_path / "labels.csv", f"archive:path={tmp_path}/x,labels={tmp_path}/labels.csv"
+    table.write_text("node,community\n1,red\n2,blue\n")
+    with pytest.raises(BadSettings, match="of each window in .* may be those of a or b: choose"):
+        training_graphs(data)
+    assert training_graphs(f"{data},graph=b")[0].labels.tolist() == [1, 0]
+    table.write_text("graph,node,community\na,1,red\na,2,blue\nb,1,red\nb,2,red\n")
+    assert [graph.labels.tolist() for graph in training_graphs(data)] == [[1, 0], [0, 0]]
 
 
 def test_a_node_without_a_label_is_named(friends: Path) -> None:
