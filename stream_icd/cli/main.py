@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+from errno import ENAMETOOLONG, ENOSPC
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -20,6 +22,9 @@ EXIT_CODES = {
     Action.DEAD_LETTER: 65,  # EX_DATAERR
     Action.STOP: 78,  # EX_CONFIG
 }
+
+OS_EXIT_CODES = {ENAMETOOLONG: 78, ENOSPC: 75}
+"""Errors of the operating system that are the user's to solve, wherever they are raised."""
 
 HELP = """
 Find communities in a stream of graphs.
@@ -72,3 +77,11 @@ def main() -> None:
         first, *more = f"{type(error).__name__}: {error}".split("\n")
         say(first, *(f"  {line}" for line in more), err=True)
         raise SystemExit(EXIT_CODES[error.action]) from error
+    except OSError as error:
+        if error.errno not in OS_EXIT_CODES:
+            raise
+        say(f"OSError: {error}", err=True)
+        if error.errno == ENOSPC:  # else Python tries to write the rest when it ends
+            with suppress(OSError):
+                sys.stdout.close()
+        raise SystemExit(OS_EXIT_CODES[error.errno]) from error

@@ -21,6 +21,7 @@ from stream_icd.cli.main import app
 from stream_icd.cli.plugins import BuiltIn, Consumers, flowing
 from stream_icd.history.files import KINDS
 from tests.command_lines import all_commands, arguments_of, complaint
+from tests.run_here import run_here
 
 GROUPS = [(), *sorted({command[:1] for command in all_commands() if len(command) > 1})]
 EVERYTHING = [*GROUPS, *all_commands()]
@@ -133,3 +134,23 @@ def test_the_help_of_consume_names_every_consumer() -> None:
 
 def test_archive_takes_every_kind_that_it_stores_by_default() -> None:
     assert [Kind.value for Kind in Kinds] == list(KINDS)
+
+
+def test_a_name_that_no_file_may_have_is_refused_in_one_line() -> None:
+    refused = run_here("report", "--history", "x", "--names", 300 * "n", "--out", "y.html")
+    assert refused.returncode == 78
+    assert refused.stderr.startswith("OSError: [Errno 36] File name too long")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_behind_the_output_is_said_in_one_line() -> None:
+    program = "import sys; sys.argv = ['stream-icd', '--version']; import stream_icd.cli.main as m"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", f"{program}; m.main()"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (75, "OSError: [Errno 28] No space left on device\n")
