@@ -95,6 +95,9 @@ class Evaluate(OneGraph):
         if self.picture is not None:
             write_picture(self.picture, results)
         say(*(f"written: {path}" for path in (self.out, self.csv, self.picture) if path))
+        if all(result.measures is None for result in results):
+            say("no method has a result", err=True)
+            raise typer.Exit(1)
 
 
 def _learning(found: Windows, learners: Sequence[str], learn: int) -> str:

@@ -136,6 +136,13 @@ def test_the_command_prints_the_table_and_writes_the_files(archive: str, tmp_pat
     assert table["stability"].null_count == 1
 
 
+def test_it_fails_if_no_method_has_a_result(archive: str, tmp_path: Path) -> None:
+    options = ("--methods", "bp", "--windows", "1", "--learn", "0", "--memory-gb", "0.001")
+    done = run_here("evaluate", "--history", archive, *options, "--out", str(tmp_path / "x.html"))
+    assert done.returncode == 1
+    assert done.stderr.endswith("no method has a result\n")
+
+
 def test_a_window_without_a_result_has_empty_numbers(results: list[Result], tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     write_rows(path, [result for result in results if result.method == "fails"])
