@@ -177,7 +177,11 @@ def refuse_nothing(
     if graph is None and model is None and topic != EVENTS:
         return
     with open_reader(settings, topic, until="end") as records:
-        held = {(record.key, dict(record.headers).get("icd_model", b"")) for record in records}
+        held = {
+            (record.key, dict(record.headers).get("icd_model", b""))
+            for record in records
+            if record.value is not None  # which starts a graph anew, even one that is not there
+        }
     if not held and topic == EVENTS:
         raise BadSettings(NO_TRACKER)
     graphs = {(key or b"").decode(errors="replace") for key, _ in held}
