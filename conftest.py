@@ -29,6 +29,19 @@ settings.register_profile(
 )
 settings.load_profile("patient")
 
+
+@pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    """Put back what a command, or Ray, does to the signals of this process.
+
+    Processes that a later test forks would take the handlers over, and not end when asked to.
+    """
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
 FIRST = (
     "tests/packaging/",
     "tests/test_",

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-import signal
 import sys
 from dataclasses import dataclass
 from unittest import mock
 
 from stream_icd.cli.main import main
-
-ASKED = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -32,10 +29,9 @@ class Done:
 
 
 def run_here(*arguments: str, encoding: str = "utf-8") -> Done:
-    """Run `stream-icd ARGUMENTS`, and put back what it does to signals and streams."""
+    """Run `stream-icd ARGUMENTS`, and put back what it does to streams."""
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    handlers = {number: signal.getsignal(number) for number in ASKED}
     status: object = 0
     try:
         with (
@@ -46,9 +42,6 @@ def run_here(*arguments: str, encoding: str = "utf-8") -> Done:
             main()
     except SystemExit as ended:
         status = ended.code or 0
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
     assert isinstance(status, int)
     return Done(status, written(out), written(err).decode())
 
