@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from stream_icd.errors import BadInput, OffsetGone
+from stream_icd.errors import BadEvents, BadInput, OffsetGone
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
@@ -17,6 +17,7 @@ from stream_icd.messages.claims import MessageReader
 from stream_icd.subscribers.seen_results import SeenResults, result_of
 from stream_icd.tracing import context_of
 from stream_icd.wire.events import decode_events, is_late
+from stream_icd.wire.message import graph_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +64,17 @@ class EventsTopic:
                 self._headers.pop(record.key, None)
                 if context_of(record.headers):
                     self._headers[record.key] = record.headers
-                if record.value is None:
-                    yield Forgotten((record.key or b"").decode(), self._first_ids[record.key])
-                    continue
                 try:
-                    yield self.reader.decoded(record, decode_events)
+                    yield self._decoded(record)
                 except BadInput as error:
                     log = structlog.get_logger()
                     log.warning("not an events message", place=record.place, reason=str(error))
+
+    def _decoded(self, record: Record) -> CommunityEvents | Forgotten:
+        if record.value is None:
+            graph = graph_of(record.key, self.reader.limits, BadEvents)
+            return Forgotten(graph, self._first_ids[record.key])
+        return self.reader.decoded(record, decode_events)
 
     def headers(self, key: bytes | None) -> Headers:
         """Return the headers of a graph's last events that were read, if they have a trace."""

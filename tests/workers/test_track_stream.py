@@ -323,7 +323,8 @@ def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
     of_g = [record for record in records if record.key == b"g"]
     work(broker, tracker(broker, found_and_events[1]), [one for one in records if one.key == b"h"])
     work(broker, tracker(broker, found_and_events[1]), of_g)
-    publish(broker, [forget_graph("g", found_and_events[1])])
+    of_no_graph = OutgoingRecord(found_and_events[1], value=None, key=b"\xff")
+    publish(broker, [forget_graph("g", found_and_events[1]), of_no_graph])
     again = tracker(broker, found_and_events[1])
     work(broker, again, of_g[2:3])
     work(broker, tracker(broker, found_and_events[1]), of_g[3:])
