@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.topics import WORKERS, create_topics
 from testbed.brokers import Broker
 from testbed.streams import held
 from tests.workers.crashing import copy
@@ -146,6 +147,24 @@ def test_a_group_that_keeps_its_records_in_two_places_is_named(
         WorkerNotes(memory.settings(), "t", topic_name).note_place(place)
         assert len(caplog.messages) == warnings
     assert f"group {topic_name} kept the records of t in /b before" in caplog.messages[-1]
+
+
+@pytest.mark.brokers("memory")
+def test_what_is_no_note_stops_no_worker(broker: Broker, topic_name: str) -> None:
+    create_topics(broker.settings())
+    key, nested = json.dumps((topic_name, "t", 0)).encode(), b"[" * 100_000
+    wrong = {"worker": ["x"]}, {"left": "a"}, {"how": 5, "worker": "w"}, {"ends": 10**4299}, [], {}
+    values = [nested, *(json.dumps(note).encode() for note in wrong)]
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(OutgoingRecord(WORKERS, b"{}", nested))
+    for value in values:
+        with Publisher(broker.settings()) as publisher:
+            publisher.send(OutgoingRecord(WORKERS, value, key))
+        assert worker(broker, topic_name).suspicious([HERE]) == []
+    of_graph = json.dumps((topic_name, "t", "graph")).encode()
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(OutgoingRecord(WORKERS, b"{}", of_graph))
+    WorkerNotes(broker.settings(), "t", topic_name).keep_to(None)
 
 
 @pytest.mark.brokers("memory")

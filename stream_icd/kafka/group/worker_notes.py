@@ -73,7 +73,7 @@ class WorkerNotes:
         return self._latest
 
     def _take(self, key: bytes | None, value: bytes | None) -> None:
-        with contextlib.suppress(ValueError):  # it is not a note
+        with contextlib.suppress(ValueError, RecursionError):  # it is not a note
             match json.loads(key or b""), json.loads(value or b""):
                 case [self.group, self.topic, str() | int() as name], dict() as note:
                     self._latest[name] = note
@@ -95,8 +95,8 @@ class WorkerNotes:
         if noted is None:
             self.write({"graph": {"graph": graph}})
             noted = self.read().get("graph")
-        if noted != {"graph": graph}:
-            theirs = None if noted is None else noted["graph"]
+        theirs = None if noted is None else noted.get("graph")
+        if noted is None or theirs != graph:
             raise BadSettings(
                 f"group {self.group} reads {_named(theirs)} of {self.topic}, but this worker wants "
                 f"{_named(graph)}: they would lose each other's records. Give this worker another "
@@ -133,6 +133,8 @@ class Attempt:
         ends: how many workers in a row this record has ended so far.
         how: how it ended the last one; "" if unknown.
         left: how many records, including this one, must be processed alone.
+
+    Raises `TypeError` if a value has another type, or is no int64.
     """
 
     worker: str = ""
@@ -140,6 +142,13 @@ class Attempt:
     ends: int = 0
     how: str = ""
     left: int = 0
+
+    def __post_init__(self) -> None:
+        texts, numbers = (self.worker, self.how), (self.offset, self.ends, self.left)
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"{texts!r:.80} must be texts")
+        if not all(isinstance(number, int) and abs(number) < 1 << 63 for number in numbers):
+            raise TypeError(f"{numbers!r:.80} must be int64")
 
     def ended(self, how: str, in_hand: int) -> Attempt:
         """The note after what was processed ended one more worker, in the same or another way.
