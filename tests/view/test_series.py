@@ -10,6 +10,7 @@ import pytest
 
 from stream_icd.communities import Labels
 from stream_icd.events import CommunityEvents
+from stream_icd.lineage import Gate
 from stream_icd.snapshot import Window
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
 from stream_icd.view.data.window import packed_events, unpacked, unpacked_events
@@ -209,10 +210,15 @@ def test_what_waits_for_results_is_bounded_with_its_names() -> None:
     assert 20 < len(everything._early_events) <= 50
 
 
-def test_a_reason_is_kept_in_short() -> None:
-    everything = AllSeries()
-    everything.announce(Announcement("kept", "models", "x" * 10**6, "retrain", START, "m@1"))
-    assert len(everything.announcements()[0].reason) <= 500
+def test_a_decision_about_models_is_kept_in_short() -> None:
+    everything, long = AllSeries(), "x" * 10**6
+    gate = Gate(long, long, START, START, 1, passed=True, reason=long)
+    everything.announce(
+        Announcement("promoted", long, long, long, START, long, long, generation=1, gate=gate)
+    )
+    (kept,) = everything.announcements()
+    assert len(repr(kept)) < 3000
+    assert kept.version == f"{'x' * 499}…"
 
 
 @pytest.mark.parametrize("budget", [Budget(windows=10), Budget(bytes=30_000)])

@@ -175,10 +175,17 @@ class AllSeries:
 
     def announce(self, announcement: Announcement) -> None:
         """Note a decision about models, once."""
+        brief = replace(
+            announcement,
+            registry=shortened(announcement.registry, 500),
+            reason=shortened(announcement.reason, 500),
+            by=shortened(announcement.by),
+            version=announcement.version and shortened(announcement.version, 500),
+            champion=None,
+            gate=None,
+        )
         with self._lock:
-            reason, by = shortened(announcement.reason, 500), shortened(announcement.by)
-            brief = replace(announcement, reason=reason, by=by)
-            self._announced.setdefault((announcement.registry, announcement.id), brief)
+            self._announced.setdefault((brief.registry, brief.id), brief)
             if len(self._announced) > MOST_ANNOUNCEMENTS:
                 self._announced.popitem(last=False)
 
