@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from socket import AF_INET6
+from contextlib import contextmanager, suppress
+from socket import AF_INET6, SHUT_RDWR
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -21,6 +22,7 @@ Start = Callable[[str, list[tuple[str, str]]], Any]
 Respond = Callable[[dict[str, Any], Start], Iterable[bytes]]
 
 REQUEST_TIMEOUT_S = 10.0
+MOST_CONNECTIONS = 50
 
 
 @contextmanager
@@ -84,7 +86,33 @@ def _text(start: Start, status: str, lines: list[str]) -> Iterable[bytes]:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    """Has a thread and a file descriptor for each connection, and at most `MOST_CONNECTIONS`.
+
+    A further connection ends the oldest one, so that those who send nothing keep no probe out.
+    """
+
     daemon_threads = True
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: dict[Any, None] = {}  # the oldest first
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if len(connections := list(self._open)) >= MOST_CONNECTIONS:
+            self._open.pop(connections[0], None)
+            with suppress(OSError):  # it has just ended
+                connections[0].shutdown(SHUT_RDWR)
+        self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Do not log clients that say nothing or go away."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _ServerOnIPv6(_Server):

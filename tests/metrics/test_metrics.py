@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 
 import pytest
 
@@ -12,7 +13,7 @@ from stream_icd.execution.processes import InHand
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.metrics.metrics import MOST_GRAPHS, Health, Metrics
-from stream_icd.metrics.server import serving
+from stream_icd.metrics.server import MOST_CONNECTIONS, serving
 from testbed.scraping import asked
 
 SENT_MS = 1_000_000
@@ -132,6 +133,21 @@ def test_the_port_answers(metrics: Metrics) -> None:
         metrics.model("as@1")
         assert 'stream_icd_model_info{version="as@1"} 1.0' in asked(port, "/metrics")[1]
     assert asked(port, "/healthz")[0] == 0
+
+
+def test_who_opens_many_connections_keeps_no_probe_out_and_fills_no_log(
+    metrics: Metrics, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving(metrics, port=0) as port, ExitStack() as until_the_end:
+        silent = [
+            until_the_end.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            for _ in range(MOST_CONNECTIONS + 5)
+        ]
+        assert asked(port, "/healthz") == (200, "ok\n")
+        assert [connection.recv(1) for connection in silent[:5]] == [b""] * 5
+        silent[-1].sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert silent[-1].recv(100).startswith(b"HTTP/1.0 200 OK")
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_what_is_in_hand_is_shown(metrics: Metrics) -> None:
