@@ -21,6 +21,10 @@ STAGES = ("decode", "features", "encode", "cluster")
 ENCODER_STAGES = ("features", "encode")
 """Those of method icd only: bp has no encoder."""
 
+MOST_IDS = 10**15 - 1
+"""Stable ids are below it, and the first unused one is it at most: 15 digits, as all whole numbers
+of the contract have at most (docs/wire.md)."""
+
 MOST_BITS = 1e100
 """Bits of nodes that moved are below: those of an event are a sum of them, which must be finite."""
 
@@ -86,8 +90,9 @@ class Communities:
         evidence: how strong the evidence is that the snapshot has communities at all.
         bits_saved: bits per edge that these communities, or the best merger of them, save in
             describing the snapshot, 0 or more.
-        community_ids: stable id of each community, `(K,)` int64, from 0: the same in all windows
-            of the graph, never used again for another community. None without memory.
+        community_ids: stable id of each community, `(K,)` int64, from 0, below `MOST_IDS`: the
+            same in all windows of the graph, never used again for another community. None without
+            memory.
         replaced: `(m, 2)` int64, ascending: ids of earlier windows that ended with this one, each
             with the id of the community that it is now part of, or -1 if there is none. None
             without `community_ids`.
@@ -220,11 +225,12 @@ def _check_ids(communities: Communities) -> None:
         raise _refused(communities, "give community_ids and replaced both, or neither")
     if ids is None or replaced is None:
         return
-    if ids.shape != (k,) or ids.min(initial=0) < 0 or n_distinct(ids) < len(ids):
+    least, most = ids.min(initial=0), ids.max(initial=0)
+    if ids.shape != (k,) or not 0 <= least <= most < MOST_IDS or n_distinct(ids) < len(ids):
         raise _refused(
             communities,
-            f"{k} communities need one stable id each, all different and at least 0; there are "
-            f"{n_distinct(ids)} different ones from {ids.min(initial=0)}, in an array of shape "
+            f"{k} communities need one stable id each, all different and in 0..{MOST_IDS - 1}; "
+            f"there are {n_distinct(ids)} different ones in {least}..{most}, in an array of shape "
             f"{ids.shape}",
         )
     if replaced.ndim != 2 or replaced.shape[1] != 2:

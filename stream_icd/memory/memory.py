@@ -14,12 +14,10 @@ from scipy.sparse import csr_array
 from stream_icd.arrays import Ids, n_distinct
 from stream_icd.bp.level_graph import Rows, rows_of
 from stream_icd.bp.posterior import NOBODY, Posterior, uninformed
+from stream_icd.communities import MOST_IDS
 from stream_icd.errors import BadMemory
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
-
-MOST_IDS = 10**15 - 1
-"""Maximum of `next_id`: 15 digits, as all numbers of the contract (docs/wire.md) have at most."""
 
 MOST_COUNTED = 2**31
 """Maximum of the counts of windows and rounds; windows beyond it are not counted."""

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from stream_icd.arrays import n_distinct
-from stream_icd.communities import Communities
+from stream_icd.communities import MOST_IDS, Communities
+from stream_icd.errors import LimitExceeded
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.tracking.identities import History, Identities, claims, first_claims, identify
 from stream_icd.tracking.lifecycle import events_between, first_events, with_strength
@@ -43,6 +44,9 @@ def track(
         recent: earlier tracked windows of the same graph, oldest first, as `remember` keeps them;
             empty for the first window. This is the whole state of a tracker.
         first_id: of the first window: above all ids that the graph had before a restart.
+
+    Raises:
+        LimitExceeded: the graph has no stable ids left for new communities.
     """
     revised = recent[-1] if recent else None
     recent = without_revised(recent, communities)
@@ -60,12 +64,18 @@ def track(
     else:
         known, events = _continued(recent, communities, partition, settings)
         events = with_strength(events, communities, known, partition)
+    next_community = max(int(known.ids.max()) + 1, late.next_community)
+    if next_community > MOST_IDS:
+        raise LimitExceeded(
+            f"no stable id below {MOST_IDS} is left for a new community: somebody gave the highest "
+            "ones. Once the events topic no longer holds them, start the graph anew"
+        )
     return replace(
         late,
         nodes=partition.nodes,
         communities=known.ids[partition.labels],
         events=events,
-        next_community=max(int(known.ids.max()) + 1, late.next_community),
+        next_community=next_community,
         missed=missed_windows(last.window, communities.window) if last else 0,
         late=False,
     )

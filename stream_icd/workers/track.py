@@ -105,7 +105,11 @@ class Tracker(Step):
             self._catch_up()
         if not self._seen_in_batch.is_new(result_of(record)):
             return Processed("tracked before")
-        return self._tracked(communities)
+        try:
+            return self._tracked(communities)
+        except LimitExceeded as error:
+            self._seen_in_batch.take_back(result_of(record))
+            return Refused("track", error)
 
     def state_headers(self, record: Record) -> Headers:
         """Return the headers of the events that the graph's last window was read from."""

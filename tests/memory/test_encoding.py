@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, triu
 
 from stream_icd.bp.level_graph import rows_of
 from stream_icd.bp.posterior import Posterior, certain_posterior, uninformed
+from stream_icd.communities import MOST_IDS
 from stream_icd.errors import BadMemory
 from stream_icd.memory.encoding import (
     METADATA,
@@ -31,7 +32,6 @@ from stream_icd.memory.evidence import rounded
 from stream_icd.memory.memory import (
     COUNTS,
     FAR_IDS,
-    MOST_IDS,
     MOST_READ_IDS,
     Hypothesis,
     Memory,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.communities import Communities, Labels
+from stream_icd.communities import MOST_IDS, Communities, Labels
 from stream_icd.errors import BadCommunities
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import write_table
@@ -63,7 +63,7 @@ def test_what_is_found_is_what_is_read(labels: list[int], named: bool) -> None:
 def test_stable_ids_survive_the_wire(data: st.DataObject) -> None:
     k = data.draw(st.integers(1, 12))
     big = st.integers(0, 2**63 - 1)
-    ids = data.draw(st.lists(big, min_size=k, max_size=k, unique=True))
+    ids = data.draw(st.lists(st.integers(0, MOST_IDS - 1), min_size=k, max_size=k, unique=True))
     ended = sorted(data.draw(st.sets(big, max_size=5)))
     now = [data.draw(st.integers(-1, 2**63 - 1)) for _ in ended]
     replaced = np.array([ended, now], np.int64).T.reshape(-1, 2)
@@ -98,7 +98,8 @@ BAD_IDS: dict[str, tuple[dict[str, Any], str]] = {
     "half an integer": ({"icd_community_ids": "AAAA"}, "icd_community_ids is not base64 of int64"),
     "too few": ({"icd_community_ids": [4]}, "2 communities need one stable id each"),
     "the same twice": ({"icd_community_ids": [4, 4]}, "there are 1 different ones"),
-    "below 0": ({"icd_community_ids": [4, -1]}, "different ones from -1"),
+    "below 0": ({"icd_community_ids": [4, -1]}, "different ones in -1..4"),
+    "too high": ({"icd_community_ids": [4, 10**15 - 1]}, "in 0..999999999999998; there are"),
     "half a pair": ({"icd_replaced": [4]}, "icd_replaced is not base64 of pairs"),
     "not ascending": ({"icd_replaced": [4, 0, 4, 1]}, "replaced needs ascending ids"),
     "into nothing known": ({"icd_replaced": [4, -2]}, "replaced needs ascending ids"),

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from stream_icd.communities import Communities
+from stream_icd.communities import MOST_IDS, Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import RecordTooLarge, TopicMissing
 from stream_icd.kafka.consumer import run_consumer
@@ -277,6 +277,30 @@ FAR = datetime(9999, 12, 31, tzinfo=UTC)
 def far_ahead(communities: Communities) -> Communities:
     """The window, ended by a clock that is wrong."""
     return replace(communities, window=Window(communities.window.start, FAR), snapshot_id="g/far")
+
+
+def test_where_no_ids_are_left_a_new_community_is_refused_and_others_are_tracked(
+    memory: Broker, memory_topics: Topics
+) -> None:
+    def named(hour: int, labels: list[int], ids: list[int]) -> Communities:
+        none = np.empty((0, 2), np.int64)
+        ids_of = np.array(ids)
+        return replace(window("g", hour, labels), community_ids=ids_of, replaced=none)
+
+    last = MOST_IDS - 1
+    highest = named(0, [0, 0, 0], [last])
+    more, same_again = window("g", 1, [0, 0, 0, 1, 1, 1]), named(2, [0, 0, 0], [last])
+    sent = [highest, more, window("h", 0, [0, 0, 0]), same_again]
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
+    made = list(tracker(memory, memory_topics[1]).handle(held(memory, memory_topics[0])))
+    letter = dict(made.pop(1).headers)
+    assert (letter["icd_dlq_stage"], letter["icd_dlq_exception"]) == (b"track", b"LimitExceeded")
+    found = [decode_events(one.key, one.value, one.headers) for one in made]
+    assert [(one.snapshot_id, one.communities.tolist()) for one in found] == [
+        ("g/0", [last] * 3),
+        ("h/0", [0] * 3),
+        ("g/2", [last] * 3),
+    ]
 
 
 def test_a_window_that_ends_in_9999_is_refused_and_its_graph_goes_on(
