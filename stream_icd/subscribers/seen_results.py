@@ -149,12 +149,14 @@ class MixedModels:
     def look_at(self, graph: str, model: str) -> str | None:
         """Return a warning after this result; None if there is none, or it was given before."""
         known = self._graphs.setdefault(graph, _Graph(model, {model}))
+        if known.reported:
+            return None
         known.n_results += 1
         if model != known.latest:
             known.latest = model
             known.models.add(model)
             known.changes.append(known.n_results)
-        if known.reported or len(known.changes) <= MOST_CHANGES:
+        if len(known.changes) <= MOST_CHANGES:
             return None
         if known.n_results - known.changes[0] >= WITHIN:
             return None

@@ -104,6 +104,8 @@ def test_models_that_take_turns_in_a_graph_are_told_once() -> None:
     assert "graph g has results of 2 models by turns, a, b" in str(turns[1])
     assert [turns[0], turns[2]] == [None, None]
     assert models.look_at("h", "a") is None
+    assert {models.look_at("g", str(number)) for number in range(100)} == {None}
+    assert models._graphs["g"].models == {"a", "b"}  # no more are kept
 
 
 def test_a_promotion_and_its_rollback_are_no_turns() -> None:
