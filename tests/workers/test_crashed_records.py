@@ -161,10 +161,13 @@ def test_what_is_no_note_stops_no_worker(broker: Broker, topic_name: str) -> Non
         with Publisher(broker.settings()) as publisher:
             publisher.send(OutgoingRecord(WORKERS, value, key))
         assert worker(broker, topic_name).suspicious([HERE]) == []
-    of_graph = json.dumps((topic_name, "t", "graph")).encode()
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(WORKERS, b"{}", of_graph))
-    WorkerNotes(broker.settings(), "t", topic_name).keep_to(None)
+    for name in ("graph", "place"):
+        odd = json.dumps((topic_name, "t", name)).encode()
+        with Publisher(broker.settings()) as publisher:
+            publisher.send(OutgoingRecord(WORKERS, b"{}", odd))
+    notes = WorkerNotes(broker.settings(), "t", topic_name)
+    notes.keep_to(None)
+    notes.note_place("/a")
 
 
 @pytest.mark.brokers("memory")

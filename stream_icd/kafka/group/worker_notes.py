@@ -105,16 +105,16 @@ class WorkerNotes:
 
     def note_place(self, place: str) -> None:
         """Note where the group keeps its records, and log a warning if it was elsewhere before."""
-        noted = self.read().get("place")
-        if noted == {"place": place}:
+        before = self.read().get("place", {}).get("place")
+        if before == place:
             return
-        if noted is not None:
+        if before is not None:
             log.warning(
                 "group %s kept the records of %s in %s before: if both places are in use, each "
                 "gets only a part of them; then give this worker another --group",
                 self.group,
                 self.topic,
-                noted["place"],
+                before,
             )
         self.write({"place": {"place": place}})
 
