@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 import pyarrow as pa
@@ -184,16 +184,23 @@ def kind_of_memory(use: MemoryUse | None) -> MemoryKind:
     return "smoothed" if use == "smoothed" else "memory"
 
 
-def checked_n_communities(n_communities: object, n_nodes: int) -> int:
+@overload
+def checked_n_communities(n_communities: None, n_nodes: int) -> None: ...
+@overload
+def checked_n_communities(n_communities: int, n_nodes: int) -> int: ...
+def checked_n_communities(n_communities: object, n_nodes: int) -> int | None:
     """Return K, the number of communities that a graph of `n_nodes` is to have.
 
-    Raises `BadSettings` if K is not a whole number from 1 to n.
+    None is returned as it is: K is determined. Raises `BadSettings` if K is not a whole number from
+    1 to n.
 
     >>> checked_n_communities(4, n_nodes=3)
     Traceback (most recent call last):
     ...
     stream_icd.errors.BadSettings: 3 nodes cannot form 4 communities; give K from 1 to 3
     """
+    if n_communities is None:
+        return None
     if isinstance(n_communities, bool) or not isinstance(n_communities, int | np.integer):
         raise BadSettings(f"K is {n_communities!r:.40}; give a whole number from 1 to {n_nodes}")
     if not 1 <= n_communities <= n_nodes:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from stream_icd.bp.evidence import evidence_for
-from stream_icd.communities import checked_n_communities
 from stream_icd.detection.detect import Method, check_method, detect, embed, finding
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.graphs.adjacency import as_adjacency, as_named
@@ -201,8 +200,6 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         """
         model = self._fitted()
         snapshot, adjacency, order = next_window(graph, memory, nodes)
-        if n_communities is not None:
-            n_communities = checked_n_communities(n_communities, snapshot.n_nodes)
         found = detect_remembering(
             snapshot,
             model,

@@ -97,6 +97,11 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(map(printable, names[:SHOWN])) + more
 
 
+def shown(content: bytes | None) -> str:
+    """Return bytes of a record as text, with escapes for what is not UTF-8; `null` for none."""
+    return "null" if content is None else content.decode(errors="backslashreplace")
+
+
 def safe_cells(table: pa.Table) -> pa.Table:
     """Return a table for CSV, with an apostrophe before each text that begins like a formula.
 

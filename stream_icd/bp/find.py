@@ -70,8 +70,7 @@ def find_communities(
     [0, 0, 0, 1, 1, 1]
     """
     n_nodes = adjacency.shape[0]
-    if n_communities is not None:
-        n_communities = checked_n_communities(n_communities, n_nodes)
+    n_communities = checked_n_communities(n_communities, n_nodes)
     if start is not None and start.shape != (n_nodes,):
         raise BadSettings(
             f"start must have shape ({n_nodes},), one label a node, not {start.shape}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from stream_icd.errors import BadInput, BadSettings, StoreUnreachable
-from stream_icd.printable import printable, say, shortened
+from stream_icd.printable import printable, say, shortened, shown
 from stream_icd.programs.declared import argument, command, option, options
 from stream_icd.programs.options import BrokerOptions, OnlyGraph
 from stream_icd.programs.past import PartOptions
@@ -36,7 +36,7 @@ Topic = Annotated[str, typer.Option(help="Topic of the dead letters, if no posit
 COLUMNS: dict[str, Callable[[BadRecord], str]] = {
     "place": lambda record: record.latest.place,
     "dead-lettered": lambda record: f"{record.latest.at:%Y-%m-%d %X}",
-    "graph": lambda record: shortened(_text(record.latest.key)),
+    "graph": lambda record: shortened(shown(record.latest.key)),
     "snapshot": lambda record: shortened(record.latest.snapshot_id or "?"),
     "stage": lambda record: ", ".join(record.stages),
     "exception": lambda record: record.latest.exception,
@@ -255,9 +255,9 @@ def letter_lines(
     yield f"because, at stage {letter.stage}: {letter.exception}: {letter.message}"
     for retry in retried:
         yield f"sent again to {retry.to}, {retry.at}"
-    yield f"key: {_text(letter.key)}"
+    yield f"key: {shown(letter.key)}"
     for name, content in letter.headers:
-        yield f"header {name}: {_text(content)}"
+        yield f"header {name}: {shown(content)}"
     for name, text in letter.added.items():
         yield f"header {name}: {text}"
     yield "value: null" if letter.size is None else f"value: {letter.size:,} bytes"
@@ -276,7 +276,7 @@ def _document(record: BadRecord) -> dict[str, Any]:
         "came_from": letter.came_from,
         "origin": record.origin,
         "letters": [letter.place for letter in record.letters],
-        "key": None if letter.key is None else _text(letter.key),
+        "key": None if letter.key is None else shown(letter.key),
         "graph": letter.graph,
         "snapshot_id": letter.snapshot_id,
         "stage": letter.stage,
@@ -285,14 +285,9 @@ def _document(record: BadRecord) -> dict[str, Any]:
         "message": letter.message,
         "attempt": letter.attempt,
         "bytes": letter.size,
-        "headers": [[name, _text(content)] for name, content in letter.headers],
+        "headers": [[name, shown(content)] for name, content in letter.headers],
         "retried": [{"at": retry.at, "to": retry.to} for retry in record.retried],
     }
-
-
-def _text(content: bytes | None) -> str:
-    """Text, with what is none written as escapes."""
-    return "null" if content is None else content.decode(errors="backslashreplace")
 
 
 def verdict(record: Record, reader: MessageReader) -> str:

@@ -25,7 +25,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.topic_range import TopicRange
-from stream_icd.printable import did_you_mean, listed
+from stream_icd.printable import did_you_mean, listed, shown
 
 RETRIED = "icd_dlq_retried"
 RETRIED_AT = "icd_dlq_retried_at"
@@ -283,9 +283,7 @@ class Choice:
                 f"{self.part.topic} holds no dead letter {', '.join(missing)}: "
                 "stream-icd dlq list shows what there is"
             )
-        keys = (letter.key for letter in box.letters)
-        graphs = {"null" if key is None else key.decode(errors="backslashreplace") for key in keys}
-        self._check("graph", self.graph, graphs)
+        self._check("graph", self.graph, {shown(letter.key) for letter in box.letters})
         if not hasattr(errors, self.exception or ""):  # none of these is an answer, too
             exceptions = {letter.exception or "unknown" for letter in box.letters}
             self._check("exception", self.exception, exceptions)

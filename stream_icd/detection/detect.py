@@ -73,8 +73,7 @@ def detect(
         BadSettings: K is not from 1 to n, or the method is unknown.
     """
     check_method(method)
-    if n_communities is not None:
-        n_communities = checked_n_communities(n_communities, adjacency.shape[0])
+    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     if method == "icd":
         return _detect_by_icd(adjacency, model, n_communities, seed, threads, known, clock)
     started = clock()

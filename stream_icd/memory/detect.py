@@ -142,8 +142,7 @@ def detect_window(
 ) -> Remembered:
     """`detect_remembering` for a graph in memory; `nodes` are the ids of its rows, ascending."""
     started = clock()
-    if n_communities is not None:
-        n_communities = checked_n_communities(n_communities, adjacency.shape[0])
+    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     check_horizon(horizon)
     memory = forgotten(0) if memory is None else memory
     given = rows_of(adjacency), widened(nodes), window, parameters

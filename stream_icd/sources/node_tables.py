@@ -187,7 +187,7 @@ def read_attributes(path: str | Path) -> Attributes:
     if not path.is_file():
         raise SourceNotFound(f"there is no file {path}; give a CSV, JSON lines or Parquet file")
     columns = columns_of(path)
-    read = read_rows(path, columns, stop_at_bad_row)
+    read = read_rows(path, columns, stop_at_bad_row)  # raises at once if the format is unknown
     if NODE not in columns:
         named = f"has the columns {', '.join(columns)}" if columns else "is empty, or damaged"
         raise BadSettings(
