@@ -27,6 +27,7 @@ from stream_icd.messages.records import (
     Stage,
     about,
     described,
+    graph_in_key,
     outgoing,
 )
 from stream_icd.printable import printable
@@ -165,7 +166,7 @@ class RecordDetection:
         """Return the graph, whose windows need each other's memory; None without memory."""
         if not has_memory(self.model, self.settings) or is_unordered(record.headers):
             return None
-        return (record.key or b"").decode(errors="replace")
+        return graph_in_key(record)
 
     def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
         """Return the communities of the record's snapshot, or why there are none.

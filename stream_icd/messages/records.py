@@ -74,6 +74,11 @@ def described(record: Record) -> dict[str, str | int]:
     }
 
 
+def graph_in_key(record: Record) -> str:
+    """Return the graph that a record's key names, whose length and form are not checked yet."""
+    return (record.key or b"").decode(errors="replace")
+
+
 @contextmanager
 def about(record: Record, **more: str) -> Iterator[None]:
     """Add the record's fields to all log lines in the block, including those of libraries.

@@ -24,6 +24,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claims import ClaimSettings, Decode, MessageReader
+from stream_icd.messages.records import graph_in_key
 from stream_icd.printable import did_you_mean, printable
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import open_group_reader
@@ -250,7 +251,7 @@ def _results(options: ReadOptions, decode: Decode[Published], stop: Stop) -> Ite
     with _open(options, stop) as records:
         for record in filter(options.want, records):
             if record.value is None:  # an operator reset the graph
-                last.pop((record.key or b"").decode(errors="replace"), None)
+                last.pop(graph_in_key(record), None)
                 seen.forget(record.key)
                 continue
             try:

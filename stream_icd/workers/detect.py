@@ -15,7 +15,7 @@ from stream_icd.detection.record import (
 from stream_icd.errors import CrashedWorker
 from stream_icd.execution.work import Engine, First, InProcess, started_anew
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
-from stream_icd.messages.records import Outcome, Processed, about
+from stream_icd.messages.records import Outcome, Processed, about, graph_in_key
 from stream_icd.registry.model import VersionedModel
 from stream_icd.workers.memories import Memories
 from stream_icd.workers.runner import BatchStep
@@ -92,16 +92,13 @@ class Detector(BatchStep):
         return outcome
 
     def state_headers(self, record: Record) -> Headers:
-        graph = (record.key or b"").decode(errors="replace")
-        return () if self._memories is None else self._memories.headers(graph)
+        return () if self._memories is None else self._memories.headers(graph_in_key(record))
 
     def remember(self, record: Record, state: OutgoingRecord) -> None:
         assert self._memories is not None, "there is no state without memory"
-        graph = (record.key or b"").decode(errors="replace")
-        self._memories.put(graph, record.partition, state.value or b"")
+        self._memories.put(graph_in_key(record), record.partition, state.value or b"")
 
     def _warn_of_k(self, record: Record, outcome: Outcome) -> None:
         if isinstance(outcome, Processed) and TOO_LARGE in outcome.facts:
             with about(record):
-                graph = (record.key or b"").decode(errors="replace")
-                warn_of_k(graph, outcome.facts[TOO_LARGE], self._small_graphs)
+                warn_of_k(graph_in_key(record), outcome.facts[TOO_LARGE], self._small_graphs)

@@ -19,7 +19,7 @@ from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic, positions
 from stream_icd.messages.claims import MessageReader, without_claim
-from stream_icd.messages.records import outgoing
+from stream_icd.messages.records import graph_in_key, outgoing
 from stream_icd.printable import did_you_mean, listed
 from stream_icd.tracing import context_of
 from stream_icd.wire.message import Message
@@ -230,7 +230,7 @@ class Memories:
         """Make the memory of all graphs of a batch available."""
         self._batch += 1
         first = {record.partition: record.offset for record in reversed(records)}
-        graphs = {(record.key or b"").decode(errors="replace") for record in records}
+        graphs = {graph_in_key(record) for record in records}
         self.assigned(self._misread(first))
         if self._new & first.keys():  # read all at once: the topic is read whole
             new, self._new = self._new, set()

@@ -24,6 +24,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MODELS, SNAPSHOTS, describe_topic
 from stream_icd.messages.claims import MessageReader
+from stream_icd.messages.records import graph_in_key
 from stream_icd.printable import printable, shortened
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.seen_results import SeenResults, result_of
@@ -206,7 +207,7 @@ class Live:
 
     def _event(self, record: Record) -> None:
         if record.value is None:
-            self.seen.begin_anew((record.key or b"").decode(errors="replace"))
+            self.seen.begin_anew(graph_in_key(record))
             return
         result = result_of(record)
         parts = (*result.name, result.revision)
