@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from math import ceil
 from typing import Generic, TypeVar
 
 from stream_icd.execution.work import Baton, First
@@ -83,31 +85,68 @@ class Chains:
         return link
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Waiting(Generic[Job, Result]):
-    """A job that waits for a process; `link` is its place in its chain, if it belongs to one."""
+    """A job that waits for a process, or for its outcome.
+
+    Attributes:
+        link: its place in its chain, if it belongs to one.
+        attempts: how many processes have ended while they worked on it.
+    """
 
     job: Job
     link: Link | None = None
+    attempts: int = 0
     future: Future[Result] = field(default_factory=Future)
 
+    def done(self, result: Result) -> None:
+        """Give the job its outcome, unless nobody waits for it any more."""
+        with suppress(InvalidStateError):
+            self.future.set_result(result)
+        self._leave()
 
-def next_job(waiting: list[Waiting[Job, Result]]) -> Waiting[Job, Result]:
-    """Remove the next job and return it.
+    def failed(self, error: BaseException) -> None:
+        """The same with what the job raises."""
+        with suppress(InvalidStateError):
+            self.future.set_exception(error)
+        self._leave()
+
+    def _leave(self) -> None:
+        if self.link is not None:
+            self.link.ended()
+
+
+def next_jobs(waiting: list[Waiting[Job, Result]], n_processes: int) -> list[Waiting[Job, Result]]:
+    """Remove the jobs that a process runs next, one after the other, and return them.
+
+    Between two of them it waits for no message, which would take a millisecond. If there are other
+    processes, it gets half of its share, so that all end at about the same time.
 
     A job that can run at once comes first; of these, one of the chain with most jobs waiting, so
-    that chains end together; of these, the first one. If no job can run at once, the first one
-    begins what it can do before it needs the job before it, which is in progress.
+    that chains end together; of these, the first one. What follows it in its chain comes next. If
+    no job can run at once, the first one begins what it can do before it needs the job before it,
+    which is in progress.
     """
-    left = Counter(job.link.chain for job in waiting if job.link is not None)
+    share = len(waiting) if n_processes == 1 else ceil(len(waiting) / (2 * n_processes))
+    begun: list[Waiting[Job, Result]] = []
+    while len(begun) < min(share, IN_HAND):
+        left = Counter(job.link.chain for job in waiting if job.link is not None)
+        last = begun[-1].link if begun else None
 
-    def urgency(at: int) -> tuple[bool, int, int]:
-        link = waiting[at].link
-        if link is None:
-            return True, 1, -at
-        return link.is_ready, left[link.chain] if link.is_ready else 0, -at
+        def urgency(
+            at: int, last: Link | None = last, left: Counter[str] = left
+        ) -> tuple[bool, bool, int, int]:
+            link = waiting[at].link
+            if link is None:
+                return False, True, 1, -at
+            follows = last is not None and link.before is last.after
+            return follows, link.is_ready, left[link.chain] if link.is_ready else 0, -at
 
-    return waiting.pop(max(range(len(waiting)), key=urgency))
+        best = max(range(len(waiting)), key=urgency)
+        if begun and not any(urgency(best)[:2]):
+            break
+        begun.append(waiting.pop(best))
+    return begun
 
 
 def in_order(

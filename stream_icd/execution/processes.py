@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.abc import MetaPathFinder
+from itertools import chain
 from queue import SimpleQueue
 from types import ModuleType
 from typing import Any, Generic, Self, TypeVar
@@ -28,10 +29,9 @@ from stream_icd.errors import (
     Overloaded,
     WorkersLost,
 )
-from stream_icd.execution.budget import Allowance
-from stream_icd.execution.chains import IN_HAND_OF_CHAINS, Chains, Link, Waiting, in_order, next_job
+from stream_icd.execution.chains import IN_HAND_OF_CHAINS, Chains, Waiting, in_order, next_jobs
 from stream_icd.execution.work import Engine, First, Settings, Work, started_anew
-from stream_icd.execution.worker_process import WorkerProcess
+from stream_icd.execution.worker_process import AllowedJob, WorkerProcess
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
 from stream_icd.messages.records import Refused
@@ -87,7 +87,9 @@ class Processes(Generic[Job, Result]):
         self._lock = threading.Lock()
         self._closed = False
         self._all: set[WorkerProcess] = set()
-        self._at: dict[WorkerProcess, tuple[Job, Allowance, float]] = {}
+        self._at: dict[
+            WorkerProcess, tuple[list[Waiting[Job, Result | Refused]], AllowedJob, float]
+        ] = {}
         self._waiting: list[Waiting[Job, Result | Refused]] = []
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         self._threads = ThreadPoolExecutor(count, "process")  # one thread waits for each process
@@ -132,14 +134,14 @@ class Processes(Generic[Job, Result]):
         with self._lock:
             at = sorted(self._at.values(), key=lambda job: job[2])
         return [
-            InHand(self._work.name(job), now - since, allowance.clock_seconds)
-            for job, allowance, since in at
+            InHand(self._work.name(one.job), now - since, one.allowance.clock_seconds)
+            for _, one, since in at
         ]
 
     def __call__(
         self, jobs: Iterable[Job], first: First = First(), /
     ) -> Iterator[tuple[Job, Result | Refused]]:
-        """Run the jobs, as an `Engine`; see `next_job` for the order in which they begin.
+        """Run the jobs, as an `Engine`; see `next_jobs` for the order in which they begin.
 
         Raises:
             CrashedWorker: a process was ended from outside, or got no memory.
@@ -162,7 +164,7 @@ class Processes(Generic[Job, Result]):
             yield from in_order(jobs, submit, Future.result, self._count * IN_HAND_OF_CHAINS)
         except BaseException:
             with self._lock:
-                for job in self._waiting:
+                for job in chain(self._waiting, *(begun for begun, _, _ in self._at.values())):
                     job.future.cancel()
                 for process in self._at:
                     process.end()
@@ -170,17 +172,49 @@ class Processes(Generic[Job, Result]):
 
     def _run_next(self) -> None:
         with self._lock:
-            waited = next_job(self._waiting)
+            jobs = next_jobs(self._waiting, self._count)
+        while jobs := [job for job in jobs if not job.future.done()]:
+            try:
+                self._run(jobs)
+            except BaseException as error:  # no process is left to run them
+                for job in jobs:
+                    job.failed(error)
+
+    def _run(self, jobs: list[Waiting[Job, Result | Refused]]) -> None:
+        """Run jobs one after the other in a process until one fails, which may then run again."""
+        allowed = [AllowedJob(one.job, self._work.allowance(one.job), one.link) for one in jobs]
+        process, job = self._idle.get(), jobs[0]
         try:
-            if waited.future.set_running_or_notify_cancel():
-                waited.future.set_result(self._done(waited.job, waited.link))
+            process = self._open_one(process)
+            answers = process.run(allowed)
+            for job, at in zip(jobs, allowed, strict=True):
+                with self._lock:
+                    self._at[process] = jobs, at, time.monotonic()
+                succeeded, result = next(answers)
+                if isinstance(result, MemoryError):
+                    raise result
+                if not succeeded:
+                    self._failed(job, result)
+                    break
+                job.done(result)
         except OverBudget as error:
-            waited.future.set_result(Refused("budget", error))
-        except BaseException as error:
-            waited.future.set_exception(error)
+            process = self._replaced(process, "its job was over budget", job=self._name(job))
+            self._failed(job, error)
+        except (EOFError, OSError, MemoryError) as error:
+            short = isinstance(error, MemoryError)
+            reason = "it got no memory" if short else "it was ended from outside"
+            job.attempts += 1
+            about = {"job": self._name(job), "attempt": job.attempts}
+            process = self._replaced(process, reason, **about)
+            if not self._again:
+                killed = f"{DIED}: a worker process, ended from outside"
+                self._failed(job, CrashedWorker(f"MemoryError: {error}" if short else killed))
+            elif job.attempts == GIVEN_UP_AFTER:
+                self._failed(job, self._overloaded(job))
         finally:
-            if waited.link is not None:
-                waited.link.ended()
+            with self._lock:
+                self._at.pop(process, None)
+            self._idle.put(process)
 
     def _opened(self, process: WorkerProcess) -> None:
         try:
@@ -204,62 +238,31 @@ class Processes(Generic[Job, Result]):
             f"log. If memory is short, give more memory, or fewer than {self._count} processes"
         )
 
-    def _done(self, job: Job, link: Link | None) -> Result:
-        """Run a job; if it fails with the memory of its graph, the graph starts anew."""
-        try:
-            return self._result(job, link)
-        except (OverBudget, Overloaded, BadMemory) as error:
-            if link is None or link.took is None:
-                raise
-            link.instead = started_anew(link.took, self._work.name(job), error)
-            return self._result(job, link)
+    def _failed(self, job: Waiting[Job, Result | Refused], error: BaseException) -> None:
+        """Give a job up; but if it failed with the memory of its graph, that starts anew."""
+        link = job.link if isinstance(error, OverBudget | Overloaded | BadMemory) else None
+        if link is not None and link.took is not None and link.instead is None:
+            link.instead, job.attempts = started_anew(link.took, self._name(job), error), 0
+        elif isinstance(error, OverBudget):
+            job.done(Refused("budget", error))
+        else:
+            job.failed(error)
 
-    def _result(self, job: Job, link: Link | None) -> Result:
-        allowance, name = self._work.allowance(job), self._work.name(job)
-        for attempt in range(1, GIVEN_UP_AFTER + 1):
-            process = self._idle.get()
-            try:
-                process = self._open_one(process)
-                with self._noted(process, job, allowance):
-                    succeeded, result = process.do(job, allowance, link)
-                if isinstance(result, MemoryError):
-                    raise result
-            except OverBudget:
-                process = self._replaced(process, "its job was over budget", job=name)
-                raise
-            except (EOFError, OSError, MemoryError) as error:
-                short = isinstance(error, MemoryError)
-                reason = "it got no memory" if short else "it was ended from outside"
-                process = self._replaced(process, reason, job=name, attempt=attempt)
-                if not self._again:
-                    killed = f"{DIED}: a worker process, ended from outside"
-                    raise CrashedWorker(f"MemoryError: {error}" if short else killed) from error
-                continue
-            finally:
-                self._idle.put(process)
-            if not succeeded:
-                raise result
-            return result  # type: ignore[no-any-return]
-        raise Overloaded(
-            f"{name}: {GIVEN_UP_AFTER} worker processes were killed, or got no memory, while they "
-            f"worked on it: give more memory, or fewer than {self._count} processes. Completed "
-            "work is kept"
+    def _overloaded(self, job: Waiting[Job, Result | Refused]) -> Overloaded:
+        return Overloaded(
+            f"{self._name(job)}: {GIVEN_UP_AFTER} worker processes were killed, or got no memory, "
+            f"while they worked on it: give more memory, or fewer than {self._count} processes. "
+            "Completed work is kept"
         )
 
-    @contextmanager
-    def _noted(self, process: WorkerProcess, job: Job, allowance: Allowance) -> Iterator[None]:
-        with self._lock:
-            self._at[process] = job, allowance, time.monotonic()
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._at[process]
+    def _name(self, job: Waiting[Job, Result | Refused]) -> str:
+        return self._work.name(job.job)
 
     def _replaced(self, process: WorkerProcess, reason: str, **about: object) -> WorkerProcess:
         status = process.end()
         with self._lock:
             self._all.discard(process)
+            self._at.pop(process, None)
             if self._closed:
                 raise EOFError("the processes are closed")
         log = structlog.get_logger()

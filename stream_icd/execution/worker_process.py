@@ -15,13 +15,13 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
@@ -85,6 +85,18 @@ def _deaf_from_the_start() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class AllowedJob(NamedTuple):
+    """A job for a worker process, what it may use, and its place in its chain, if it has one."""
+
+    job: Any
+    allowance: Allowance
+    link: Link | None = None
+
+
+def _sent(link: Link | None) -> tuple[str, float] | None:
+    return None if link is None else (link.chain, link.most_bytes)
+
+
 class WorkerProcess:
     """A process that runs one job at a time, and this process's end of the connection.
 
@@ -129,36 +141,49 @@ class WorkerProcess:
             self._opened = self._line.recv()
         return self._opened
 
-    def do(self, job: Any, allowance: Allowance, link: Link | None = None) -> tuple[bool, Any]:
-        """Run a job; return whether it succeeded, and its result or error.
+    def do(self, job: Any, allowance: Allowance) -> tuple[bool, Any]:
+        """`run` for one job."""
+        return next(self.run([AllowedJob(job, allowance)]))
 
-        Limits grow with what it takes from the job before it. Time in which it waits for that does
-        not count. What it hands on is handed on if it succeeds.
+    def run(self, jobs: Sequence[AllowedJob]) -> Iterator[tuple[bool, Any]]:
+        """Run jobs one after the other, until one fails.
+
+        Yields whether each succeeded, and its result or error. Limits grow with what a job takes
+        from the job before it. Time in which it waits for that does not count. What it hands on is
+        handed on if it succeeds.
 
         Raises:
             OverBudget: the job exceeded its limits, and is still running.
             EOFError, OSError: the process has ended.
         """
-        opened = self.opened()
-        if not opened[0]:
-            return opened
-        limits = allowance
+        succeeded, error = self.opened()
+        if not succeeded:
+            yield succeeded, error
+            return
+        self._line.send([(one.job, _sent(one.link)) for one in jobs])
+        for one in jobs:
+            yield (answer := self._answer(one))
+            if not answer[0]:
+                return
+
+    def _answer(self, job: AllowedJob) -> tuple[bool, Any]:
+        limits, link = job.allowance, job.link
         self._meter.reset()
-        self._line.send((job, None if link is None else link.most_bytes))
         while True:
             while not self._line.poll(LOOK_EVERY_S):
                 limits.check(self._meter.read())
-            done: tuple[tuple[bool, Any], Baton] | None = self._line.recv()
-            if done is not None:
-                answer, baton = done
+            said: tuple[tuple[bool, Any], Baton] | bool = self._line.recv()
+            if not isinstance(said, bool):
+                answer, baton = said
                 if link is not None and baton is not None and answer[0]:
                     link.pass_on(baton)
                 return answer
             assert link is not None, "only a job of a chain takes something"
             since = time.monotonic()
             taken = link.take()
-            limits = allowance.with_state(len(taken or b""))
-            self._line.send(taken)
+            limits = job.allowance.with_state(len(taken or b""))
+            if said:
+                self._line.send(taken)
             self._meter.skip_clock(time.monotonic() - since)
 
     def end(self) -> int | None:
@@ -237,19 +262,25 @@ class Meter:
 
 @dataclass(slots=True)
 class _PipeRelay:
-    """The relay of a job in a worker process: it sends None to ask for what the job takes."""
+    """The relay of a chain in a worker process, for jobs that run one after the other.
+
+    It tells the parent that a job takes something, and whether the parent has to send it: the job
+    before may have handed it on here.
+    """
 
     line: Connection
     most_bytes: float
-    after: Baton = None
+    is_here: bool = False
+    baton: Baton = None
 
     def take(self) -> Baton:
-        self.line.send(None)
-        baton: Baton = self.line.recv()
-        return baton
+        self.line.send(not self.is_here)
+        if not self.is_here:
+            self.baton, self.is_here = self.line.recv(), True
+        return self.baton
 
     def pass_on(self, baton: bytes) -> None:
-        self.after = baton
+        self.baton, self.is_here = baton, True
 
 
 def _serve(
@@ -270,12 +301,17 @@ def _serve(
     with suppress(EOFError, BrokenPipeError):  # the parent has ended
         line.send((opened, None if opened else work))
         while opened:
-            job, most_bytes = line.recv()
-            if most_bytes is None:
-                line.send((_attempted(work, job), None))
-            else:
-                relay = _PipeRelay(line, most_bytes)
-                line.send((_attempted(work, job, relay), relay.after))
+            relays: dict[str, _PipeRelay] = {}
+            for job, link in line.recv():
+                if link is None:
+                    answer, baton = _attempted(work, job), None
+                else:
+                    chain, most_bytes = link
+                    relay = relays.setdefault(chain, _PipeRelay(line, most_bytes))
+                    answer, baton = _attempted(work, job, relay), relay.baton
+                line.send((answer, baton))
+                if not answer[0]:
+                    break
 
 
 def _attempted(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:

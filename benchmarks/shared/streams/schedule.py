@@ -11,9 +11,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
+from typing import Literal
 
-from stream_icd.execution.chains import IN_HAND_OF_CHAINS, Chains, Waiting, next_job
+from stream_icd.execution.chains import IN_HAND_OF_CHAINS, Chains, Waiting, next_jobs
 from stream_icd.execution.work import Baton, First
+
+Event = Literal["handed on", "done", "idle"]  # after the last of several jobs, a process is idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def makespan(windows: Sequence[Parts], processes: int) -> float:
     chains, rest, order = Chains(First()), iter(enumerate(windows)), count()
     waiting: list[Waiting[int, None]] = []
     passed: dict[Future[Baton], float] = {}  # when memory is handed on; known once a window begins
-    events: list[tuple[float, int, Waiting[int, None], bool]] = []
+    events: list[tuple[float, int, Waiting[int, None], Event]] = []
     done: set[int] = set()
     now, free, oldest = 0.0, processes, 0
 
@@ -53,28 +56,31 @@ def makespan(windows: Sequence[Parts], processes: int) -> float:
             if (most := most - 1) == 0:
                 return
 
-    def begin(one: Waiting[int, None]) -> None:
-        window = windows[one.job]
-        at = now + window.ahead
-        if one.link is not None:
-            at = max(at, passed.get(one.link.before, 0.0)) + window.chained
-            passed[one.link.after] = at
-            heappush(events, (at, next(order), one, False))
-        else:
-            at += window.chained
-        heappush(events, (at + window.after, next(order), one, True))
+    def begin(jobs: Sequence[Waiting[int, None]]) -> None:
+        at = now
+        for one in jobs:
+            window = windows[one.job]
+            at += window.ahead
+            if one.link is not None:
+                at = max(at, passed.get(one.link.before, 0.0)) + window.chained
+                passed[one.link.after] = at
+                heappush(events, (at, next(order), one, "handed on"))
+            else:
+                at += window.chained
+            at += window.after
+            heappush(events, (at, next(order), one, "idle" if one is jobs[-1] else "done"))
 
     submit(processes * IN_HAND_OF_CHAINS)
     while waiting or events:
         while free and waiting:
-            begin(next_job(waiting))
+            begin(next_jobs(waiting, processes))
             free -= 1
-        now, _, one, is_end = heappop(events)
-        if not is_end:
+        now, _, one, event = heappop(events)
+        if event == "handed on":
             assert one.link is not None
             one.link.pass_on(b"")
             continue
-        free += 1
+        free += event == "idle"
         done.add(one.job)
         while oldest in done:  # results are published in order, then the next window is read
             oldest += 1
