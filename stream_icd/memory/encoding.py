@@ -21,8 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.arrays import symmetric
-from stream_icd.bp.level_graph import Rows, rows_of
+from stream_icd.bp.level_graph import Rows
 from stream_icd.bp.posterior import NOBODY, Posterior
 from stream_icd.bp.sweep import N_KEPT
 from stream_icd.errors import BadMemory, BadSnapshot
@@ -282,22 +281,48 @@ def _later(
 
 def _evidence(table: pa.Table, name: str) -> Rows:
     """Return the graph of the edges that `_edges` wrote."""
-    n_nodes = table.num_rows
     gaps, bits = (_column(table, f"{name}_{edge}", kind) for edge, kind in OF_EDGES.items())
     counts = gaps.value_lengths().to_numpy()
     if not np.array_equal(counts, bits.value_lengths().to_numpy()):
         raise BadMemory(f"{name}: each edge needs a weight")
-    steps = gaps.flatten().to_numpy().astype(np.int64)
     weights = (bits.flatten().to_numpy().astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if (steps < 1).any() or not ((weights > 0) & (weights < np.inf)).all():
-        raise BadMemory(f"{name}: edges go to later nodes, with positive and finite weights")
-    rows, columns = np.repeat(np.arange(n_nodes, dtype=np.int32), counts), np.cumsum(steps)
-    before = np.append(0, columns)[np.cumsum(counts) - counts]  # the sum of all earlier rows
-    columns += rows - np.repeat(before, counts)
-    if len(columns) and columns.max() >= n_nodes:
-        raise BadMemory(f"{name}: an edge names a node that is not one of the {n_nodes} nodes")
-    # All of an evidence's indices have 32 bits: it has at most 64 edges a node.
-    return rows_of(symmetric(rows, columns.astype(np.int32), weights.astype(np.float64), n_nodes))
+    if not ((weights > 0) & (weights < np.inf)).all():
+        raise BadMemory(f"{name}: weights must be positive and finite")
+    evidence = _both_ways(counts, gaps.flatten().to_numpy(), weights)
+    if evidence is None:
+        raise BadMemory(f"{name}: an edge names a node that is not one of the later nodes")
+    return evidence
+
+
+@compiled()
+def _both_ways(
+    counts: NDArray[np.int32], gaps: NDArray[np.uint32], weights: NDArray[np.float32]
+) -> Rows | None:
+    """The graph of the entries above its diagonal, as from `_later`; None if one is not there."""
+    n_nodes, n_read = len(counts), 0
+    columns, indptr = np.empty(len(gaps), np.int32), np.zeros(n_nodes + 1, np.int32)
+    for row in range(n_nodes):
+        column = row
+        for entry in range(n_read, n_read + counts[row]):
+            column += gaps[entry]
+            if not gaps[entry] or column >= n_nodes:
+                return None
+            columns[entry] = column
+            indptr[column + 1] += 1
+        indptr[row + 1] += counts[row]
+        n_read += counts[row]
+    indptr = np.cumsum(indptr).astype(np.int32)
+    places, n_read = indptr.copy(), 0
+    indices, both = np.empty(2 * len(gaps), np.int32), np.empty(2 * len(gaps))
+    for row in range(n_nodes):  # the rows before it have written what is before the diagonal
+        for entry in range(n_read, n_read + counts[row]):
+            column = columns[entry]
+            indices[places[row]], both[places[row]] = column, weights[entry]
+            indices[places[column]], both[places[column]] = row, weights[entry]
+            places[row] += 1
+            places[column] += 1
+        n_read += counts[row]
+    return Rows(indptr, indices, both)
 
 
 def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
