@@ -144,6 +144,7 @@ def test_another_seed_gives_another_encoder(graph: LabelledGraph, recipe: Recipe
 
 
 def test_icd_says_that_it_needs_two_graphs(graph: LabelledGraph) -> None:
+    needs_torch("icd")
     with pytest.raises(BadSettings, match="give two"):
         ICD(method="icd").fit([graph.adjacency])
 
