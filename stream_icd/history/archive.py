@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -125,9 +125,8 @@ class Archive:
         now = time.monotonic()
         looked_at, received = self._merged.get(partition, (-math.inf, {}))
         if now - looked_at > MERGED_CHECK_EVERY_S:
-            paths = filter(is_compacted, self.store.files(partition.folder))
-            archived = (noted for path in paths for noted in read_footer(self.store, path))
-            received = {noted.identity: noted.received for noted in archived}
+            merged = read_partition(self.store, partition, of=is_compacted)
+            received = {noted.identity: noted.received for noted in merged}
             self._merged[partition] = now, received
         return received
 
@@ -161,11 +160,18 @@ def newest(archived: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
     return list(last.values())
 
 
-def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
-    """Return the windows of a day, each identity once, even while files are being merged."""
+def read_partition(
+    store: Store, partition: Partition, of: Callable[[str], bool] = lambda _path: True
+) -> list[ArchivedWindow]:
+    """Return the windows of a day, each identity once, even while files are being merged.
+
+    Args:
+        of: which of its files to read, by their paths.
+    """
     for _ in range(ATTEMPTS):
         try:
-            footers = [read_footer(store, path) for path in data_files(store, partition)]
+            paths = filter(of, data_files(store, partition))
+            footers = [read_footer(store, path) for path in paths]
         except FileNotFoundError:  # merged meanwhile: the merged file has all its windows
             continue
         archived = sorted(chain.from_iterable(footers), key=attrgetter("received"))

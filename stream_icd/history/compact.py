@@ -8,7 +8,8 @@ plain Parquet readers see the windows of that day twice. Readers in this library
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from operator import attrgetter
@@ -25,7 +26,9 @@ from stream_icd.history.archive import (
 from stream_icd.history.files import (
     KINDS,
     ArchivedWindow,
+    Identity,
     Partition,
+    Received,
     compacted_file,
     read_footer,
     to_parquet,
@@ -80,9 +83,19 @@ def _compact_day(store: Store, partition: Partition, *, dry_run: bool) -> Compac
     for path, part in wanted.items():
         if path not in files:
             _merge(store, path, part)
+    merged = {noted.identity: noted.received for noted in windows}
     for path in set(files) - set(wanted):
-        store.delete(path)
+        if _holds_no_more(store, path, merged):
+            store.delete(path)
     return done
+
+
+def _holds_no_more(store: Store, path: str, merged: Mapping[Identity, Received]) -> bool:
+    """Whether all of a file is in the merged one: a window may have been sent again meanwhile."""
+    with suppress(FileNotFoundError):
+        found = read_footer(store, path)
+        return all(merged.get(noted.identity, (-1, -1)) >= noted.received for noted in found)
+    return False
 
 
 def _clean(store: Store, partition: Partition, before: date) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from stream_icd.history import archive
+from stream_icd.history import compact as merging
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.compact import compact
+from stream_icd.history.files import ArchivedWindow, is_compacted
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.store.whole_file import is_aside
@@ -155,3 +159,43 @@ def test_a_reader_that_is_overtaken_by_a_merge_goes_on(store: Store, day: list[M
     noted = list(windows(store, Selection()))
     list(compact(store, TOMORROW))
     assert [read_message(store, window) for window in noted] == day
+
+
+def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
+    store: Store, day: list[Message], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, day[:3])
+    list(compact(store, TOMORROW))
+    fill(store, day[3:])
+    read = archive.read_footer
+
+    def overtaken(of: Store, path: str) -> list[ArchivedWindow]:
+        if is_compacted(path):
+            monkeypatch.undo()
+            assert list(compact(store, TOMORROW))
+        return read(of, path)
+
+    monkeypatch.setattr(archive, "read_footer", overtaken)
+    assert not Archive(store).add("snapshots", day[0])
+    assert archive.read_footer is read
+
+
+def test_a_revision_that_is_sent_again_during_a_merge_is_the_newest(
+    store: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (encode_snapshot(snapshot(0, weighted=weighted)) for weighted in (False, True))
+    for time, message in enumerate((first, second, encode_snapshot(snapshot(1, weighted=True)))):
+        Archive(store).add("snapshots", message, (time, time))
+    merge = merging._merge
+
+    def meanwhile(*arguments: Any) -> None:
+        merge(*arguments)
+        Archive(store).add("snapshots", first, (9, 9))
+
+    monkeypatch.setattr(merging, "_merge", meanwhile)
+    list(compact(store, TOMORROW))
+    assert archived(store)[0] == first
+    monkeypatch.undo()
+    list(compact(store, TOMORROW))
+    assert archived(store)[0] == first
+    assert len(store.files()) == 1
