@@ -22,15 +22,18 @@ LONGEST = datetime.max - datetime.min
 
 
 def parse_utc(text: str) -> datetime:
-    """Parse an ISO 8601 day (its start) or time; without a zone it is UTC.
+    """Parse an ISO 8601 day (its start) or time, without a zone UTC, and return it in UTC.
 
-    Raises `ValueError` for other texts.
+    Raises `ValueError` for other texts, and outside the years 1 to 9999.
 
     >>> parse_utc("2026-01-31").isoformat()
     '2026-01-31T00:00:00+00:00'
     """
     time = datetime.fromisoformat(text)
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    try:
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except OverflowError as error:
+        raise ValueError(f"in UTC, {text} is outside the years 1 to 9999") from error
 
 
 def utc_now() -> datetime:

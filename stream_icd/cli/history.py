@@ -133,9 +133,11 @@ class Compact:
         from stream_icd.history.compact import compact as merge
 
         store = _opened(self.uri, self.graph)
-        end = parse_time("--before", self.before) or datetime.now(UTC)
+        today = datetime.now(UTC).date()
+        time = parse_time("--before", self.before)
+        before = today if time is None else time.date()
         days = files = 0
-        for done in merge(store, end.date(), graph=self.graph, dry_run=self.dry_run):
+        for done in merge(store, before, graph=self.graph, dry_run=self.dry_run, today=today):
             files_now = f"{done.files_before} files -> {done.files_after}"
             say(f"{done.partition.folder}: {done.windows} windows, {files_now}")
             days, files = days + 1, files + done.files_before - done.files_after

@@ -51,11 +51,19 @@ class Compaction:
 
 
 def compact(
-    store: Store, before: date, *, graph: str | None = None, dry_run: bool = False
+    store: Store,
+    before: date,
+    *,
+    graph: str | None = None,
+    dry_run: bool = False,
+    today: date = date.max,
 ) -> Iterator[Compaction]:
     """Merge the files of each day before `before`; yield each day that needed it.
 
     The next run also merges windows that arrived after their day was merged.
+
+    Args:
+        today: temporary files that were written today may still be in use, and stay.
 
     Raises:
         StoreUnwritable: such as a full disk; nothing is lost.
@@ -66,7 +74,7 @@ def compact(
             if partition.day < before:
                 done = _compact_day(store, partition, dry_run=dry_run)
                 if not dry_run:
-                    _clean(store, partition, before)
+                    _clean(store, partition, min(before, today))
                 if done.files_after < done.files_before:
                     yield done
 
@@ -119,10 +127,11 @@ def _parts(windows: list[ArchivedWindow]) -> Iterator[list[ArchivedWindow]]:
     for noted in windows:
         of_schema[noted.schema].append(noted)
     for alike in of_schema.values():
-        part: list[ArchivedWindow] = []
+        part, n_rows = list[ArchivedWindow](), 0
         for noted in alike:
-            if part and sum(window.rows for window in part) + noted.rows > MOST_ROWS:
+            if part and n_rows + noted.rows > MOST_ROWS:
                 yield part
-                part = []
+                part, n_rows = [], 0
             part.append(noted)
+            n_rows += noted.rows
         yield part

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
 from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store
+from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 
@@ -127,6 +128,24 @@ def test_compact_says_what_it_did(filled: Store) -> None:
     assert len(filled.files()) == 3
 
 
-def test_a_time_that_is_none_is_refused(filled: Store) -> None:
-    with pytest.raises(BadSettings, match="--from 'tomorrow'"):
-        history("list", filled.uri, "--from", "tomorrow")
+def test_a_day_of_another_zone_is_over_when_it_is_over_in_utc(filled: Store) -> None:
+    for time, days in (("2026-01-02T01:00+05:00", 0), ("2026-01-01T23:00-05:00", 1)):
+        said = history("compact", filled.uri, "--dry-run", "--before", time).stdout
+        assert f"{days} days would be merged" in said
+
+
+def test_a_file_that_is_being_written_stays(
+    snapshot: Callable[..., Snapshot], tmp_path: Path
+) -> None:
+    Archive(open_store(str(tmp_path))).add("snapshots", encode_snapshot(snapshot(1)))
+    (file,) = tmp_path.rglob("*.parquet")
+    unfinished = file.with_name("_0123.part")
+    unfinished.write_bytes(b"half of it")
+    history("compact", str(tmp_path), "--before", "2999-01-01")
+    assert unfinished.exists()
+
+
+@pytest.mark.parametrize("time", ["tomorrow", "0001-01-01T00:00+05:00"])
+def test_a_time_that_is_none_is_refused(filled: Store, time: str) -> None:
+    with pytest.raises(BadSettings, match=re.escape(f"--from '{time}': give a day or a time")):
+        history("list", filled.uri, "--from", time)
