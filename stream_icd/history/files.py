@@ -14,12 +14,12 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -36,6 +36,8 @@ from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
 from stream_icd.wire.states import STATE_TYPE
+
+Content = TypeVar("Content")
 
 Kind = Literal["snapshots", "labels", "communities", "memory"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -270,10 +272,10 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
     Raises:
         FileNotFoundError: the file does not exist.
         HistoryDamaged: the file is not an archive file, or not the one that belongs there.
+        StoreUnreachable: the store does not answer.
     """
     try:
-        with store.open(path) as file:
-            footer = pq.read_metadata(file)
+        footer = _read(store, path, pq.read_metadata)
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
         noted = json.loads(footer.metadata[FOOTER])
         windows = [_from_json(window, path, at, schema) for at, window in enumerate(noted)]
@@ -291,6 +293,18 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
             "replaced by another file. Put the right file back, or move this one away"
         )
     return windows
+
+
+def _read(store: Store, path: str, read: Callable[[pa.NativeFile], Content]) -> Content:
+    """Read from a file; where that fails, from its bytes in memory, which tells file from store."""
+    try:
+        with store.open(path) as file:
+            return read(file)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        content = store.read(path, store.size(path))
+        return read(pa.BufferReader(content or b""))
 
 
 def _belongs(path: str, windows: Sequence[ArchivedWindow], *, named_by_times: bool) -> bool:
@@ -315,12 +329,15 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
     Raises:
         FileNotFoundError: the file is gone (merged into another one).
         HistoryDamaged: the rows cannot be read.
+        StoreUnreachable: the store does not answer.
     """
+
+    def table_in(file: pa.NativeFile) -> pa.Table:
+        parquet = pq.ParquetFile(file)
+        return parquet.read_row_group(noted.row_group, columns=list(noted.columns))
+
     try:
-        with store.open(noted.path) as file:
-            parquet = pq.ParquetFile(file)
-            table = parquet.read_row_group(noted.row_group, columns=list(noted.columns))
-            return rows_of(noted, _with_wide_ids(table))
+        return rows_of(noted, _with_wide_ids(_read(store, noted.path, table_in)))
     except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError) as error:

@@ -402,3 +402,27 @@ def test_a_file_system_that_does_not_answer_is_said() -> None:
     store = Store(Unreachable(), "bucket", "s3://bucket")  # type: ignore[arg-type]
     with pytest.raises(StoreUnreachable, match="s3://bucket: curlCode: 28"):
         ids(store)
+
+
+@pytest.mark.parametrize("often", [1, 99])
+def test_a_store_that_does_not_answer_makes_no_file_a_damaged_one(
+    often: int, disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+    (noted,) = windows(disk, Selection())
+    opened, left = Store.open, [often]
+
+    def fail(store: Store, path: str) -> pa.NativeFile:
+        if left[0] > 0:
+            left[0] -= 1
+            raise OSError("AWS Error NETWORK_CONNECTION")
+        return opened(store, path)
+
+    monkeypatch.setattr(Store, "open", fail)
+    for read in (lambda: ids(disk), lambda: [read_snapshot(disk, noted).id]):
+        left[0] = often
+        if often > 1:
+            with pytest.raises(StoreUnreachable, match="NETWORK_CONNECTION"):
+                read()
+        else:
+            assert read() == [noted.identity.snapshot_id]
