@@ -73,6 +73,9 @@ def paired_bootstrap(
     return Interval(float(low), float(values.mean()), float(high))
 
 
+LEAST = 4
+"""Fewest windows for a decision, except at the end of a shorter watch."""
+
 LEAST_BITS = 0.002
 """Smallest margin, in bits per edge, for streams whose hidden edges are hardly predictable."""
 
@@ -135,13 +138,11 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
 
     The challenger is promoted if the lower confidence bound of its gain on hidden edges exceeds
     the margin; or if that is not below minus half the margin, and that of its gain in NMI exceeds
-    `nmi_gain`. No guard (NMI, churn, time, prediction with memory) may be broken.
-
-    Raises:
-        BadSettings: there are no windows.
+    `nmi_gain`. No guard (NMI, churn, time, prediction with memory) may be broken. Fewer than
+    `LEAST` windows prove nothing.
     """
-    if not paired:
-        raise BadSettings("there are no windows to compare the models on")
+    if len(paired) < LEAST:
+        return Verdict(False, f"{len(paired)} windows could be read; need {LEAST}", ())
     compared_by = ((name, _compared(paired, name, rules, seed)) for name in MEASURES)
     found = {name: means for name, means in compared_by if means is not None}
     figures = tuple(means.figure(*MEASURES[name]) for name, means in found.items())
@@ -204,10 +205,6 @@ def _broken_guards(
         yield f"detection takes {seconds.challenger:.3f} s instead of {seconds.champion:.3f}"
     if predicted and predicted.gain.mean < -hidden.mean and predicted.gain.high < -margin:
         yield f"with memory, prediction of the next window falls by {-predicted.gain.mean:.3f}"
-
-
-LEAST = 4
-"""Fewest windows for a decision before the watch ends."""
 
 
 @dataclass(frozen=True, slots=True)

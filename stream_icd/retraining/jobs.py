@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import tee
+from itertools import islice, tee
 from typing import Any
 
 import structlog
@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import Labels
 from stream_icd.detection.detect import Method, detect
-from stream_icd.errors import BadInput, HistoryDamaged, OverBudget, Overloaded
+from stream_icd.errors import BadInput, HistoryDamaged, NoGoodRows, OverBudget, Overloaded
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.graphs.weights import comparable
@@ -117,16 +117,24 @@ class LearnJob(_OnWindows):
     checkpoints: str
 
     def __call__(self) -> tuple[PackedModel, tuple[LearnedFrom, ...]]:
-        """Return the files of the model, and the windows that it was learned from."""
+        """Return the files of the model, and the windows that it was learned from.
+
+        Raises:
+            NoGoodRows: no window can be read.
+        """
         checkpoints = open_store(self.checkpoints) if self.recipe.trains_encoder else None
-        learned = learn(list(self.read()), self.recipe, self.threads, checkpoints)
+        lessons = list(self.read())
+        if not lessons:
+            raise NoGoodRows(f"none of the {len(self.lessons)} windows to learn from can be read")
+        learned = learn(lessons, self.recipe, self.threads, checkpoints)
         return pack(learned.model), learned.windows
 
 
 @dataclass(frozen=True, slots=True)
 class CompareJob(_OnWindows):
-    """Compare two models, given by paths or URIs."""
+    """Compare two models, given by paths or URIs, on the first windows that can be read."""
 
+    most: int
     champion: str
     challenger: str
     seed: int
@@ -134,7 +142,8 @@ class CompareJob(_OnWindows):
 
     def __call__(self) -> list[Paired]:
         champion, challenger = open_model(self.champion).model, open_model(self.challenger).model
-        return compare_models(self.read(), champion, challenger, self.seed, method=self.method)
+        lessons = islice(self.read(), self.most)
+        return compare_models(lessons, champion, challenger, self.seed, method=self.method)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, get_args
 
-from stream_icd.errors import ChampionChanged, OverBudget, Overloaded
+from stream_icd.errors import ChampionChanged, NoGoodRows, OverBudget, Overloaded
 from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.history.files import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
@@ -174,9 +174,9 @@ class _Round:
         """Watch a new champion on the first windows since it was promoted."""
         assert self.aliases.previous is not None, "only a promotion is watched"
         self.on_step("watch")
-        first = self._after(since)[: self.settings.watch]
-        paired = self._compared(first, self.aliases.previous, self._place(self.aliases.champion))
-        found = watch(paired, self.settings.watch, self.settings.rules, self.settings.seed)
+        n_windows, place = self.settings.watch, self._place(self.aliases.champion)
+        paired = self._compared(self._after(since), n_windows, self.aliases.previous, place)
+        found = watch(paired, n_windows, self.settings.rules, self.settings.seed)
         if found.state == "worse":
             return self._rolled_back(state, found.reason)
         if found.state == "watching":
@@ -209,7 +209,7 @@ class _Round:
             self._remember(state)
         try:
             decided = self._proved(chosen, due.reason)
-        except (OverBudget, Overloaded) as error:
+        except (NoGoodRows, OverBudget, Overloaded) as error:
             decided = self.said("failed", f"{due.reason}: {error}")
         except ChampionChanged as error:
             return self.said("kept", f"{due.reason}: {error}")
@@ -293,7 +293,7 @@ class _Round:
         with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
             for name, content in model.files.items():
                 (Path(folder) / name).write_bytes(content)
-            paired = self._compared(prove, parent, folder)
+            paired = self._compared(prove, len(prove), parent, folder)
         verdict = decide(paired, settings.rules, settings.seed)
         proved, passed, reason = data_range(prove), verdict.promote, verdict.reason
         span = proved.start, proved.end, proved.windows
@@ -322,13 +322,14 @@ class _Round:
         return self.said("rolled back", reason, self.aliases.champion, champion=back.champion)
 
     def _compared(
-        self, windows: Sequence[ArchivedWindow], champion: str, challenger: str
+        self, windows: Sequence[ArchivedWindow], most: int, champion: str, challenger: str
     ) -> list[Paired]:
+        """Compare two models on the first `most` of the windows that can be read."""
         if not windows:
             return []
         settings, lessons, before = self.settings, self._lessons(windows), self._place(champion)
         seed, method = settings.seed, settings.method
-        job = CompareJob(settings.archive, lessons, before, challenger, seed, method)
+        job = CompareJob(settings.archive, lessons, most, before, challenger, seed, method)
         paired: list[Paired] = self.run(job, settings.budget)
         return paired
 

@@ -141,8 +141,12 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says() -> None:
 def test_wrong_rules_are_refused() -> None:
     with pytest.raises(BadSettings, match="confidence"):
         Rules(confidence=1.0)
-    with pytest.raises(BadSettings, match="no windows"):
-        decide([], Rules())
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_few_windows_prove_nothing(count: int) -> None:
+    verdict = decide(_paired([0.5] * count), Rules())
+    assert (verdict.promote, verdict.reason) == (False, f"{count} windows could be read; need 4")
 
 
 def test_a_new_champion_is_watched_then_confirmed() -> None:

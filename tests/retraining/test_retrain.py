@@ -483,13 +483,49 @@ def test_a_damaged_window_teaches_nothing_and_stops_nothing(
 ) -> None:
     _champion(registry, JOINS_ALL)
     _archive(settings, 7)
-    [newest] = Path(settings.archive).rglob("w-000005-*.parquet")
-    content = newest.read_bytes()
-    newest.write_bytes(content[:200] + bytes(400) + content[600:])  # its footer is whole
+    _damage(settings, 2)
     with capture_logs() as logs:
-        assert _round(registry, settings).outcome in ("promoted", "kept")
+        decided = retrain(registry, settings, NOW, run=lambda job, _budget: job())
+    assert decided.outcome == "promoted", decided
     left_out = {line["snapshot"] for line in logs if line["event"] == "a window cannot be read"}
-    assert left_out == {"small/000005"}
+    assert left_out == {"small/000002"}
+
+
+def _damage(settings: Retraining, *windows: int) -> None:
+    for window in windows:
+        [file] = Path(settings.archive).rglob(f"w-{window:06}-*.parquet")
+        content = file.read_bytes()
+        file.write_bytes(content[:200] + bytes(400) + content[600:])  # its footer is whole
+
+
+def test_too_few_windows_that_can_be_read_promote_nothing(
+    registry: Store, settings: Retraining
+) -> None:
+    good = _champion(registry, JOINS_ALL)
+    _archive(settings, 7)
+    _damage(settings, 3)
+    kept = _round(registry, settings)
+    assert kept.reason == "7 of 4 new windows: 3 windows could be read; need 4"
+    assert (kept.outcome, champion(registry).champion) == ("kept", good)
+
+
+def test_learning_from_windows_that_cannot_be_read_fails(
+    registry: Store, settings: Retraining
+) -> None:
+    _champion(registry, JOINS_ALL)
+    _archive(settings, 7)
+    _damage(settings, 0, 1, 2)
+    failed = retrain(registry, settings, NOW, run=lambda job, _budget: job())
+    assert failed.outcome == "failed"
+    assert failed.reason.endswith("none of the 3 windows to learn from can be read")
+
+
+def test_a_damaged_window_does_not_prolong_a_watch(registry: Store, settings: Retraining) -> None:
+    _worse_champion(registry, settings)
+    _damage(settings, 3)
+    assert "3 of 4 windows" in _round(registry, settings).reason
+    _archive(settings, 8, since=7)
+    assert _round(registry, settings).outcome == "rolled back"
 
 
 def test_another_promotion_in_between_wins(registry: Store, settings: Retraining) -> None:
