@@ -65,7 +65,7 @@ def open_windows(
 ) -> Windows:
     """Look up the newest windows of a graph, and up to n_past before them to learn from.
 
-    Windows far ahead of `now`, the time, are not used.
+    Windows far ahead of `now`, the time, are not used; nor those before that overlap the newest.
 
     Raises:
         BadSettings: there is no window, or several graphs and none was named.
@@ -76,7 +76,10 @@ def open_windows(
         raise BadSettings("the archive has no windows" + (f" of {graph}" if graph else ""))
     if len(names) > 1:
         raise BadSettings(f"the archive has several graphs: choose one of {', '.join(names)}")
-    return Windows(store, names[0], found, max(0, len(found.windows) - n_windows))
+    newest = found.windows[-n_windows:]
+    before = found.windows[: -len(newest)]
+    past = [window for window in before if window.window.end <= newest[0].window.start]
+    return Windows(store, names[0], replace(found, windows=(*past, *newest)), len(past))
 
 
 Learned = dict[str, MethodRun]

@@ -194,7 +194,7 @@ class _Round:
             self._remember(state)
             return self.said("not now", due.reason)
         chosen = choose_windows(
-            [f"{window.partition.graph} {window.identity}" for window in self.past.windows],
+            self.past.windows,
             self.settings.sizes,
             self.settings.seed,
             unseen=self._unseen(state),

@@ -260,7 +260,7 @@ class TooFew:
 
 
 def choose_windows(
-    names: Sequence[str],
+    windows: Sequence[ArchivedWindow],
     sizes: Sizes,
     seed: int,
     *,
@@ -269,10 +269,11 @@ def choose_windows(
 ) -> Chosen | TooFew:
     """Choose windows: the newest prove, those before them teach, with a sample of older ones.
 
-    The choice depends on windows and seed only, never on when or how often it is made.
+    Windows that overlap those that prove share edges with them, and do not teach. The choice
+    depends on windows and seed only, never on when or how often it is made.
 
     Args:
-        names: identify the windows of a graph, in time order.
+        windows: those of a graph in time order.
         unseen: positions of the windows that the champion did not learn from; only these can prove
             anything.
         since: positions of the windows since the law changed, the only ones that are used then;
@@ -281,7 +282,7 @@ def choose_windows(
     prove, after = sizes.prove, "" if since is None else " after the change"
     if len(unseen) < prove:
         return TooFew(f"{len(unseen)} of {prove} windows that the champion did not learn from")
-    usable = range(len(names)) if since is None else sorted(since)
+    usable = range(len(windows)) if since is None else sorted(since)
     if len(usable) < prove + sizes.least:
         return TooFew(f"{len(usable)} of {prove + sizes.least} windows{after}")
     proving = sorted(set(unseen) & set(usable))[-prove:]
@@ -289,11 +290,21 @@ def choose_windows(
         return TooFew(
             f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
         )
-    rest = sorted(set(usable) - set(proving))
+    first = {windows[at].partition.graph: windows[at].window.start for at in reversed(proving)}
+    rest = [
+        at
+        for at in sorted(set(usable) - set(proving))
+        if (end := windows[at].window.end) <= first.get(windows[at].partition.graph, end)
+    ]
+    if len(rest) < sizes.least:
+        return TooFew(
+            f"{len(rest)} of {sizes.least} windows{after} that end before those that prove"
+        )
 
     def rank(at: int) -> bytes:
         """As at random, but a longer stream keeps most of the earlier sample."""
-        return hashlib.sha256(f"{seed} {names[at]}".encode()).digest()
+        name = f"{windows[at].partition.graph} {windows[at].identity}"
+        return hashlib.sha256(f"{seed} {name}".encode()).digest()
 
     older = [] if since is not None else heapq.nsmallest(sizes.older, rest[: -sizes.newest], rank)
     return Chosen((*sorted(older), *rest[-sizes.newest :]), tuple(proving))

@@ -267,3 +267,13 @@ def test_one_of_several_graphs_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="choose one of a, b"):
         open_windows(store, None, 5, 0, NOW)
     assert len(open_windows(store, "b", 5, 0, NOW)) == 1
+
+
+def test_windows_that_overlap_the_evaluated_ones_teach_nothing(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    for snapshot, _ in small_windows(9):
+        start = snapshot.window.start
+        three = replace(snapshot, window=Window(start, start + timedelta(minutes=3)))
+        Archive(store).add("snapshots", encode_snapshot(three))
+    windows = open_windows(store, None, 4, 9, NOW)
+    assert (windows.n_past, len(windows)) == (3, 4)

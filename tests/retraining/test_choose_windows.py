@@ -1,15 +1,36 @@
 """Which windows teach and which prove."""
 
+from datetime import UTC, datetime, timedelta
+from itertools import cycle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
+from stream_icd.history.files import ArchivedWindow, Identity, Partition
 from stream_icd.retraining.windows import Chosen, Sizes, TooFew, choose_windows
+from stream_icd.snapshot import Window
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+STEP = timedelta(minutes=10)
 
 
-def _windows(count: int) -> list[str]:
-    return [f"w{number}" for number in range(count)]
+def _windows(
+    count: int, graphs: tuple[str, ...] = ("g",), length: timedelta = STEP
+) -> list[ArchivedWindow]:
+    """One begins every ten minutes, of the graphs in turn."""
+    return [
+        ArchivedWindow(
+            Partition(START.date(), graph, "snapshots"),
+            Identity(f"w{number}"),
+            Window(START + number * STEP, START + number * STEP + length),
+            rows=1,
+            columns=(),
+            headers=(),
+        )
+        for number, graph in zip(range(count), cycle(graphs), strict=False)
+    ]
 
 
 @given(
@@ -90,12 +111,23 @@ def test_it_says_how_many_windows_are_missing() -> None:
 
 
 def test_windows_of_a_graph_that_the_champion_knows_teach_beside_unseen_ones_of_another() -> None:
-    chosen = choose_windows(_windows(20), Sizes(), 0, unseen=range(0, 20, 2))
+    chosen = choose_windows(_windows(20, ("new", "known")), Sizes(), 0, unseen=range(0, 20, 2))
     assert isinstance(chosen, Chosen)
     assert chosen.prove == tuple(range(4, 20, 2))
     assert chosen.learn[-6:] == (9, 11, 13, 15, 17, 19)
     few = choose_windows(_windows(20), Sizes(), 0, unseen=range(9), since=range(5, 20))
     assert few == TooFew("4 of 8 windows after the change that the champion did not learn from")
+
+
+def test_windows_that_overlap_those_that_prove_do_not_teach() -> None:
+    hours = _windows(40, length=timedelta(hours=1))
+    chosen = choose_windows(hours, Sizes(), 0, unseen=range(40))
+    assert isinstance(chosen, Chosen)
+    assert chosen.prove == tuple(range(32, 40))
+    assert chosen.learn[-6:] == tuple(range(21, 27))
+    assert hours[26].window.end == hours[32].window.start
+    few = choose_windows(hours[:14], Sizes(), 0, unseen=range(14))
+    assert few == TooFew("1 of 3 windows that end before those that prove")
 
 
 def test_impossible_sizes_are_refused() -> None:
