@@ -16,7 +16,8 @@ from stream_icd.store.store import Store
 
 Entry = TypeVar("Entry")
 
-MOST_BYTES = 2**20
+MOST_BYTES = 2**24
+"""A retrainer remembers a score for each of `settings.MOST_LOOKED_AT` windows: 3 MB, as a rule."""
 
 
 def to_json(kind: type[Entry], entry: Entry, format_: int) -> pa.Buffer:

@@ -73,7 +73,7 @@ class Retrain:
     )
     confidence: float = option(0.99, "Promote only if that holds with this probability.")
     most_windows: int = option(
-        1000, "Number of archived windows to look at, the newest ones.", min=5
+        1000, "Number of archived windows to look at, the newest ones; at most 10,000.", min=5
     )
     budget_seconds: float = option(
         1800.0, "Processor time for each learning or comparison, in seconds."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +24,7 @@ from stream_icd.printable import printable
 from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
 from stream_icd.registry.find import folder_of
 from stream_icd.registry.model import PackedModel
-from stream_icd.registry.versions import pack_folder, publish, read_lineage, version_folder
+from stream_icd.registry.versions import existing_folder, pack_folder, publish, read_lineage
 from stream_icd.retraining.gate import Paired, decide, watch
 from stream_icd.retraining.jobs import (
     ArchivedLesson,
@@ -137,9 +138,10 @@ def _first_champion(
     packed = pack_folder(folder_of(settings.first))
     publish(registry, packed, Lineage(BY, now, __version__, source=settings.first))
     reason = f"the registry was empty: {settings.first} is the first champion"
-    promote(registry, packed.version, reason, now, by=BY, seen=None)
-    seen = _looked_at(past, now)
-    return replace(seen, outcome="first champion", reason=reason, champion=packed.version)
+    with suppress(ChampionChanged):  # another program made the first champion meanwhile
+        promote(registry, packed.version, reason, now, by=BY, seen=None)
+    first, seen = champion(registry), _looked_at(past, now)
+    return replace(seen, outcome="first champion", reason=first.reason, champion=first.champion)
 
 
 def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
@@ -348,7 +350,7 @@ class _Round:
         return tuple((window, self.past.labels_of(window)) for window in windows)
 
     def _place(self, version: str) -> str:
-        return version_folder(self.registry, version).uri
+        return existing_folder(self.registry, version).uri
 
     def _checkpoints(self) -> Store:
         return self.registry.below(f"retraining/{self.settings.name}.checkpoints")

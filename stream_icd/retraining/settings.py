@@ -15,6 +15,9 @@ from stream_icd.retraining.windows import MOST_WINDOWS, Sizes
 BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
 """For each job of a retraining, unless another is given."""
 
+MOST_LOOKED_AT = 10_000
+"""Maximum of `most_windows`: what is known of each window is in one small file (`state`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
@@ -69,8 +72,10 @@ class Retraining:
     def __post_init__(self) -> None:
         if not self.name.replace("-", "").replace("_", "").isalnum():
             raise BadSettings(f"name {self.name!r}: use letters, digits, - and _")
-        if self.watch < 1 or self.most_windows < self.sizes.prove + self.sizes.least:
+        least = self.sizes.prove + self.sizes.least
+        if not least <= self.most_windows <= MOST_LOOKED_AT:
             raise BadSettings(
-                f"watch {self.watch} must be at least 1, and most_windows {self.most_windows} at "
-                f"least {self.sizes.prove + self.sizes.least}"
+                f"most_windows {self.most_windows} must be from {least} to {MOST_LOOKED_AT}"
             )
+        if not 1 <= self.watch <= self.most_windows:
+            raise BadSettings(f"watch {self.watch} must be from 1 to {self.most_windows}")

@@ -15,6 +15,7 @@ from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.model import Model
 from stream_icd.registry.about import read_about, read_card
 from stream_icd.registry.find import folder_of, open_model
+from stream_icd.registry.json_file import MOST_BYTES
 from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack
 from stream_icd.registry.versions import (
     existing_folder,
@@ -194,7 +195,7 @@ def test_a_card_that_cannot_be_read_is_damage(
         (b'{"format": 2}', "format 2 and this version reads up to 1; upgrade"),
         (b"[1]", "cannot be read"),
         (b"[" * 100_000, "cannot be read"),
-        (b" " * (2**20 + 1), "at most 1048576 are read"),
+        (b" " * (MOST_BYTES + 1), f"at most {MOST_BYTES} are read"),
     ],
 )
 def test_a_lineage_that_cannot_be_read_names_its_file(

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.errors import OverBudget, Overloaded, StoreUnwritable
+from stream_icd.errors import BadSettings, ModelNotFound, OverBudget, Overloaded, StoreUnwritable
 from stream_icd.execution.budget import Allowance
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
@@ -35,7 +36,7 @@ from stream_icd.retraining import retrain as rounds
 from stream_icd.retraining.jobs import Job, LearnJob, run_job
 from stream_icd.retraining.learn import LearnedFrom
 from stream_icd.retraining.retrain import Decision, retrain
-from stream_icd.retraining.settings import BUDGET, Retraining, Triggers
+from stream_icd.retraining.settings import BUDGET, MOST_LOOKED_AT, Retraining, Triggers
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
 from stream_icd.retraining.windows import Sizes
 from stream_icd.snapshot import Window
@@ -112,6 +113,40 @@ def test_an_empty_registry_gets_its_first_champion(registry: Store, settings: Re
     assert nothing.reason.startswith(
         f"0 of 4 new windows; there is no archive at {settings.archive}: "
     )
+
+
+def test_another_program_may_make_the_first_champion(
+    registry: Store, settings: Retraining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(of: Store, model: PackedModel, lineage: Lineage) -> None:
+        publish(of, model, lineage)
+        _champion(registry, GOOD)
+
+    monkeypatch.setattr(rounds, "publish", meanwhile)
+    first = _round(registry, settings)
+    assert (first.outcome, first.champion, first.reason) == ("first champion", GOOD.version, "test")
+
+
+def test_a_watch_needs_the_previous_champion(registry: Store, settings: Retraining) -> None:
+    good = _worse_champion(registry, settings)
+    shutil.rmtree(version_folder(registry, good).root)
+    with pytest.raises(
+        ModelNotFound, match=f"no version '{good}' in .*; it has: {JOINS_ALL.version}"
+    ):
+        _round(registry, settings)
+
+
+def test_the_state_of_the_most_windows_is_remembered(registry: Store) -> None:
+    scored = Scored("a graph", "a graph/2026-01-01T00:00:00Z/PT1H", 1 / 3, True, 2 / 3)
+    state = State(scored=MOST_LOOKED_AT * (scored,), rolled_back={"a graph": NOW})
+    write_state(registry, "retrained", state)
+    assert read_state(registry, "retrained") == state
+
+
+@pytest.mark.parametrize("wrong", [{"most_windows": 10_001}, {"watch": 1_001}])
+def test_more_windows_than_are_looked_at_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(BadSettings, match=" must be from "):
+        Retraining("archive", **wrong)  # type: ignore[arg-type]
 
 
 def test_a_misspelt_graph_is_in_the_reason(registry: Store, settings: Retraining) -> None:
