@@ -191,8 +191,8 @@ class Plan:
 
     def publishes(self, job: Job) -> bool:
         """Whether the result of a job is to be stored."""
-        kept = (job.graph, job.snapshot_id, self.revision(job)) in self.kept
-        return not (job.for_memory or kept)
+        name = job.graph, job.snapshot_id
+        return name in self.newest and (*name, self.revision(job)) not in self.kept
 
     def seconds(self, tempo: Tempo) -> float:
         """Return the minimum duration at this tempo."""

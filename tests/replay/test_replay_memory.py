@@ -357,6 +357,25 @@ def test_a_part_of_a_topic_needs_the_windows_before_it(
     assert found_in(out) == {graph: found[3:5] for graph, found in expected.items()}
 
 
+def test_a_part_of_a_topic_may_repeat_a_window_before_it(
+    memory: Broker,
+    topic_name: str,
+    tmp_path: Path,
+    redetection: Redetection,
+    expected: dict[str, list[Found]],
+) -> None:
+    graph = GRAPHS[0]
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
+    with Publisher(memory.settings()) as publisher:
+        for window in (0, 1, 2, 1):
+            publisher.send(outgoing(stream(graph, 3)[window], topic_name))
+    out = open_store(str(tmp_path / "again"))
+    part = TopicRange(topic_name, {0: 3}, None)
+    plan, done = replayed(past_of_topic(memory.settings(), part, None), redetection, out)
+    assert (done.snapshots, plan.total) == (1, 1)
+    assert found_in(out) == {graph: expected[graph][1:2]}
+
+
 def test_memory_is_archived_byte_for_byte_whichever_group_it_is_of(
     store: Store, redetection: Redetection
 ) -> None:
