@@ -246,7 +246,8 @@ def _compare(plan: Plan, version: str, before: Results, results: Results) -> Non
     def older(communities: Communities) -> bool:
         return before.name != results.name or not replayed(communities)
 
-    comparison = compare(filter(older, before.read()), filter(replayed, results.read()))
+    old, new = before.read(plan.newest), results.read(plan.newest)
+    comparison = compare(filter(older, old), filter(replayed, new))
     wide_console().print(qualities_table(comparison), agreements_table(comparison))
     if not comparison.agreements:
         say(f"{before.name} holds no other results of these snapshots to compare with", err=True)

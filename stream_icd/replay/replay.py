@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -59,12 +59,13 @@ class HistoryResults:
             for noted in windows(self.store, chosen)
         }
 
-    def read(self) -> Iterator[Communities]:
-        """Yield the existing results in the order of the windows, the newest revision last."""
+    def read(self, of: Container[Name]) -> Iterator[Communities]:
+        """Yield the results of these snapshots by their windows, the newest revision last."""
         limits = Limits()
         for noted in windows(self.store, Selection("communities", revisions="all")):
-            message = read_message(self.store, noted)
-            yield decode_communities(message.key, message.value, message.headers, limits)
+            if (noted.partition.graph, noted.identity.snapshot_id) in of:
+                message = read_message(self.store, noted)
+                yield decode_communities(message.key, message.value, message.headers, limits)
 
     @contextmanager
     def writing(self) -> Iterator[Keep]:
@@ -104,15 +105,16 @@ class TopicResults:
             return set()
         return kept
 
-    def read(self) -> Iterator[Communities]:
-        """Yield the results in the order of the topic, all revisions."""
-        return subscribe(
+    def read(self, of: Container[Name]) -> Iterator[Communities]:
+        """Yield the results of these snapshots in the order of the topic, all revisions."""
+        found = subscribe(
             start="beginning",
             until="end",
             revisions="all",
             settings=self.settings,
             topic=self.topic,
         )
+        return (result for result in found if (result.graph, result.snapshot_id) in of)
 
     @contextmanager
     def writing(self) -> Iterator[Keep]:

@@ -212,7 +212,10 @@ def test_the_newest_revision_is_replayed_and_other_settings_are_another_result(
         communities.content for communities in found if communities.snapshot_id == corrected.id
     } == {corrected.content}
     assert [communities.k_given for communities in found] == [None] * 5 + [4] * 5
-    assert [communities.k_given for communities in out.read()] == [None] * 5 + [4] * 5
+    names = {(communities.graph, communities.snapshot_id) for communities in found}
+    assert [communities.k_given for communities in out.read(names)] == [None] * 5 + [4] * 5
+    one = {("past", corrected.id)}
+    assert [communities.snapshot_id for communities in out.read(one)] == [corrected.id] * 2
 
 
 @pytest.mark.parametrize(
