@@ -5,7 +5,6 @@ What reads raises `HistoryDamaged` if a file cannot be read, or is none of an ar
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -86,7 +85,7 @@ class Archive:
     """Writes messages to a store; several archives may write to the same store at once."""
 
     store: Store
-    # When the merged files of a day were looked into, and what they hold.
+    # When the merged files of a day were looked into, in this order, and what they hold.
     _merged: dict[Partition, tuple[float, dict[Identity, Received]]] = field(default_factory=dict)
 
     def add(self, kind: Kind, message: Message, received: Received = (0, 0)) -> bool:
@@ -122,13 +121,15 @@ class Archive:
         return max(times, default=None)
 
     def _merged_in(self, partition: Partition) -> dict[Identity, Received]:
+        """When each message in the merged files of a day was received, as of the last minute."""
         now = time.monotonic()
-        looked_at, received = self._merged.get(partition, (-math.inf, {}))
-        if now - looked_at > MERGED_CHECK_EVERY_S:
+        # The earliest look comes first.
+        while self._merged and now - next(iter(self._merged.values()))[0] > MERGED_CHECK_EVERY_S:
+            del self._merged[next(iter(self._merged))]
+        if partition not in self._merged:
             merged = read_partition(self.store, partition, of=is_compacted)
-            received = {noted.identity: noted.received for noted in merged}
-            self._merged[partition] = now, received
-        return received
+            self._merged[partition] = now, {noted.identity: noted.received for noted in merged}
+        return self._merged[partition][1]
 
 
 def partitions(store: Store, selection: Selection) -> list[Partition]:

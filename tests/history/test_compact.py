@@ -100,6 +100,17 @@ def test_what_is_merged_is_not_archived_again(store: Store, day: list[Message]) 
     assert store.files() == before
 
 
+def test_what_an_archive_knows_of_merged_files_is_forgotten(
+    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, now = Archive(disk), [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    for hour in (0, 30, 60, 31):
+        archive.add("snapshots", encode_snapshot(snapshot(hour)))
+        now[0] += 40
+    assert [day.day.day for day in archive._merged] == [3, 2]
+
+
 def test_a_late_window_is_merged_in(store: Store, day: list[Message]) -> None:
     fill(store, day[:4])
     list(compact(store, TOMORROW))
