@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from stream_icd.errors import BadSettings
 from stream_icd.printable import printable, say
 from stream_icd.programs.declared import argument, command, option
 from stream_icd.programs.options import OnlyGraph
@@ -111,6 +112,8 @@ class Export(PastOptions):
         from stream_icd.history.export import export
         from stream_icd.store.store import open_store
 
+        if self.model is not None and self.kind != "communities":
+            raise BadSettings("--model is for communities: give --kind communities too")
         chosen = self.selection(self.kind)
         chosen = replace(chosen, model=self.model, revisions=self.revisions)
         n_rows = export(open_store(self.uri), chosen, self.out)

@@ -81,6 +81,11 @@ def test_a_model_that_matches_nothing_names_the_models_there_are(filled: Store) 
         history("export", filled.uri, "--kind", "communities", "--model", "m@2", "--out", "o.csv")
 
 
+def test_a_model_of_snapshots_is_refused(filled: Store) -> None:
+    with pytest.raises(BadSettings, match="give --kind communities too"):
+        history("export", filled.uri, "--model", "m@1", "--out", "out.csv")
+
+
 def test_list_counts_what_is_there(filled: Store) -> None:
     lines = history("list", filled.uri).stdout.splitlines()
     (snapshots,) = [line.split() for line in lines if line.strip().startswith("snapshots")]
