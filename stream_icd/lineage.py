@@ -86,7 +86,7 @@ class Lineage:
         code_version: version of stream_icd that made it.
         source: name or place that it was imported from; empty if it was trained here.
         parent: the version that it was derived from, if any.
-        data: what it learned from; None if unknown, as for an imported model.
+        data: what it learned from; None if unknown, as for an imported model of no registry.
         gate: its comparison with the champion at that time, if there was one.
     """
 

@@ -181,21 +181,15 @@ class Import(Changing):
     )
 
     def run(self) -> None:
-        from stream_icd.lineage import Lineage
         from stream_icd.messages.announce import change, publication
         from stream_icd.registry.aliases import current, promote
         from stream_icd.registry.find import folder_of
-        from stream_icd.registry.versions import pack_folder, publish, read_lineage
-        from stream_icd.version import __version__
+        from stream_icd.registry.versions import import_folder, read_lineage
 
         registry, now, by = self.required(), datetime.now(UTC), "models import"
-        lineage = Lineage(by, now, __version__, source=self.source)
-        model = pack_folder(folder_of(self.source))
-        version = model.version
-        if not publish(registry, model, lineage):  # it was there already
-            lineage = read_lineage(registry, version)
+        version = import_folder(registry, folder_of(self.source), by, now, self.source)
         say(version)
-        changes = [publication(registry, version, lineage)]
+        changes = [publication(registry, version, read_lineage(registry, version))]
         if self.first_champion and current(registry) is None:
             first = promote(registry, version, "the first champion", now, by=by, seen=None)
             changes.append(change(registry, first))

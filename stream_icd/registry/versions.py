@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ from stream_icd.registry.model import (
     read_model,
 )
 from stream_icd.store.store import Store
+from stream_icd.version import __version__
 
 VERSIONS = "versions"
 _VERSION = re.compile(r".+@[0-9a-f]{8}", re.DOTALL)
@@ -52,6 +54,21 @@ def publish(registry: Store, model: PackedModel, lineage: Lineage) -> bool:
     for name in sorted(model.files, key=MODEL_FILES.index):
         folder.put(name, pa.py_buffer(model.files[name]))
     return True
+
+
+def import_folder(registry: Store, folder: Store, by: str, at: datetime, source: str) -> str:
+    """Add the model in a folder, and return its version.
+
+    What it learned from is kept, if it comes from a registry: the gate must not judge it on that.
+
+    Raises:
+        RegistryDamaged: the folder's lineage cannot be read.
+        ModelError, StoreError: as `read_model` and `publish`.
+    """
+    model = pack_folder(folder)
+    data = lineage_in(folder).data if folder.exists(LINEAGE_FILE) else None
+    publish(registry, model, Lineage(by, at, __version__, source=source, data=data))
+    return model.version
 
 
 def pack_folder(folder: Store) -> PackedModel:

@@ -24,7 +24,7 @@ from stream_icd.printable import printable
 from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
 from stream_icd.registry.find import folder_of
 from stream_icd.registry.model import PackedModel
-from stream_icd.registry.versions import existing_folder, pack_folder, publish, read_lineage
+from stream_icd.registry.versions import existing_folder, import_folder, publish, read_lineage
 from stream_icd.retraining.gate import Paired, decide, watch
 from stream_icd.retraining.jobs import (
     ArchivedLesson,
@@ -135,11 +135,10 @@ def retrain(
 def _first_champion(
     registry: Store, settings: Retraining, past: Accumulated, now: datetime
 ) -> Decision:
-    packed = pack_folder(folder_of(settings.first))
-    publish(registry, packed, Lineage(BY, now, __version__, source=settings.first))
+    version = import_folder(registry, folder_of(settings.first), BY, now, settings.first)
     reason = f"the registry was empty: {settings.first} is the first champion"
     with suppress(ChampionChanged):  # another program made the first champion meanwhile
-        promote(registry, packed.version, reason, now, by=BY, seen=None)
+        promote(registry, version, reason, now, by=BY, seen=None)
     first, seen = champion(registry), _looked_at(past, now)
     return replace(seen, outcome="first champion", reason=first.reason, champion=first.champion)
 

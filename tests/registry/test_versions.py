@@ -19,6 +19,7 @@ from stream_icd.registry.json_file import MOST_BYTES
 from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack
 from stream_icd.registry.versions import (
     existing_folder,
+    import_folder,
     open_version,
     pack_folder,
     publish,
@@ -102,6 +103,19 @@ def test_a_shipped_model_keeps_its_version_and_card(disk: Store) -> None:
     folder = version_folder(disk, model.version)
     assert folder.read("card.md", folder.size("card.md")) == model.files["card.md"]
     assert open_model(folder.uri).version == model.version
+
+
+def test_a_version_of_another_registry_keeps_what_it_learned_from(
+    disk: Store, packed: PackedModel
+) -> None:
+    publish(disk.below("one"), packed, LINEAGE)
+    exported = version_folder(disk.below("one"), packed.version)
+    other = disk.below("other")
+    version = import_folder(other, exported, "test", NOW + timedelta(days=9), "one")
+    lineage = read_lineage(other, version)
+    assert (version, lineage.data, lineage.source) == (packed.version, LINEAGE.data, "one")
+    assert (lineage.parent, lineage.gate) == (None, None)
+    assert import_folder(other, folder_of("lfr"), "test", NOW, "lfr").startswith("lfr@")
 
 
 def test_what_was_altered_is_not_opened_and_is_healed_by_publishing_again(

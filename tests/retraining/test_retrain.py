@@ -24,6 +24,7 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Lineage
 from stream_icd.model import Model
 from stream_icd.registry.aliases import champion, current, history, promote, roll_back
+from stream_icd.registry.find import folder_of
 from stream_icd.registry.model import PackedModel, pack
 from stream_icd.registry.versions import (
     open_version,
@@ -118,11 +119,11 @@ def test_an_empty_registry_gets_its_first_champion(registry: Store, settings: Re
 def test_another_program_may_make_the_first_champion(
     registry: Store, settings: Retraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def meanwhile(of: Store, model: PackedModel, lineage: Lineage) -> None:
-        publish(of, model, lineage)
+    def meanwhile(name: str) -> Store:
         _champion(registry, GOOD)
+        return folder_of(name)
 
-    monkeypatch.setattr(rounds, "publish", meanwhile)
+    monkeypatch.setattr(rounds, "folder_of", meanwhile)
     first = _round(registry, settings)
     assert (first.outcome, first.champion, first.reason) == ("first champion", GOOD.version, "test")
 
