@@ -74,7 +74,8 @@ def read_as_topology(
         path: a directory of text files whose names hold a date or a date and a time, and end in
             `.txt` (or `.txt.gz`, `.txt.bz2`), such as `rib.20080101.0200.txt.gz`; one such file; an
             archive of them (`as-733.tar.gz`); or a Parquet file with columns `window_start` (date
-            or timestamp, UTC), `src` and `dst`. Several files of the same time are one snapshot.
+            or timestamp, UTC), `src` and `dst`. Several files of the same time are one snapshot;
+            names that begin with a dot are ignored.
         first, last: first and last day, inclusive.
         window: the window that a time lies in; all files of a window are one snapshot. By default
             a window lasts until the time of the next file (`windows_at`).
@@ -159,7 +160,7 @@ def _times(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
     reads: dict[datetime, list[ReadPairs]] = defaultdict(list)
     for member, opens in files.items():
         name = Path(member).name
-        if (time := _time_in(name)) is not None:
+        if not name.startswith(".") and (time := _time_in(name)) is not None:
             reads[time].append(partial(_read, name, opens))
     return reads
 

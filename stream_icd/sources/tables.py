@@ -81,6 +81,8 @@ def read_rows(
 ) -> Iterator[RawRows]:
     """Read columns of a file, or of all files in a folder and its subfolders, in name order.
 
+    Hidden ones, whose names begin with a dot, are copies and notes of other programs: ignored.
+
     The name sets the format: `.csv`, `.tsv`, `.txt` (with a header line, unless `header` names
     the columns; the first line determines the separator), `.jsonl` or `.ndjson`, each also as `.gz`
     or `.bz2`; `.parquet`. A file may be larger than memory.
@@ -100,7 +102,8 @@ def read_rows(
 def _tables_at(path: Path) -> list[Path]:
     """Return the file, or those in a folder and its subfolders, if their format is known."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    return [file for file in files if form_of(file.name) in READERS and file.is_file()]
+    shown = (f for f in files if not any(part[0] == "." for part in f.relative_to(path).parts))
+    return [file for file in shown if form_of(file.name) in READERS and file.is_file()]
 
 
 def _read_files(files: Iterable[Path], wanted: _Wanted) -> Iterator[RawRows]:

@@ -357,6 +357,14 @@ def test_a_missing_path_says_where_to_get_the_data(tmp_path: Path) -> None:
         read_as_topology(tmp_path / "absent")
 
 
+def test_hidden_files_of_a_folder_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "as19971108.txt").write_text("1\t2\n")
+    (tmp_path / "._as19971108.txt").write_bytes(b"\0\5\x16\7Mac OS X")
+    assert read_as_topology(tmp_path).total == 1
+    ((snapshot, _),) = read_as_topology(tmp_path).snapshots
+    assert snapshot.n_edges == 1
+
+
 def test_a_folder_without_days_and_foreign_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound, match=r"as19971108\.txt"):
         read_as_topology(tmp_path)

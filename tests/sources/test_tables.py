@@ -112,6 +112,14 @@ def test_a_file_without_a_header_needs_names(tmp_path: Path) -> None:
         read(path)
 
 
+def test_hidden_copies_in_a_folder_are_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / ".data"
+    for name in ("x.csv", ".ipynb_checkpoints/x-checkpoint.csv", "._x.csv"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("t,src,dst\n10,1,2\n")
+    assert read(folder) == read(folder / "._x.csv") == (EXPECTED[:1], [])
+
+
 def test_a_folder_is_read_in_the_order_of_names_and_below(tmp_path: Path) -> None:
     (tmp_path / "06").mkdir()
     (tmp_path / "06" / "1.csv").write_text("t,src,dst\n10,1,2\n")
