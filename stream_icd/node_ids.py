@@ -71,12 +71,15 @@ def without_views(table: pa.Table) -> pa.Table:
     return table
 
 
-def without_categories(table: pa.Table) -> pa.Table:
-    """Return the table with the values of categories in their place; see `values_of`."""
+def plain_columns(table: pa.Table) -> pa.Table:
+    """Return a table from a file with the values of categories in their place, and without views.
+
+    See `values_of` and `without_views`.
+    """
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(at, field.name, values_of(table.column(at)))
-    return table
+    return without_views(table)
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

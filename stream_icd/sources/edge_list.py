@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows
-from stream_icd.node_ids import is_text, without_categories, without_views
+from stream_icd.node_ids import is_text, plain_columns
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables import (
     DAMAGED,
@@ -101,7 +101,7 @@ def _raw(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[Ra
         else:
             opens = pa.ipc.open_stream if form == ARROW_STREAM else pa.ipc.open_file
             table = opens(content.read()).read_all()
-    table = without_views(without_categories(table))
+    table = plain_columns(table)
     _refuse_events(table, table.column_names, file.parent)
     yield RawRows(file.name, np.arange(len(table)), _named(table))
 

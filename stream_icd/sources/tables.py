@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from stream_icd.arrays import Ids
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
-from stream_icd.node_ids import without_categories, without_views
+from stream_icd.node_ids import plain_columns
 from stream_icd.sources.source import OnBadRow
 
 DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
@@ -317,8 +317,7 @@ def _read_parquet(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[Ra
         )
     first = 0
     for batch in file.iter_batches(BATCH_ROWS, columns=columns):
-        table = pa.Table.from_batches([batch]).select(columns)
-        table = without_views(without_categories(table))
+        table = plain_columns(pa.Table.from_batches([batch]).select(columns))
         yield RawRows(name, np.arange(first, first + len(table)), table)
         first += len(table)
 
