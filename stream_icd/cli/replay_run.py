@@ -9,6 +9,7 @@ from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from math import isnan
+from threading import Event
 
 import structlog
 from rich.table import Table
@@ -47,7 +48,7 @@ from stream_icd.replay.redetect import (
     archived_job,
     record_job,
 )
-from stream_icd.replay.replay import Plan, Results, make_plan, replay
+from stream_icd.replay.replay import Plan, Replayed, Results, make_plan, replay
 from stream_icd.store.store import Store
 from stream_icd.wire.limits import Limits
 
@@ -150,9 +151,12 @@ def run_replay(
     say(*plan_lines(plan, redetection.version, results.name, options.tempo()), err=True)
     if options.dry_run:
         return
-    _detect(options, jobs, plan, engine_of(options, name, redetection), results, first)
-    if before is not None:
+    engine, stop = engine_of(options, name, redetection), stop_on_signals()
+    done = _detect(options, jobs, plan, engine, results, first, stop)
+    if before is not None and not stop.is_set():
         _compare(plan, redetection.version, before, results)
+    counts = {"snapshots": done.snapshots, "already": plan.already, "refused": done.refused}
+    finish(stop, bool(done.refused), **counts, results=results.name)
 
 
 def engine_of(
@@ -213,11 +217,11 @@ def _detect(
     engine: Engine[Job, Outcome],
     results: Results,
     first: First,
-) -> None:
-    stop = stop_on_signals()
+    stop: Event,
+) -> Replayed:
     with progress_bar() as progress, closing(jobs(stop)) as all_jobs:
         task = progress.add_task("detected", total=plan.total)
-        done = replay(
+        return replay(
             all_jobs,
             plan,
             engine,
@@ -228,14 +232,6 @@ def _detect(
             on_outcome=lambda _: progress.advance(task),
             first=first,
         )
-    finish(
-        stop,
-        bool(done.refused),
-        snapshots=done.snapshots,
-        already=plan.already,
-        refused=done.refused,
-        results=results.name,
-    )
 
 
 def _compare(plan: Plan, version: str, before: Results, results: Results) -> None:

@@ -341,7 +341,10 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
     except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError) as error:
-        raise HistoryDamaged(f"{store.place}/{noted.path} cannot be read: {error}") from error
+        raise HistoryDamaged(
+            f"{store.place}/{noted.path} cannot be read: {error}. Restore it from a copy, or move "
+            "it away to go on without it"
+        ) from error
 
 
 def message_of(noted: ArchivedWindow, rows: pa.Table) -> Message:

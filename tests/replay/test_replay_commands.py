@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -22,6 +24,7 @@ from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
 from stream_icd.replay.redetect import Redetection
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
+from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import Broker
@@ -64,6 +67,19 @@ def test_a_replay_compares_versions(archive: Store, model_folder: Path, tmp_path
     agreement = next(row for row in rows if row[:2] == ["past", before[1]] and "before" not in row)
     assert agreement[4] == "3"
     assert 0 <= float(agreement[6]) <= 1
+
+
+def test_a_snapshot_that_is_refused_does_not_prevent_the_comparison(
+    archive: Store, model_folder: Path
+) -> None:
+    broken = read_message(archive, next(windows(archive, Selection())))
+    table = pa.ipc.open_stream(broken.value).read_all().select(["src"])
+    Archive(archive).add("snapshots", replace(broken, value=write_table(table)), (1, 1))
+    here = ["replay", "history", archive.uri, "--out", archive.uri, "--to", "2026-01-01T02"]
+    options = ["--engine", "serial", "--model", str(model_folder), "--compare"]
+    shown = CliRunner().invoke(app, [*here, *options])
+    assert shown.exit_code == 1
+    assert "quality, means over the windows" in shown.stdout
 
 
 def test_a_replay_into_its_own_archive_is_compared_with_what_it_replaces(
