@@ -169,14 +169,16 @@ def read_partition(
     Args:
         of: which of its files to read, by their paths.
     """
+    footers: dict[str, list[ArchivedWindow]] = {}
     for _ in range(ATTEMPTS):
-        try:
-            paths = filter(of, data_files(store, partition))
-            footers = [read_footer(store, path) for path in paths]
-        except FileNotFoundError:  # merged meanwhile: the merged file has all its windows
-            continue
-        archived = sorted(chain.from_iterable(footers), key=attrgetter("received"))
-        return list({noted.identity: noted for noted in archived}.values())
+        paths = sorted(filter(of, data_files(store, partition)), key=is_compacted)
+        for path in (path for path in paths if path not in footers):
+            with suppress(FileNotFoundError):  # merged meanwhile: the next list has the new file
+                footers[path] = read_footer(store, path)
+        if footers.keys() >= set(paths):
+            archived = chain.from_iterable(footers[path] for path in paths)
+            in_order = sorted(archived, key=attrgetter("received"))
+            return list({noted.identity: noted for noted in in_order}.values())
     raise HistoryDamaged(
         f"{store.place}/{partition.folder} kept changing while it was read: try again"
     )

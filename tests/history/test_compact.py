@@ -171,6 +171,25 @@ def test_a_reader_that_is_overtaken_by_a_merge_goes_on(store: Store, day: list[M
     assert [read_message(store, window) for window in noted] == day
 
 
+def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(
+    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages, merged = [encode_snapshot(snapshot(i)) for i in range(20)], list[str]()
+    fill(disk, messages)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "delete", lambda _, path: merged.append(path))
+        list(compact(disk, TOMORROW))
+    merged.sort()
+
+    def slow(of: Store, path: str) -> list[ArchivedWindow]:
+        if merged:
+            disk.delete(merged.pop(0))
+        return read_footer(of, path)
+
+    monkeypatch.setattr("stream_icd.history.archive.read_footer", slow)
+    assert archived(disk) == messages
+
+
 def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
     store: Store, day: list[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
