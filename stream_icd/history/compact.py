@@ -39,6 +39,10 @@ from stream_icd.store.whole_file import is_aside
 MOST_ROWS = 5_000_000
 """Maximum rows of a merged file: about 20 to 60 MB."""
 
+MOST_BYTES = 2**28
+"""Maximum bytes of these rows before compression, since a file is made in memory: the memory of a
+large graph is a single row."""
+
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
@@ -122,16 +126,16 @@ def _merge(store: Store, path: str, part: list[ArchivedWindow]) -> None:
 
 
 def _parts(windows: list[ArchivedWindow]) -> Iterator[list[ArchivedWindow]]:
-    """Yield the windows of each merged file: one schema, up to `MOST_ROWS` rows."""
+    """Yield the windows of each merged file: one schema, up to `MOST_ROWS` and `MOST_BYTES`."""
     of_schema: dict[str, list[ArchivedWindow]] = defaultdict(list)
     for noted in windows:
         of_schema[noted.schema].append(noted)
     for alike in of_schema.values():
-        part, n_rows = list[ArchivedWindow](), 0
+        part, n_rows, n_bytes = list[ArchivedWindow](), 0, 0
         for noted in alike:
-            if part and n_rows + noted.rows > MOST_ROWS:
+            n_rows, n_bytes = n_rows + noted.rows, n_bytes + noted.n_bytes
+            if part and (n_rows > MOST_ROWS or n_bytes > MOST_BYTES):
                 yield part
-                part, n_rows = [], 0
+                part, n_rows, n_bytes = [], noted.rows, noted.n_bytes
             part.append(noted)
-            n_rows += noted.rows
         yield part

@@ -148,6 +148,7 @@ class ArchivedWindow:
         rows: number of pairs of a snapshot, of nodes of communities and labels.
         columns, metadata: those of the message's table; stable ids of communities are metadata.
         schema: schema of its archived rows, as text.
+        n_bytes: size of these rows in the file, before compression.
         received: determines which revision is the newest.
     """
 
@@ -160,6 +161,7 @@ class ArchivedWindow:
     path: str = ""
     row_group: int = 0
     schema: str = ""
+    n_bytes: int = 0
     received: Received = (0, 0)
     metadata: tuple[tuple[str, str], ...] = ()
 
@@ -278,11 +280,12 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
         footer = _read(store, path, pq.read_metadata)
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
         noted = json.loads(footer.metadata[FOOTER])
-        windows = [_from_json(window, path, at, schema) for at, window in enumerate(noted)]
+        sizes = [footer.row_group(at).total_byte_size for at in range(len(noted))]
+        windows = [_from_json(window, path, at, schema, sizes) for at, window in enumerate(noted)]
         has_times = all("received" in window for window in noted)
     except (FileNotFoundError, MemoryError):
         raise
-    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+    except (pa.ArrowException, OSError, LookupError, ValueError, TypeError) as error:
         raise HistoryDamaged(
             f"{store.place}/{path} is not a file of an archive ({type(error).__name__}: "
             f"{error}): move it away"
@@ -381,7 +384,9 @@ def _to_json(noted: ArchivedWindow) -> dict[str, Any]:
     }
 
 
-def _from_json(noted: dict[str, Any], path: str, row_group: int, schema: str) -> ArchivedWindow:
+def _from_json(
+    noted: dict[str, Any], path: str, row_group: int, schema: str, sizes: Sequence[int]
+) -> ArchivedWindow:
     start, end = (datetime.fromisoformat(noted[name]) for name in ("window_start", "window_end"))
     window = Window(start, end)
     headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in noted["headers"])
@@ -396,6 +401,7 @@ def _from_json(noted: dict[str, Any], path: str, row_group: int, schema: str) ->
         path=path,
         row_group=row_group,
         schema=schema,
+        n_bytes=sizes[row_group],
         received=cast(Received, tuple(noted.get("received", (0, 0)))),
         metadata=tuple(noted.get("metadata", {}).items()),
     )

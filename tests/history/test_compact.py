@@ -82,11 +82,13 @@ def test_a_dry_run_says_it_and_does_nothing(store: Store, day: list[Message]) ->
     assert len(store.files()) == len(day)
 
 
+@pytest.mark.parametrize(("limit", "of"), [("MOST_ROWS", "rows"), ("MOST_BYTES", "n_bytes")])
 def test_files_do_not_grow_without_end(
-    store: Store, day: list[Message], monkeypatch: pytest.MonkeyPatch
+    store: Store, day: list[Message], limit: str, of: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.history.compact.MOST_ROWS", 170)
     fill(store, day)
+    of_two = 2 * max(getattr(noted, of) for noted in windows(store, Selection()))
+    monkeypatch.setattr(f"stream_icd.history.compact.{limit}", of_two)
     (done,) = compact(store, TOMORROW)
     assert done.files_after == 4  # three of two windows, and the other ids
     assert archived(store) == day
