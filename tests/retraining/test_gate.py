@@ -1,6 +1,7 @@
 """The gate: a worse model is never promoted, a better one is."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,6 +117,15 @@ def test_few_labels_neither_veto_nor_promote() -> None:
     assert decide([*better, *labelled], Rules()).promote
     equal, labelled = _paired([0.0] * 8), _paired([0.0] * 3, nmi=(0.0, 1.0))
     assert not decide([*equal, *labelled], Rules()).promote
+
+
+def test_code_that_is_compiled_meanwhile_is_no_time_of_a_model() -> None:
+    slow = _paired([0.5] * 8, seconds=(0.1, 0.7))
+    first = replace(slow[0], champion=replace(slow[0].champion, seconds=30.0))
+    assert "detection takes 0.700 s instead of 0.100" in decide([first, *slow[1:]], Rules()).reason
+    same = _paired([0.5] * 8)
+    first = replace(same[0], challenger=replace(same[0].challenger, seconds=30.0))
+    assert decide([first, *same[1:]], Rules()).promote
 
 
 def test_the_figures_are_those_of_the_windows() -> None:
