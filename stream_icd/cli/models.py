@@ -219,9 +219,10 @@ class Promote(Changing):
 
         registry, now = self.required(), datetime.now(UTC)
         seen, version = current(registry), find_version(registry, self.version)
+        gate = read_lineage(registry, version).gate
         aliases = promote(registry, version, self.reason, now, by="models promote", seen=seen)
         say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
-        self.announce(change(registry, aliases, read_lineage(registry, version).gate))
+        self.announce(change(registry, aliases, gate))
 
 
 @command(app, "rollback")

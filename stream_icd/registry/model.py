@@ -262,7 +262,10 @@ def lineage_in(folder: Store) -> Lineage:
     try:
         return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
     except FileNotFoundError as error:
-        raise RegistryDamaged(f"{folder.place} holds no {LINEAGE_FILE}") from error
+        raise RegistryDamaged(
+            f"{folder.place} holds no {LINEAGE_FILE}: import this folder with stream-icd models "
+            "import, which writes one"
+        ) from error
 
 
 def proved_on(folder: Store) -> frozenset[str]:

@@ -145,6 +145,7 @@ def existing_folder(registry: Store, version: str) -> Store:
 
 def _is_whole(folder: Store, version: str) -> bool:
     try:
-        return folder.exists(RECIPE_FILE) and read_model(folder)[1] == version
+        has_all = folder.exists(RECIPE_FILE) and folder.exists(LINEAGE_FILE)
+        return has_all and read_model(folder)[1] == version
     except ModelDamaged:
         return False

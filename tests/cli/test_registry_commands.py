@@ -15,7 +15,13 @@ from typer.testing import CliRunner
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.cli.main import app
-from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound, StreamIcdError
+from stream_icd.errors import (
+    BadSettings,
+    ModelDamaged,
+    ModelNotFound,
+    RegistryDamaged,
+    StreamIcdError,
+)
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.topics import create_topics
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
@@ -71,6 +77,20 @@ def test_the_first_champion_is_never_replaced_by_starting_again(registry: Store)
     models("promote", "as")
     assert models("import", "lfr", "--first-champion") == f"{LFR}\n"
     assert champion(registry).champion == AS
+
+
+def test_a_version_without_its_lineage_is_not_promoted_and_is_mended_by_importing_it(
+    registry: Store,
+) -> None:
+    models("import", "lfr", "--first-champion")
+    models("import", "as")
+    folder = version_folder(registry, AS)
+    folder.delete("lineage.json")
+    with pytest.raises(RegistryDamaged, match="import this folder"):
+        models("promote", "as")
+    assert champion(registry).champion == LFR
+    assert models("import", folder.uri) == f"{AS}\n"
+    assert models("promote", "as") == f"champion {AS}, previous {LFR}\n"
 
 
 def test_a_version_is_shown_with_its_origin(registry: Store) -> None:
