@@ -40,8 +40,10 @@ def n_distinct(values: NDArray[np.integer]) -> int:
 def compact(communities: AnyLabels) -> Ids:
     """Return the same communities with labels 0..K-1, none empty.
 
-    Raises `BadSettings` if they are not one-dimensional, or not of an integer type.
+    Raises `BadSettings` if they are not one-dimensional, not of an integer type, or masked.
     """
+    if np.ma.is_masked(communities):
+        raise BadSettings("some communities are masked: leave out these nodes, or fill them")
     communities = np.asarray(communities)  # a list, or a pandas Series, at the door
     if communities.ndim != 1 or communities.dtype.kind not in "iu":
         raise BadSettings(

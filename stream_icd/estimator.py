@@ -290,7 +290,8 @@ def _numbered(labels: ArrayLike) -> NDArray[np.int32]:
     """Any labels as 0..K-1, in their order."""
     given = np.asarray(labels)
     try:
-        if given.ndim != 1 or (given.dtype.kind == "f" and np.isnan(given).any()):
+        has_gap = np.ma.is_masked(labels) or (given.dtype.kind == "f" and np.isnan(given).any())
+        if given.ndim != 1 or has_gap:
             raise TypeError(f"{given.dtype} of shape {given.shape}, or a missing one")
         return np.unique(given, return_inverse=True)[1].astype(np.int32)
     except TypeError as error:  # such as None among strings

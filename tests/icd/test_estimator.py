@@ -266,6 +266,8 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD().fit([history[0].adjacency], [[0, 1]])
     with pytest.raises(BadInput, match="a list that cannot be sorted"):
         ICD().fit([history[0].adjacency], [[None, "a"] * 150])
+    with pytest.raises(BadInput, match="MaskedArray .* a missing one"):
+        ICD().fit([history[0].adjacency], [np.ma.masked_equal(np.arange(300), 7)])
     with pytest.raises(BadInput, match="a list that cannot be sorted.*missing"):
         ICD().fit([history[0].adjacency], [[float("nan"), 1.0] * 150])
     with pytest.raises(BadSettings, match="not a csr_array; for one graph: fit"):
