@@ -10,18 +10,18 @@ from another record, so it is the newest again.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from stream_icd.kafka.record import Record
 from stream_icd.wire.events import is_late
 
 REMEMBERED = 100_000
-"""How many recent results are remembered to recognise repetitions: 70 MB at most, whatever their
-names."""
+"""How many recent results are remembered to recognise repetitions: 75 MB, and 105 MB at most, where
+each has a graph of its own with a long name."""
 
 LONGEST = 31
 """Bytes of a name that is kept as it is; of a longer one, a digest of one byte more is kept."""
@@ -32,8 +32,8 @@ MOST_CHANGES, WITHIN = 2, 100
 Name = tuple[bytes, bytes, bytes]
 """Graph, snapshot id and model."""
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+Revision = tuple[bytes, bytes]
+"""The revision, and what it was made from."""
 
 
 class Result(NamedTuple):
@@ -60,31 +60,46 @@ class SeenResults:
 
     def __init__(self, before: SeenResults | None = None) -> None:
         self._before = before
-        self._newest: OrderedDict[Name, bytes] = OrderedDict()
-        self._seen: OrderedDict[Result, None] = OrderedDict()
+        # The revisions of each name, newest last; the name with the newest one last.
+        self._seen: OrderedDict[Name, dict[Revision, None]] = OrderedDict()
+        self._of_graph: defaultdict[bytes, set[Name]] = defaultdict(set)
+        self._n_revisions = 0
 
     def __contains__(self, result: Result) -> bool:
         """Return whether the result is a repetition."""
-        name, *_ = result = _in_few_bytes(result)
+        name, revision = _in_few_bytes(result)
         layers = [self] if self._before is None else [self, self._before]
-        newest = next((layer._newest[name] for layer in layers if name in layer._newest), None)
-        return newest == result.revision or any(result in layer._seen for layer in layers)
+        seen = [layer._seen[name] for layer in layers if name in layer._seen]
+        is_newest = bool(seen) and next(reversed(seen[0]))[0] == revision[0]
+        return is_newest or any(revision in revisions for revisions in seen)
 
     def add(self, result: Result) -> None:
         """Add a result: its revision is now the newest."""
-        self._add(_in_few_bytes(result))
+        self._add(*_in_few_bytes(result))
 
-    def _add(self, result: Result) -> None:
-        _put(self._newest, result.name, result.revision)
-        _put(self._seen, result, None)
+    def _add(self, name: Name, revision: Revision) -> None:
+        revisions = self._seen.setdefault(name, {})
+        self._seen.move_to_end(name)
+        self._of_graph[name[0]].add(name)
+        self._n_revisions += revision not in revisions
+        revisions.pop(revision, None)
+        revisions[revision] = None
+        if self._n_revisions > REMEMBERED:
+            oldest, revisions = next(iter(self._seen.items()))
+            self._remove(oldest, next(iter(revisions)))
 
     def take_back(self, result: Result) -> None:
         """Remove a result that was added here, as if it had not been seen."""
-        result = _in_few_bytes(result)
-        del self._seen[result], self._newest[result.name]
-        self._newest |= {
-            seen.name: seen.revision for seen in self._seen if seen.name == result.name
-        }
+        self._remove(*_in_few_bytes(result))
+
+    def _remove(self, name: Name, revision: Revision) -> None:
+        del self._seen[name][revision]
+        self._n_revisions -= 1
+        if not self._seen[name]:
+            del self._seen[name]
+            self._of_graph[name[0]].remove(name)
+            if not self._of_graph[name[0]]:
+                del self._of_graph[name[0]]
 
     def is_new(self, result: Result) -> bool:
         """Add a result; return False if it is a repetition."""
@@ -95,17 +110,15 @@ class SeenResults:
 
     def forget(self, key: bytes | None) -> None:
         """Forget all results of a graph: if they are published again, they are new."""
-        key = None if key is None else _short(key)
-        for name in [name for name in self._newest if name[0] == key]:
-            del self._newest[name]
-        for result in [result for result in self._seen if result.name[0] == key]:
-            del self._seen[result]
+        for name in self._of_graph.pop(_short(key or b""), ()):
+            self._n_revisions -= len(self._seen.pop(name))
 
     def keep(self) -> None:
         """Add the results that were added here to the earlier ones."""
         assert self._before is not None, "there is somewhere to keep it"
-        for result in self._seen:
-            self._before._add(result)
+        for name, revisions in self._seen.items():
+            for revision in revisions:
+                self._before._add(name, revision)
 
 
 class Superseded:
@@ -167,17 +180,10 @@ class MixedModels:
         )
 
 
-def _in_few_bytes(result: Result) -> Result:
+def _in_few_bytes(result: Result) -> tuple[Name, Revision]:
     graph, snapshot, model = map(_short, result.name)
-    return Result((graph, snapshot, model), _short(result.revision), _short(result.made_from))
+    return (graph, snapshot, model), (_short(result.revision), _short(result.made_from))
 
 
 def _short(text: bytes) -> bytes:
     return text if len(text) <= LONGEST else blake2b(text, digest_size=LONGEST + 1).digest()
-
-
-def _put(entries: OrderedDict[Key, Value], key: Key, value: Value) -> None:
-    entries[key] = value
-    entries.move_to_end(key)
-    if len(entries) > REMEMBERED:
-        entries.popitem(last=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -136,3 +137,28 @@ def test_long_names_are_told_apart_and_take_few_bytes() -> None:
     batch.take_back(named(1000))
     seen.forget(named(1000).name[0])
     assert named(1000) not in seen
+
+
+def test_a_graph_is_forgotten_without_a_look_at_others() -> None:
+    """Else each record that starts a graph anew would take as long as all that is remembered."""
+    seen = SeenResults()
+    for number in range(20_000):
+        seen.add(Result((b"%d" % (number % 2), b"%d" % number, b"m"), b"", b""))
+    began = time.process_time()
+    for number in range(2, 20_000):
+        seen.forget(b"%d" % number)
+    assert time.process_time() - began < 1
+    seen.forget(b"1")
+    assert Result((b"1", b"1", b"m"), b"", b"") not in seen
+    assert Result((b"0", b"0", b"m"), b"", b"") in seen
+
+
+def test_the_results_seen_first_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_icd.subscribers.seen_results.REMEMBERED", 3)
+    seen = SeenResults()
+    results = [Result((b"g", b"%d" % number, b"m"), b"%d" % number, b"") for number in range(3)]
+    corrected = results[0]._replace(revision=b"corrected")
+    assert all(seen.is_new(result) for result in (*results, corrected))
+    assert [result in seen for result in (*results, corrected)] == [True, False, True, True]
+    assert seen.is_new(results[1])
+    assert [result in seen for result in (*results, corrected)] == [True, True, False, True]
