@@ -10,9 +10,9 @@ from another record, so it is the newest again.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -140,11 +140,10 @@ class Superseded:
 
 @dataclass(slots=True)
 class _Graph:
-    """The models of a graph's results, and how many results ago each change was."""
+    """The models of a graph's results."""
 
     latest: str
-    models: set[str]
-    changes: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES + 1))
+    changes: tuple[tuple[int, str], ...] = ()  # the last ones: after how many results, to which
     n_results: int = 0
     reported: bool = False
 
@@ -161,22 +160,20 @@ class MixedModels:
 
     def look_at(self, graph: str, model: str) -> str | None:
         """Return a warning after this result; None if there is none, or it was given before."""
-        known = self._graphs.setdefault(graph, _Graph(model, {model}))
+        known = self._graphs.setdefault(graph, _Graph(model))
         if known.reported:
             return None
         known.n_results += 1
         if model != known.latest:
             known.latest = model
-            known.models.add(model)
-            known.changes.append(known.n_results)
-        if len(known.changes) <= MOST_CHANGES:
-            return None
-        if known.n_results - known.changes[0] >= WITHIN:
+            known.changes = (*known.changes, (known.n_results, model))[-MOST_CHANGES - 1 :]
+        if len(known.changes) <= MOST_CHANGES or known.n_results - known.changes[0][0] >= WITHIN:
             return None
         known.reported = True
+        models = sorted({to for _, to in known.changes})
         return (
-            f"graph {graph} has results of {len(known.models)} models by turns, "
-            f"{', '.join(sorted(known.models))}: two detectors work on it"
+            f"graph {graph} has results of {len(models)} models by turns, {', '.join(models)}: two "
+            "detectors work on it"
         )
 
 

@@ -106,7 +106,15 @@ def test_models_that_take_turns_in_a_graph_are_told_once() -> None:
     assert [turns[0], turns[2]] == [None, None]
     assert models.look_at("h", "a") is None
     assert {models.look_at("g", str(number)) for number in range(100)} == {None}
-    assert models._graphs["g"].models == {"a", "b"}  # no more are kept
+
+
+def test_models_that_were_replaced_before_take_no_turns() -> None:
+    models = MixedModels()
+    for version in range(50):  # retraining, day after day
+        for _ in range(WITHIN):
+            assert models.look_at("g", f"{version:03}") is None
+    said = [models.look_at("g", model) for model in ("old", "049", "old")]
+    assert "results of 2 models by turns, 049, old: two" in str(said[-1])
 
 
 def test_a_promotion_and_its_rollback_are_no_turns() -> None:
