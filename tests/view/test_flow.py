@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.view.data.all_series import AllSeries
-from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.data.window import SeenWindow, unpacked
+from stream_icd.view.panels.details import explained_community
 from stream_icd.view.panels.flow import OTHERS, flow, spread, ways
 from testbed.windows import window
-from tests.view.windows import ORIGIN, name, seen
+from tests.view.windows import ORIGIN, Cliques, name, queries, renamed, seen
 
 Labels = st.lists(
     st.lists(st.integers(0, 5), min_size=6, max_size=14).map(
@@ -112,3 +114,23 @@ def test_what_two_windows_share_is_computed_once() -> None:
 
 def test_no_window_gives_an_empty_flow() -> None:
     assert flow([], 5) == {"shown": [], "columns": [], "moves": []}
+
+
+def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of large graphs take milliseconds each, and megabytes."""
+    everything, read = seen(30), list[bytes]()
+    monkeypatch.setattr(
+        "stream_icd.view.data.window.unpacked",
+        lambda members: read.append(members) or unpacked(members),
+    )
+    asked = queries(everything)
+    assert asked.node({"node": "7"})["seen"] == len(read) == 30
+    news = everything.add(renamed(window(30, [0, 0, 0, 1, 1, 1, 1, 1]), "g"), ORIGIN)
+    assert news is not None
+    read.clear()
+    assert asked.node({"node": "7"})["seen"] == 31
+    assert len(read) <= 4  # the new one, and those whose events it confirms or undoes
+    read.clear()
+    windows = everything.windows(name(), 31)
+    explained_community(windows[:-1], 1, Cliques().read, windows[-1])
+    assert len(set(read)) <= 6

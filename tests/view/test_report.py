@@ -128,7 +128,7 @@ def test_the_past_of_every_node_is_that_of_the_search() -> None:
     spans = node_spans(windows)
     assert spans is not None
     for node in range(60):
-        past = node_past(windows, str(node))["spans"]
+        past = node_past(windows, str(node), {})["spans"]
         assert [[one["id"], one["from"], one["to"]] for one in past] == spans[str(node)]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -21,6 +21,29 @@ MOST_GRAPHS = 12
 LOOKED_BACK = 400
 """Windows in which the community before is sought."""
 
+Past = MutableMapping[SeenWindow, int | None]
+"""The community of a node in windows; None where it is missing."""
+
+
+class Unpacked(Sequence[CommunityEvents]):
+    """Windows as a tracker keeps them, each unpacked when it is asked for, and not kept."""
+
+    def __init__(self, windows: Sequence[SeenWindow]) -> None:
+        self._windows = windows
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    @overload
+    def __getitem__(self, at: int) -> CommunityEvents: ...
+    @overload
+    def __getitem__(self, at: slice) -> Unpacked: ...
+    def __getitem__(self, at: int | slice) -> CommunityEvents | Unpacked:
+        chosen = self._windows[at]
+        if isinstance(chosen, SeenWindow):
+            return chosen.tracked(events=False)
+        return Unpacked(chosen)
+
 
 def names_like(window: SeenWindow, beginning: str, limit: int) -> list[str]:
     """Return at most `limit` nodes whose names begin with that text, in ascending order."""
@@ -31,16 +54,20 @@ def names_like(window: SeenWindow, beginning: str, limit: int) -> list[str]:
     return [str(name) for name in chosen.slice(0, limit).to_pylist()]
 
 
-def node_past(windows: Sequence[SeenWindow], node: str) -> dict[str, Any]:
+def node_past(windows: Sequence[SeenWindow], node: str, known: Past) -> dict[str, Any]:
     """Return where a node was: a span for each time that its community stayed the same.
 
     A span has the numbers and times of its first and last window, and the community, or None for
     windows in which the node is missing. Before its first appearance there is no span.
+
+    `known`: of this node; windows that are not in it are unpacked, and added.
     """
     spans: list[dict[str, Any]] = []
     seen = 0
     for window in windows:
-        community, number, time = window.community_of(node), window.number, window.result.window
+        if window not in known:
+            known[window] = window.community_of(node)
+        community, number, time = known[window], window.number, window.result.window
         seen += community is not None
         last = {"to": number, "end": time.end.isoformat()}
         if spans and spans[-1]["id"] == community:
@@ -71,7 +98,7 @@ def explained(
     windows: Sequence[SeenWindow], node: str, read: Callable[[SeenWindow], Snapshot]
 ) -> tuple[Explanation, dict[int, str]]:
     """Explain the community of a node in the newest of some windows, and name communities."""
-    return explain(node, *_evidence(windows, read)), _names(windows)
+    return explain(node, Unpacked(windows[-LOOKED_BACK:]), *_graphs(windows, read)), _names(windows)
 
 
 def explained_community(
@@ -90,18 +117,20 @@ def explained_community(
         StreamIcdError: the graph of a window cannot be read.
     """
     later = None if after is None else after.tracked(events=False)
-    explanation = explain_community(community, *_evidence(windows, read), later)
+    having = [window for window in windows[-LOOKED_BACK:] if community in window.ids]
+    told_of = {*having[:1], *having[-2:], *windows[-2:]}  # of the others, nothing is said
+    tracked = [window.tracked(events=False) for window in windows if window in told_of]
+    explanation = explain_community(community, tracked, *_graphs(windows, read), later)
     return explanation, _names(windows if after is None else [after, *windows[-LOOKED_BACK + 1 :]])
 
 
-def _evidence(
+def _graphs(
     windows: Sequence[SeenWindow], read: Callable[[SeenWindow], Snapshot]
-) -> tuple[list[CommunityEvents], list[Snapshot], float]:
-    """Return the windows to look back on, the graphs whose edges count, and the horizon."""
+) -> tuple[list[Snapshot], float]:
+    """Return the graphs whose edges count, those of the newest windows, and the horizon."""
     horizon = windows[-1].result.horizon or 1.0
     asked = list(reversed(windows))[: len(window_weights(horizon, MOST_GRAPHS))]
-    tracked = [window.tracked(events=False) for window in windows[-LOOKED_BACK:]]
-    return tracked, [read(window) for window in asked], horizon
+    return [read(window) for window in asked], horizon
 
 
 def _names(windows: Sequence[SeenWindow]) -> dict[int, str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from stream_icd.errors import BadSettings, StreamIcdError
 from stream_icd.events import KINDS
@@ -19,6 +19,7 @@ from stream_icd.view.feeds.sources import Sources
 from stream_icd.view.panels.community_map import Frame, frame_of, n_placed, opened, places, quotient
 from stream_icd.view.panels.details import (
     LOOKED_BACK,
+    Past,
     as_answer,
     composition,
     explained,
@@ -31,6 +32,8 @@ from stream_icd.view.panels.life import comparison, life
 
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 MOST_WINDOWS = 6000
 MOST_COLUMNS = 120
@@ -44,6 +47,8 @@ COMPARED_WINDOWS = 300
 SEARCHED_WINDOWS = 3000
 KEPT_CENTRES = 5000
 KEPT_MAPS = 100
+KEPT_PASTS = 20
+"""Nodes whose past is known when another window comes: 0.5 MB each at most."""
 MOST_MODELS = 8
 MOST_BITS = 10**6
 
@@ -77,7 +82,8 @@ class Queries:
 
     seen: AllSeries
     sources: Sources
-    _maps: OrderedDict[SeriesName, Drawn] = field(default_factory=OrderedDict)
+    _maps: dict[SeriesName, Drawn] = field(default_factory=dict)
+    _pasts: dict[str, Past] = field(default_factory=dict)  # by node
 
     def overview(self, _: Parameters) -> Answer:
         """All series in short, dead letters, decisions about models, and what is wrong."""
@@ -148,7 +154,7 @@ class Queries:
             snapshot = self.sources.snapshots.read(name, window)
         except StreamIcdError as error:
             snapshot, trouble = None, str(error)
-        before = self._drawn(name).centres
+        before = kept(self._maps, name, Drawn, KEPT_MAPS).centres
         drawn = quotient(window, snapshot, before)
         if len(before) > KEPT_CENTRES:
             before.clear()
@@ -170,7 +176,7 @@ class Queries:
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
         snapshot = self.sources.snapshots.read(name, window)
-        return opened(window, snapshot, chosen, self._drawn(name).centres)
+        return opened(window, snapshot, chosen, kept(self._maps, name, Drawn, KEPT_MAPS).centres)
 
     def places(self, asked: Parameters) -> Answer:
         """Nodes of a window where their source says they are."""
@@ -178,7 +184,7 @@ class Queries:
         snapshot = self.sources.snapshots.read(name, window)
         if snapshot.coordinates is None:
             raise NothingSeen("the snapshot does not say where its nodes are")
-        drawn = self._drawn(name)
+        drawn = kept(self._maps, name, Drawn, KEPT_MAPS)
         drawn.frame = frame_of(snapshot.coordinates, drawn.frame)
         return places(window, snapshot, drawn.frame)
 
@@ -190,7 +196,8 @@ class Queries:
     def node(self, asked: Parameters) -> Answer:
         """Where a node was."""
         windows = self._windows(asked, SEARCHED_WINDOWS, SEARCHED_WINDOWS)
-        return node_past(windows, text(asked, "node"))
+        node = text(asked, "node")
+        return node_past(windows, node, kept(self._pasts, node, WeakKeyDictionary, KEPT_PASTS))
 
     def explain(self, asked: Parameters) -> Answer:
         """What happened around a node."""
@@ -225,13 +232,6 @@ class Queries:
         compared = [asked, other] if any(other.values()) else [asked]
         return tuple(self.seen.index.version_of(self.name(series)) for series in compared)
 
-    def _drawn(self, name: SeriesName) -> Drawn:
-        drawn = self._maps.setdefault(name, Drawn())
-        self._maps.move_to_end(name)
-        if len(self._maps) > KEPT_MAPS:
-            self._maps.popitem(last=False)
-        return drawn
-
     def name(self, asked: Parameters) -> SeriesName:
         """Return the series that is asked for: the first one that fits what is given."""
         name = self.seen.index.find(*(asked.get(field, "") for field in SeriesName._fields))
@@ -254,6 +254,17 @@ class Queries:
         if window is None:
             raise NothingSeen(NO_WINDOW)
         return name, window
+
+
+def kept(known: dict[Key, Value], key: Key, new: Callable[[], Value], most: int) -> Value:
+    """Return what is kept under a key, new if there is none; drop what was asked for least lately.
+
+    Several threads may call it: two of them may then begin with a new one each.
+    """
+    value = known[key] = known.pop(key, None) or new()
+    for oldest in list(known)[:-most]:
+        known.pop(oldest, None)
+    return value
 
 
 def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:
