@@ -48,7 +48,9 @@ async function start() {
   Object.assign(known, nothing());
   forgetNames();
   forgetColours();
+  const { signal } = asked;
   await overview();
+  if (signal.aborted) return; // another series was chosen meanwhile
   const one = current();
   if (one === null) {
     say("waiting", "no results yet");
