@@ -25,6 +25,7 @@ from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
 from stream_icd.view.report import write_html
 from stream_icd.view.web.access import access_for
 from stream_icd.wire.announcements import Announcement
+from testbed.brokers import wait_until
 from testbed.windows import HOUR, START, window
 from tests.view.windows import (
     ORIGIN,
@@ -324,6 +325,69 @@ def test_keys_move_through_views_and_windows(opened: Opened, six: str) -> None:
     tab.wait_for_selector("svg.flow[data-newest='5']")
     tab.locator("body").press("3")
     tab.wait_for_selector("#life canvas")
+
+
+def test_graphs_that_are_chosen_one_after_the_other_do_not_mix(opened: Opened) -> None:
+    everything = AllSeries()
+    for graph, k in (("a", 4), ("b", 6)):
+        for hour, labels in enumerate(drifting(4, k=k)):
+            everything.add(renamed(window(hour, labels), graph), ORIGIN)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?graph=a")
+        tab.wait_for_selector("svg.flow")
+        tab.evaluate(
+            "() => { for (const graph of ['b', 'a', 'b']) { const choice ="
+            " document.getElementById('graph'); choice.value = graph;"
+            " choice.dispatchEvent(new Event('change')); } }"
+        )
+        wait_until(lambda: number(tab, "k") == "6")
+        wait_until(lambda: list(view.fan_out._tabs.values()) == [name("b")])
+        tab.select_option("#graph", "a")
+        wait_until(lambda: number(tab, "k") == "4")
+        wait_until(lambda: list(view.fan_out._tabs.values()) == [name("a")])
+
+
+def test_what_is_read_and_chosen_stays_while_windows_arrive(opened: Opened) -> None:
+    everything = seen(60)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?view=events&sure=all&kinds=continued,grown,shrunk")
+        tab.wait_for_selector("#event-table tbody tr")
+        wait_until(lambda: tab.evaluate("globalThis.echarts !== undefined"))  # then all is drawn
+        tab.get_by_label("merged").focus()
+        tab.evaluate("document.querySelector('#events .scroll').scrollTop = 200")
+        *_, labels = drifting(61)
+        news = everything.add(renamed(window(60, labels), "g"), ORIGIN)
+        assert news is not None
+        view.publish(news)
+        tab.wait_for_selector("#event-table td:has-text('2026-01-03 13:00:00') >> nth=0")
+        assert tab.evaluate("document.querySelector('#events .scroll').scrollTop") == 200
+        assert tab.evaluate("document.activeElement.parentElement.textContent") == " merged"
+
+
+def test_a_comparison_that_grows_is_one_chart(opened: Opened) -> None:
+    everything = AllSeries()
+    for hour, labels in enumerate(drifting(4)):
+        for origin in ("one", "two"):
+            everything.add(renamed(window(hour, labels), "g"), origin)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?view=compare&origin=one&other_graph=g&other_origin=two")
+        tab.wait_for_selector("#compare .plot[data-windows='4'] canvas")
+        tab.evaluate("globalThis.first = document.querySelector('#compare canvas')")
+        for origin in ("two", "one"):
+            news = everything.add(renamed(window(4, [0, 0, 1, 1]), "g"), origin)
+            assert news is not None
+            view.publish(news)
+        tab.wait_for_selector("#compare .plot[data-windows='5'] canvas")
+        assert tab.evaluate("document.querySelector('#compare canvas') === globalThis.first")
+
+
+def test_every_view_can_be_reached_with_the_tabulator(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.wait_for_selector("svg.flow")
+    tab.get_by_role("button", name="light or dark").focus()
+    for view in ("Flow", "Map", "Life", "Events", "Compare"):
+        tab.keyboard.press("Tab")
+        assert tab.evaluate("document.activeElement.textContent") == view
 
 
 def test_a_restarted_server_is_found_again(chromium: Any) -> None:

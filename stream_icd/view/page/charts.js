@@ -23,9 +23,10 @@ export function loadCharts() {
 /** Whether charts can be drawn now. */
 export const chartsLoaded = () => globalThis.echarts !== undefined;
 
-/** The chart of an element, made when it is first asked for. */
+/** The chart of an element, made when it is first asked for; those of elements that are gone end. */
 export function chart(element) {
   if (!instances.has(element)) {
+    for (const [before, made] of instances) if (!before.isConnected) { made.dispose(); instances.delete(before); }
     const made = echarts.init(element, null, { renderer: "canvas" });
     new ResizeObserver(() => made.resize()).observe(element);
     instances.set(element, made);

@@ -3,7 +3,7 @@
 import { axisStyle, base, chart } from "./charts.js";
 import { LINES } from "./colours.js";
 import { community } from "./events.js";
-import { cell, el, figure, fill, note, number, scroll, shown, table, time } from "./dom.js";
+import { cell, el, figure, fill, note, number, scroll, select, shown, table, time } from "./dom.js";
 
 /** The models of a series for people, in the order of their first windows. */
 export function modelsOf(series) {
@@ -13,23 +13,22 @@ export function modelsOf(series) {
 
 /** Draw the choice of the other series, and the comparison if there is one. */
 export function drawCompare(into, others, chosen, compared, { onOther, onWindow }) {
-  const options = others.map((series, at) => el("option", { value: at, selected: series === chosen },
-    `${shown(series.graph, 40)} · ${modelsOf(series)} · ${shown(series.origin, 60)}`));
-  const choice = el("select", { "aria-label": "compare with", onchange: (event) => onOther(others[event.target.value] ?? null) },
-    el("option", { value: "" }, "choose another model or archive"), options);
-  const bar = el("div", { class: "bar" }, el("label", {}, "compare with ", choice));
-  if (compared === null) {
-    fill(into, bar, note(others.length < 1 ? "Only one series was seen: run a second model, or open a second archive." : "Windows that end at the same time are compared."));
+  if (into.querySelector(".bar") === null) {
+    fill(into, el("div", { class: "bar" }, el("label", {}, "compare with ", el("select"))), el("div", { class: "plot short" }), el("div"));
+  }
+  const [bar, plot, below] = into.children;
+  const choice = bar.querySelector("select");
+  const options = others.map((series, at) => ({ value: String(at), text: `${shown(series.graph, 40)} · ${modelsOf(series)} · ${shown(series.origin, 60)}` }));
+  select(choice, [{ value: "", text: "choose another model or archive" }, ...options], options[others.indexOf(chosen)]?.value ?? "");
+  choice.onchange = () => onOther(others[choice.value] ?? null);
+  const { windows, newest } = compared ?? { windows: [] };
+  plot.hidden = windows.length === 0;
+  if (plot.hidden) {
+    const none = others.length < 1 ? "Only one series was seen: run a second model, or open a second archive." : "Windows that end at the same time are compared.";
+    fill(below, note(compared === null ? none : "The two have no window in common."));
     return;
   }
-  const { windows, newest } = compared;
-  if (windows.length === 0) {
-    fill(into, bar, note("The two have no window in common."));
-    return;
-  }
-  const plot = el("div", { class: "plot" });
-  plot.style.height = "17rem";
-  fill(into, bar, plot,
+  fill(below,
     el("h2", {}, `${shown(newest.snapshot)}: ${number(newest.apart)} of ${number(newest.common_nodes)} nodes are in communities that do not match`),
     scroll(pairs(newest), nodes(newest)));
   plot.dataset.windows = windows.length;
@@ -47,6 +46,7 @@ export function drawCompare(into, others, chosen, compared, { onOther, onWindow 
       { name: "communities there", type: "line", yAxisIndex: 1, data: windows.map(({ k }) => k[1]), color: LINES.orange, lineStyle: { width: 1, type: "dashed" } },
     ],
   });
+  chart(plot).off("click");
   chart(plot).on("click", (event) => onWindow(windows[event.dataIndex].number));
 }
 

@@ -9,7 +9,7 @@ export function drawDetails(into, { chosen, past, flow, composition, explained, 
   into.hidden = chosen === null && past === null;
   if (into.hidden) return;
   fill(into,
-    el("button", { class: "close", type: "button", onclick: onClear, title: "clear (Esc)" }, "×"),
+    el("button", { class: "close", type: "button", onclick: onClear, "aria-label": "clear", title: "clear (Esc)" }, "×"),
     past === null ? null : node(past, onCommunity, onWindow),
     explained && explained.node === past?.node ? why(explained, onCommunity) : null,
     chosen === null ? null : about(chosen, flow),

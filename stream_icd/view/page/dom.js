@@ -28,9 +28,48 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** Set the children of an element; null and undefined are none. */
+/** Set the children of an element; null and undefined are none. Focus, scrolling and what is open stay. */
 export function fill(element, ...children) {
+  const restore = element.firstChild === null ? () => {} : left(element);
   element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+  restore();
+}
+
+/** A function that brings the children of an element into the state in which those before it were. */
+function left(element) {
+  const lasting = () => [...element.querySelectorAll(".scroll, details")];
+  const before = lasting().map(({ scrollTop, open }) => ({ scrollTop, open }));
+  const focused = placeIn(element, document.activeElement);
+  return () => {
+    lasting().forEach((one, at) => Object.assign(one, before[at]));
+    focused?.reduce((parent, at) => parent?.children[at], element)?.focus({ preventScroll: true });
+  };
+}
+
+/** Where a child is, by its number and those of its parents; null outside the element. */
+function placeIn(element, child) {
+  if (child === element || !element.contains(child)) return null;
+  const siblings = [...child.parentElement.children];
+  return [...(placeIn(element, child.parentElement) ?? []), siblings.indexOf(child)];
+}
+
+/** Fill an element only if that on which its content depends has changed: a list that drops down stays open. */
+export function refill(element, on, children) {
+  const wanted = JSON.stringify(on);
+  if (element.dataset.on === wanted) return;
+  element.dataset.on = wanted;
+  fill(element, children());
+}
+
+/** Set the options of a choice, `{ value, text }`, and the one that is chosen, if any. */
+export function select(into, options, chosen) {
+  refill(into, options, () => options.map(({ value, text }) => el("option", { value }, text)));
+  if (chosen !== undefined && chosen !== null) into.value = chosen;
+}
+
+/** Set a text that is read out when it changes. */
+export function tell(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 /** A paragraph of small print. */

@@ -1,7 +1,7 @@
 // What happened to the communities, as a list that filters; dead letters; decisions about models.
 
 import { colour } from "./colours.js";
-import { cell, el, figure, fill, note, number, scroll, shown, table, time } from "./dom.js";
+import { cell, el, figure, fill, note, number, refill, scroll, shown, table, time } from "./dom.js";
 import { briefly, called } from "./names.js";
 
 const KINDS = ["born", "merged", "split", "died", "grown", "shrunk", "continued"];
@@ -11,6 +11,18 @@ const STRENGTHS = [0, 10, 50, 100];
 
 /** Draw the list into an element. */
 export function drawEvents(into, listed, overview, life, { kinds, community: chosen, sure, bits, onKinds, onSure, onBits, onCommunity, onWindow }) {
+  if (into.querySelector(".bar") === null) fill(into, el("div", { class: "bar" }), el("div"));
+  const [bar, below] = into.children;
+  refill(bar, [kinds, chosen, sure, bits], () => choices({ kinds, chosen, sure, bits, onKinds, onSure, onBits }));
+  fill(below,
+    el("p", { class: "note", id: "hidden-events" }, listed.hidden > 0 ? `${number(listed.hidden)} events are hidden: they were undone, are too new to tell, or are too weak.` : ""),
+    scroll(events(listed.events, onCommunity, onWindow)),
+    note(listed.events.length === 0 ? "No such event." : listed.until === null ? "" : "Older events are left out: choose fewer kinds, or one community."),
+    models(life, onWindow), letters(overview), decisions(overview));
+}
+
+/** What chooses the events. */
+function choices({ kinds, chosen, sure, bits, onKinds, onSure, onBits }) {
   const wanted = new Set((kinds || USUAL).split(","));
   const box = (name, checked, onChange) => el("label", {}, el("input", { type: "checkbox", checked, onchange: (event) => onChange(event.target.checked) }), ` ${name}`);
   const boxes = KINDS.map((kind) => box(kind, wanted.has(kind), (checked) => {
@@ -20,12 +32,7 @@ export function drawEvents(into, listed, overview, life, { kinds, community: cho
   const strength = el("label", {}, "strength ", el("select", { onchange: (event) => onBits(event.target.value) },
     STRENGTHS.map((least) => el("option", { value: least, selected: least === bits }, least === 0 ? "any" : `from ${least} bits`))));
   const only = el("span", { class: "note" }, chosen === null ? "all communities" : `community ${chosen}`);
-  fill(into,
-    el("div", { class: "bar" }, boxes, box(`lasted ${CONFIRMED} windows`, sure, onSure), strength, only),
-    el("p", { class: "note", id: "hidden-events" }, listed.hidden > 0 ? `${number(listed.hidden)} events are hidden: they were undone, are too new to tell, or are too weak.` : ""),
-    scroll(events(listed.events, onCommunity, onWindow)),
-    note(listed.events.length === 0 ? "No such event." : listed.until === null ? "" : "Older events are left out: choose fewer kinds, or one community."),
-    models(life, onWindow), letters(overview), decisions(overview));
+  return [...boxes, box(`lasted ${CONFIRMED} windows`, sure, onSure), strength, only];
 }
 
 function events(happened, onCommunity, onWindow) {

@@ -5,7 +5,7 @@ import { chartsLoaded, loadCharts } from "./charts.js";
 import { chooseTheme, colourBy, forgetColours, theme } from "./colours.js";
 import { drawCompare, modelsOf } from "./compare.js";
 import { drawDetails } from "./details.js";
-import { duration, el, fill, note, number, shown, time } from "./dom.js";
+import { duration, el, fill, note, number, select, shown, tell, time } from "./dom.js";
 import { CONFIRMED, drawEvents } from "./events.js";
 import { drawFlow } from "./flow.js";
 import { delay, drawLife, grow } from "./life.js";
@@ -183,7 +183,7 @@ function trouble(name, message) {
   const topics = Object.entries(known.overview?.troubles ?? {}).map(([topic, why]) => `${topic} is not read: ${why}`);
   const all = [...troubles.values(), ...topics];
   at("trouble").hidden = all.length === 0;
-  at("trouble").textContent = shown(all.join(" · "), 1000);
+  tell(at("trouble"), shown(all.join(" · "), 1000));
 }
 
 let said = null;
@@ -193,7 +193,7 @@ function say(kind, message = "") {
   const what = kind === "live" && archived() ? "archive" : kind;
   said = { kind, message };
   at("status").dataset.state = what;
-  at("status").textContent = message || (here() !== null && what in { live: 1, archive: 1 } ? "an old window is shown" : words[what]);
+  tell(at("status"), message || (here() !== null && what in { live: 1, archive: 1 } ? "an old window is shown" : words[what]));
 }
 
 /** Fill the choices of graph and model; names are text. */
@@ -221,23 +221,13 @@ function leftOut(one) {
   if (kept === null && one?.late > 0) said.push(`${number(one.late)} results came late and are not drawn.`);
   if (known.overview?.series_left_out > 0) said.push(`${number(known.overview.series_left_out)} series are not listed: name the graph in the address.`);
   at("left-out").hidden = said.length === 0;
-  at("left-out").textContent = said.join(" ");
-}
-
-function select(into, options, chosen) {
-  const wanted = JSON.stringify(options);
-  if (into.dataset.options !== wanted) {
-    into.dataset.options = wanted;
-    fill(into, options.map(({ value, text }) => el("option", { value }, text)));
-  }
-  if (chosen !== undefined && chosen !== null) into.value = chosen;
+  tell(at("left-out"), said.join(" "));
 }
 
 function drawTabs() {
   for (const view of VIEWS) {
     const chosen = view === state.view;
     at(`tab-${view}`).setAttribute("aria-selected", String(chosen));
-    at(`tab-${view}`).tabIndex = chosen ? 0 : -1;
     at(view).hidden = !chosen;
   }
 }
@@ -248,7 +238,7 @@ function drawNumbers() {
   if (last < 0) { fill(at("numbers")); return; }
   const ms = columns.ms[last].reduce((sum, one) => sum + (one ?? 0), 0);
   const pairs = [
-    [here() === null ? "newest window" : "window", time(columns.end[last]), "end"], ["communities", number(columns.k[last]), "k"],
+    [`${here() === null ? "newest window" : "window"} ends, UTC`, time(columns.end[last]), "end"], ["communities", number(columns.k[last]), "k"],
     ["nodes", number(columns.nodes[last]), "nodes"], ["edges", number(columns.edges[last]), "edges"],
     ["modularity", number(columns.modularity[last], 3), "modularity"], ["evidence", columns.evidence[last] ?? "–", "evidence"],
     ...(columns.horizon[last] === null ? [] : [["horizon", `${number(columns.horizon[last], 1)} windows`, "horizon"]]),

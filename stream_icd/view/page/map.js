@@ -3,7 +3,7 @@
 
 import { axisStyle, base, chart, plain, zoom } from "./charts.js";
 import { colour, css, keepApart } from "./colours.js";
-import { el, fill, note, number, shown } from "./dom.js";
+import { el, fill, note, number, refill, shown } from "./dom.js";
 import { briefly, called } from "./names.js";
 
 const MOST_APART = 200;
@@ -24,10 +24,10 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
   if (plot.dataset.kind !== kind) chart(plot).clear();
   Object.assign(plot.dataset, { kind, discs: 0, nodes: 0, edges: 0, placed: 0, number: map.number });
   const box = (name, checked, disabled, then) => el("label", {}, el("input", { type: "checkbox", checked, disabled, onchange: (event) => then(event.target.checked) }), ` ${name}`);
-  fill(into.querySelector(".bar"),
+  refill(into.querySelector(".bar"), [map.placed > 0, map.whole, map.snapshot, kind, all], () => [
     map.placed ? box("positions", places !== null, false, onPlaces) : null,
     places === null ? box("all members", all, !map.whole, onAll) : null,
-    el("span", { class: "note" }, shown(map.snapshot)));
+    el("span", { class: "note" }, shown(map.snapshot))]);
   const below = into.querySelector(":scope > .note");
   if (places !== null) {
     below.textContent = `${counts(map)} ${placesNote(places)} Click a node to follow its community; scroll to zoom, drag to move, double-click to see all.`;
@@ -95,7 +95,7 @@ function discs(map, chosen, opened) {
         type: "group",
         children: [
           { type: "circle", shape: { cx: x, cy: y, r: Math.max(r, 1) }, style: { fill: colour(disc.id), opacity: open ? 0.12 : chosen === null || chosen === disc.id ? 0.85 : 0.35, stroke: chosen === disc.id ? css("--ink") : null, lineWidth: 2 } },
-          ...(r > 14 && !open ? [{ type: "text", silent: true, style: { x, y, text: title(disc.id, r), align: "center", verticalAlign: "middle", fill: css("--paper"), font: "12px system-ui" } }] : []),
+          ...(r > 14 && !open ? [{ type: "text", silent: true, style: { x, y, text: title(disc.id, r), align: "center", verticalAlign: "middle", fill: css("--ink"), stroke: css("--paper"), lineWidth: 3, font: "12px system-ui" } }] : []),
         ],
       };
     },
