@@ -314,7 +314,7 @@ def _links(
 def _members_by(inside: Floats, across: Floats, newest: CommunityEvents) -> tuple[Member, ...]:
     most = np.argsort(-inside, kind="stable")[:MOST_COMPANIONS]
     most = most[inside[most] > 0]
-    names = newest.nodes.take(most.tolist()).to_pylist()
+    names = newest.nodes.take(most).to_pylist()
     rows = zip(names, inside[most].tolist(), across[most].tolist(), strict=True)
     return tuple(Member(str(name), *numbers) for name, *numbers in rows)
 

@@ -101,3 +101,11 @@ def test_a_community_that_has_gone_that_never_was_and_that_is_alone() -> None:
     assert list(alone.sentences())[-1] == (
         "No edge joins it to another community: nothing speaks against it."
     )
+
+
+def test_a_community_without_an_edge_inside_is_explained() -> None:
+    """Such as one of a single node."""
+    single = replace(NOW, communities=np.array([*NOW.communities[:-1].tolist(), 7]))
+    found = explain_community(7, [BEFORE_ALL, single], GRAPHS[:1])
+    assert (found.size, found.members, found.apart is None) == (1, (), False)
+    assert "Community 7 has 1 member" in next(iter(found.sentences()))
