@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import wraps
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -40,9 +41,13 @@ def partition(members: bytes) -> Partition:
     return by_name(*unpacked(members))
 
 
+row_of = attrgetter(*(field.name for field in fields(CommunityEvent)))
+"""The fields of an event; `astuple` copies each of them, which takes fifty times as long."""
+
+
 def packed_events(events: tuple[CommunityEvent, ...]) -> bytes:
     """Return the events, compressed; `unpacked_events` reads them."""
-    rows = [astuple(event) for event in events]
+    rows = list(map(row_of, events))
     return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 1)
 
 
@@ -52,8 +57,8 @@ def unpacked_events(events: bytes) -> tuple[CommunityEvent, ...]:
 
 
 def _event(row: list[Any]) -> CommunityEvent:
-    fields: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
-    return CommunityEvent(*fields)
+    values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
+    return CommunityEvent(*values)
 
 
 OVERHEAD = 2000
