@@ -419,6 +419,18 @@ def test_one_community_and_two_thousand_are_drawn(opened: Opened, k: int) -> Non
         tab.wait_for_selector(f"#map .plot[data-discs='{k}'] canvas", timeout=20_000)
 
 
+def test_more_communities_than_a_call_takes_arguments_are_drawn(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.wait_for_selector("svg.flow")
+    discs = [{"id": id, "size": 1, "x": id % 400, "y": id // 400, "r": 1} for id in range(130_000)]
+    tab.route(
+        "**/api/map?*",
+        lambda route: route.fulfill(json={**route.fetch().json(), "communities": discs}),
+    )
+    tab.locator("body").press("2")
+    tab.wait_for_selector("#map .plot[data-discs='130000'] canvas")
+
+
 def test_two_hundred_graphs_can_be_chosen(opened: Opened) -> None:
     everything = AllSeries()
     for graph in range(200):

@@ -120,7 +120,7 @@ function spreadLabels({ series, least, most }, height) {
   let sum = 0;
   if (stacked) for (const area of lines) area.ends = sum += area.ends; // areas stand on each other
   const values = stacked ? [sum, ...lines.map(({ ends }) => ends)] : lines.flatMap(({ line }) => line.data.map(([, value]) => value ?? 0));
-  const low = least ?? Math.min(...values), high = most ?? Math.max(...values);
+  const low = least ?? values.reduce((a, b) => Math.min(a, b), Infinity), high = most ?? values.reduce((a, b) => Math.max(a, b), -Infinity);
   lines.sort((a, b) => b.ends - a.ends);
   let lowest = -Infinity;
   for (const { line, ends } of lines) {

@@ -60,7 +60,7 @@ function touching(discs) {
 
 /** Ranges of both axes, with the same scale, so that discs are round. */
 function extent(map, plot) {
-  const least = (name, sign) => Math.min(...map.communities.map((disc) => sign * disc[name] - disc.r), Infinity);
+  const least = (name, sign) => map.communities.reduce((low, disc) => Math.min(low, sign * disc[name] - disc.r), Infinity);
   const [left, right] = [least("x", 1), -least("x", -1)];
   const [bottom, top] = [least("y", 1), -least("y", -1)];
   if (!Number.isFinite(left)) return [[-1, 1], [-1, 1]];
