@@ -75,12 +75,12 @@ class Explanation:
 
     def sentences(self, names: Mapping[int, str] | None = None) -> Iterator[str]:
         """Yield what happened, in words; `names`: of communities, by id."""
-        node, at = printable(shortened(self.node)), f"{self.at:%Y-%m-%d %H:%M}"
+        node, at = printable(shortened(self.node)), f"{told(self.at)} UTC"
         called = called_by(names)
         here = "not" if self.now is None else f"in {called(self.now)}"
         yield f"Node {node} is {here} in the window of {at}."
         if self.before is not None and self.left is not None:
-            yield f"It was in {called(self.before)} until {self.left:%Y-%m-%d %H:%M}."
+            yield f"It was in {called(self.before)} until {told(self.left)}."
         if self.now is None:
             return
         if self.before is None:
@@ -115,10 +115,16 @@ def called_by(names: Mapping[int, str] | None) -> Callable[[int], str]:
     return called
 
 
+def told(time: datetime) -> str:
+    """Return a time of UTC to the minute, or as precisely as it is."""
+    whole = not (time.second or time.microsecond)
+    return time.replace(tzinfo=None).isoformat(" ", "minutes" if whole else "auto")
+
+
 def how_far_back(reach: datetime, horizon: float) -> str:
     """Say how far the memory of edges reaches back, and how many windows it is worth."""
     worth = f"{horizon:.3g} {'window' if horizon == 1 else 'windows'}"
-    return f"The memory reaches back to {reach:%Y-%m-%d %H:%M}; it is worth {worth}."
+    return f"The memory reaches back to {told(reach)}; it is worth {worth}."
 
 
 def window_weights(horizon: float, most: int) -> list[float]:

@@ -25,6 +25,7 @@ from stream_icd.tracking.explain import (
     how_far_back,
     mixing_of,
     rates_of,
+    told,
 )
 
 NAMED = 5
@@ -113,17 +114,17 @@ class CommunityExplanation:
         """Yield what happened, in words; `names`: of communities, by id."""
         called = called_by(names)
         me = called(self.community).replace("community", "Community", 1)
-        at = f"{self.at:%Y-%m-%d %H:%M}"
+        at = f"{told(self.at)} UTC"
         if not self.size:
             yield f"{me} is not in the window of {at}."
             if self.last_seen is not None and self.before is not None:
-                yield f"It was last seen until {self.last_seen:%Y-%m-%d %H:%M}."
+                yield f"It was last seen until {told(self.last_seen)}."
                 yield f"Of its members then, {self._where(self.before, called, 'are')}."
             return
         yield f"{me} has {_members(self.size)} in the window of {at}."
         if self.since is not None and self.since < self.at:
             yield (
-                f"It was there in the window of {self.since:%Y-%m-%d %H:%M} already, with "
+                f"It was there in the window of {told(self.since)} already, with "
                 f"{_members(self.size_then)}; {self.still:,} of them are in it now."
             )
         else:

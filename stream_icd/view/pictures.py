@@ -168,5 +168,5 @@ def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
 
 def _title(axes: Any, windows: Sequence[SeenWindow], subject: str) -> None:
     first, last = windows[0].result, windows[-1].result
-    span = f"{first.window.start:%Y-%m-%d %H:%M} to {last.window.end:%Y-%m-%d %H:%M}"
+    span = f"{first.window.start:%Y-%m-%d %H:%M} to {last.window.end:%Y-%m-%d %H:%M} UTC"
     axes.set_title(f"{last.graph}: {subject}, {span}", **TITLE)

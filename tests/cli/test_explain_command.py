@@ -49,7 +49,7 @@ def test_another_time_is_another_window(history: str) -> None:
 def test_a_community_is_told_in_words_and_then_in_numbers(history: str) -> None:
     done = run_here("explain", "--history", history, "--community", "1")
     lines = done.stdout.splitlines()
-    assert lines[0] == "Community 1 has 13 members in the window of 2020-01-01 01:00."
+    assert lines[0] == "Community 1 has 13 members in the window of 2020-01-01 01:00 UTC."
     assert "bits for two communities rather than one with community 0:" in lines
     assert "member inside across" in " ".join(done.stdout.split())
     early = run_here("explain", "--history", history, "--community", "0", "--at", "2020-01-01")

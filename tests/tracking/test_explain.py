@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
-from stream_icd.tracking.explain import explain
+from stream_icd.tracking.explain import explain, told
 from tests.workers.tracked import unbroken, window
 
 BEFORE = np.repeat([0, 1], 10)
@@ -67,7 +68,9 @@ def test_edges_of_older_windows_count_less() -> None:
 
 def test_the_words_name_communities_and_probabilities() -> None:
     words = list(explain("9", TRACKED, GRAPHS[:1]).sentences({1: "RU, 12 of 13"}))
-    assert words[0] == "Node 9 is in community 1 (RU, 12 of 13) in the window of 2020-01-01 01:00."
+    assert (
+        words[0] == "Node 9 is in community 1 (RU, 12 of 13) in the window of 2020-01-01 01:00 UTC."
+    )
     assert words[1] == "It was in community 0 until 2020-01-01 01:00."
     assert words[2] == "With it moved 2 others."
     assert words[3].startswith(
@@ -78,7 +81,7 @@ def test_the_words_name_communities_and_probabilities() -> None:
 
 def test_a_node_that_is_not_there_and_one_without_edges_are_said_so() -> None:
     assert list(explain("99", TRACKED, GRAPHS).sentences()) == [
-        "Node 99 is not in the window of 2020-01-01 01:00."
+        "Node 99 is not in the window of 2020-01-01 01:00 UTC."
     ]
     lonely = replace(TRACKED[1], communities=np.arange(20))
     alone = explain("3", [lonely], [graph(1, np.array([0] * 2 + [2] * 18))][:1])
@@ -92,3 +95,15 @@ def test_a_node_that_is_not_there_and_one_without_edges_are_said_so() -> None:
 def test_without_a_graph_there_is_nothing_to_explain() -> None:
     with pytest.raises(BadSettings, match="its graph"):
         explain("1", TRACKED, [])
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        (datetime(2020, 1, 1, 1, tzinfo=UTC), "2020-01-01 01:00"),
+        (datetime(2020, 1, 1, 1, 0, 30, tzinfo=UTC), "2020-01-01 01:00:30"),
+        (datetime(2020, 1, 1, 1, 0, 0, 500_000, tzinfo=UTC), "2020-01-01 01:00:00.500000"),
+    ],
+)
+def test_windows_of_seconds_are_told_apart(time: datetime, text: str) -> None:
+    assert told(time) == text

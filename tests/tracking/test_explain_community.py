@@ -72,7 +72,7 @@ def test_the_words_name_communities_and_say_which_edges_decide() -> None:
     names = {0: "PC, 7 of 7", 1: "MP, 13 of 13"}
     words = list(explain_community(1, [BEFORE_ALL, NOW], GRAPHS[:1], after=NEXT).sentences(names))
     assert words[:4] == [
-        "Community 1 (MP, 13 of 13) has 13 members in the window of 2020-01-01 01:00.",
+        "Community 1 (MP, 13 of 13) has 13 members in the window of 2020-01-01 01:00 UTC.",
         "It was there in the window of 2020-01-01 00:00 already, with 10 members; 10 of them are "
         "in it now.",
         "In the window before, 10 were in it, 3 in community 0 (PC, 7 of 7).",
@@ -90,7 +90,7 @@ def test_a_community_that_has_gone_that_never_was_and_that_is_alone() -> None:
     merged = replace(NOW, communities=np.zeros(20, np.int64))
     gone = explain_community(1, [BEFORE_ALL, merged], GRAPHS[:1])
     assert list(gone.sentences()) == [
-        "Community 1 is not in the window of 2020-01-01 01:00.",
+        "Community 1 is not in the window of 2020-01-01 01:00 UTC.",
         "It was last seen until 2020-01-01 01:00.",
         "Of its members then, all of them are in community 0.",
     ]
