@@ -241,6 +241,21 @@ def test_on_a_phone_no_word_is_broken_and_no_two_times_overlap(opened: Opened) -
             assert all(left["right"] < right["left"] for left, right in pairwise(boxes))
 
 
+def test_the_flow_says_how_many_windows_it_shows(opened: Opened) -> None:
+    everything = AllSeries(Budget(windows=301))
+    for hour, labels in enumerate(drifting(304)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        for query, said in (
+            ("?span=6000", "All 301 windows."),
+            ("?span=6000&until=102", "All 100 windows."),
+            ("?span=60&until=102", "60 of 100 windows"),
+        ):
+            tab = opened(address, query)
+            tab.wait_for_selector("svg.flow")
+            assert said in tab.locator("#flow .note").inner_text()
+
+
 def test_an_archive_is_not_live_and_shows_all_its_windows(opened: Opened) -> None:
     with page_of(two_models(70), archive=True) as (_, address):
         tab = opened(address)
@@ -456,6 +471,8 @@ def test_a_report_opens_without_a_network(chromium: Any, tmp_path: Path) -> None
     for key, shows in (("2", "#map canvas"), ("3", "#life canvas"), ("4", "#event-table tr")):
         tab.locator("body").press(key)
         tab.wait_for_selector(shows)
+    assert tab.get_by_label("shrunk").count() == 1
+    assert tab.get_by_label("continued").count() == 0  # a report does not hold them
     tab.fill("#node", "7")
     tab.press("#node", "Enter")
     tab.wait_for_selector("#past tbody tr")

@@ -3,8 +3,9 @@
 import { colour } from "./colours.js";
 import { cell, el, figure, fill, note, number, refill, scroll, shown, table, time } from "./dom.js";
 import { briefly, called } from "./names.js";
+import { kept } from "./source.js";
 
-const KINDS = ["born", "merged", "split", "died", "grown", "shrunk", "continued"];
+const KINDS = ["born", "merged", "split", "died", "grown", "shrunk", ...(kept === null ? ["continued"] : [])]; // too many for a report
 const USUAL = "born,merged,split,died";
 export const CONFIRMED = 3; // windows for which a confirmed event has lasted
 const STRENGTHS = [0, 10, 50, 100];

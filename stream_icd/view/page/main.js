@@ -268,7 +268,7 @@ function drawNow() {
     return;
   }
   if (state.view === "flow" && known.flow) {
-    drawFlow(at("flow"), known.flow, { chosen: community, of: current()?.windows ?? 0, path: known.past?.spans, here: here(), sure, onCommunity: follow, onWindow: openWindow });
+    drawFlow(at("flow"), known.flow, { chosen: community, oldest: current()?.dropped ?? 0, path: known.past?.spans, here: here(), sure, onCommunity: follow, onWindow: openWindow });
   }
   if (state.view === "life" && known.life) drawLife(at("life"), known.life, { overview: known.overview, graph: state.graph, onWindow: openWindow });
   if (state.view === "map" && known.map && (known.places || !placed())) {
@@ -360,7 +360,7 @@ async function suggest() {
   if (beginning === "") { fill(at("names")); return; }
   try {
     const { nodes } = await ask("nodes", { ...series(), beginning });
-    fill(at("names"), nodes.map((name) => el("option", { value: name })));
+    if (at("node").value === beginning) fill(at("names"), nodes.map((name) => el("option", { value: name })));
   } catch { /* suggestions are a help, not an answer */ }
 }
 

@@ -126,7 +126,8 @@ class Queries:
         columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
         followed = ids(asked, "follow", MOST_BANDS)
         drawn = flow(spread(windows, columns), bands, followed)
-        return {**drawn, "names": names_in(windows, drawn["shown"], self.seen.naming)}
+        names = names_in(windows, drawn["shown"], self.seen.naming)
+        return {**drawn, "windows": len(windows), "names": names}
 
     def life(self, asked: Parameters) -> Answer:
         """The numbers of `last` windows."""
