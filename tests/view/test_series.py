@@ -275,6 +275,22 @@ def test_a_graph_that_begins_anew_may_go_back_in_time() -> None:
     assert news.window.ids.min() == 4
 
 
+def test_a_graph_that_went_back_in_time_does_so_for_a_page_that_reads_it_later() -> None:
+    """It reads all events, with the record that began the graph anew, and then the results."""
+    before = [window(hour, labels) for hour, labels in enumerate(drifting(3), start=50)]
+    after = [window(hour, labels) for hour, labels in enumerate(drifting(4))]
+    everything = AllSeries()
+    for tracked in follow(before):
+        everything.add_events(tracked.identity(), lambda tracked=tracked: tracked)
+    everything.begin_anew("g")
+    for tracked in follow(after):
+        everything.add_events(tracked.identity(), lambda tracked=tracked: tracked)
+    for communities in (*before, *after):
+        everything.add(communities, ORIGIN)
+    ends = [one.result.window.end for one in everything.windows(name(), 10)]
+    assert ends == [one.window.end for one in (*before, *after)]
+
+
 def test_a_dead_letter_counts_once() -> None:
     everything = AllSeries()
     for place in ("t[0]@1", "t[0]@1", "t[0]@2"):

@@ -15,7 +15,7 @@ from stream_icd.names.names import Naming
 from stream_icd.printable import shortened
 from stream_icd.quality.agreement import nmi
 from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
-from stream_icd.view.data.series import Identity, Series, SeriesIndex, SeriesName
+from stream_icd.view.data.series import MOST_ENDS, Identity, Series, SeriesIndex, SeriesName
 from stream_icd.view.data.window import SeenWindow, packed, partition
 from stream_icd.wire.announcements import Announcement
 
@@ -82,6 +82,8 @@ class AllSeries:
         self._bytes = 0
         self._early_events: OrderedDict[Identity, tuple[ReadEvents, int]] = OrderedDict()
         self._early_bytes = 0
+        # Graphs whose tracking was reset, and the first result that was tracked since.
+        self._anew: OrderedDict[str, Identity | None] = OrderedDict()
         self._truth: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._truth_bytes = 0
         self._dead: deque[DeadLetter] = deque(maxlen=MOST_DEAD_LETTERS)
@@ -128,6 +130,8 @@ class AllSeries:
     def add(self, communities: Communities, origin: str) -> News | None:
         """Add a result; return None if it is late."""
         with self._lock:
+            if self._anew.get(communities.graph) == communities.identity():
+                self._begin_anew(communities.graph)
             decode, size = self._early_events.pop(communities.identity(), (lambda: None, 0))
             self._early_bytes -= size
             return self._add(self._series_of(communities, origin), communities, decode())
@@ -138,6 +142,8 @@ class AllSeries:
         Until then, `decode` keeps `n_bytes` in memory.
         """
         with self._lock:
+            if self._anew.get(identity[0], identity) is None:
+                self._anew[identity[0]] = identity
             for series in self.index.of_graph(identity[0]):
                 if (place := series.place_of(identity)) is not None:
                     tracked = decode()
@@ -163,10 +169,19 @@ class AllSeries:
             ]
 
     def begin_anew(self, graph: str) -> None:
-        """Treat the next window of a graph as its first: an operator reset its tracking."""
+        """Treat the next window of a graph as its first: an operator reset its tracking.
+
+        So is the first that a tracker tells of from now on, which may come long before its result.
+        """
         with self._lock:
-            for series in self.index.of_graph(graph):
-                series.anew = True
+            self._anew[graph] = None
+            if len(self._anew) > MOST_ENDS:
+                self._anew.popitem(last=False)
+            self._begin_anew(graph)
+
+    def _begin_anew(self, graph: str) -> None:
+        for series in self.index.of_graph(graph):
+            series.anew = True
 
     def announcements(self) -> list[Announcement]:
         """Return the newest decisions about models, oldest first."""

@@ -17,7 +17,8 @@ from stream_icd.tracking.track import DEFAULTS, track
 from stream_icd.view.data.window import SeenWindow, seen_window
 
 MOST_ENDS = 5000
-"""How many series that are no longer kept are remembered, so that numbers and ids go on."""
+"""How many series that are no longer kept are remembered, so that numbers and ids go on; and how
+many graphs whose tracking was reset."""
 
 Identity = tuple[str, str, str, str]
 """Graph, snapshot, model and revision of a result."""
