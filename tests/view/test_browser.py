@@ -377,6 +377,8 @@ def test_what_is_read_and_chosen_stays_while_windows_arrive(opened: Opened) -> N
         tab.wait_for_selector("#event-table td:has-text('2026-01-03 13:00:00') >> nth=0")
         assert tab.evaluate("document.querySelector('#events .scroll').scrollTop") == 200
         assert tab.evaluate("document.activeElement.parentElement.textContent") == " merged"
+        tab.keyboard.press("1")
+        tab.wait_for_selector("#flow svg.flow")
 
 
 def test_a_comparison_that_grows_is_one_chart(opened: Opened) -> None:

@@ -334,7 +334,7 @@ function moveCommunity(by) {
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
+  if (event.target.matches("select, input:not([type=checkbox])")) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
