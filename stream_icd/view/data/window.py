@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from operator import attrgetter
@@ -103,9 +103,13 @@ class SeenWindow:
     def events(self) -> tuple[CommunityEvent, ...]:
         return unpacked_events(self.happened)
 
-    def held_events(self) -> Iterator[tuple[CommunityEvent, int]]:
-        """Return each event and for how many later windows it has held; see `held`."""
-        return zip(self.events, self.held, strict=True)
+    def held_events(self, kinds: Collection[str]) -> Iterator[tuple[CommunityEvent, int]]:
+        """Return events of these kinds, and for how many later windows each has held; see `held`.
+
+        Only these are made of their fields: most others say that a community continues.
+        """
+        rows = zip(json.loads(zlib.decompress(self.happened)), self.held, strict=True)
+        return ((_event(row), held) for row, held in rows if row[0] in kinds)
 
     @property
     def bytes_held(self) -> int:

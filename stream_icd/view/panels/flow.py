@@ -110,8 +110,8 @@ def marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
     wanted = set(shown)
     return [
         {"kind": event.kind, "id": event.community, **certainty(event, held)}
-        for event, held in window.held_events()
-        if event.kind in MARKED and event.community in wanted
+        for event, held in window.held_events(MARKED)
+        if event.community in wanted
     ]
 
 
@@ -159,8 +159,8 @@ def event_list(
             return {"events": rows[:limit], "hidden": hidden, "until": window.number}
         if not kinds & window.kinds:
             continue
-        for event, held in window.held_events():
-            if event.kind in kinds and (community is None or event.concerns(community)):
+        for event, held in window.held_events(kinds):
+            if community is None or event.concerns(community):
                 row = _row(window, event, held)
                 strong = not least_bits or (event.bits or 0) >= least_bits
                 if strong and row["lasted"] >= lasting:
