@@ -222,8 +222,10 @@ def what_is_left(reader: Reader) -> str:
 class Following:
     """Reads a topic for ever: waits for a broker that restarts, and for a topic that is missing.
 
+    After any other error, it waits as well, and continues with the same record.
+
     Attributes:
-        on_record: called with each record, in the order of its partition.
+        on_record: called with each record, in the order of its partition; again if it raises.
         stop: ends `run`.
         start: as for `open_reader`.
         trouble: why nothing is read at the moment; empty while all is well.
@@ -245,29 +247,29 @@ class Following:
             try:
                 with closing(TopicReader(self.settings, self.topic, self.stop)) as topic:
                     self._read(topic, "end")
+                    self.trouble = ""
                     self.caught_up.set()
                     self._read(topic, "forever")
             except OffsetGone as error:  # retention, or a broker that lost its data
                 self._complain(error)
                 self._next, self.start = {}, "beginning"
-            except StreamIcdError as error:
-                self._complain(error)
             except Exception as error:
                 self._complain(error)
-                log.exception("topic %s is no longer read", self.topic)
-                self.caught_up.set()
-                raise
             self.caught_up.set()  # nothing waits for a topic that cannot be read
             self.stop.wait(RETRY_S)
 
     def _read(self, topic: TopicReader, until: Until) -> None:
-        records = topic.records(dict(self._next) or self.start, until)
-        self.trouble = ""
-        for record in records:
+        for record in topic.records(dict(self._next) or self.start, until):
             self.on_record(record)
             self._next[record.partition] = record.offset + 1
+            self.trouble = ""
 
     def _complain(self, error: Exception) -> None:
-        if self.trouble != str(error) and not self.stop.is_set():
-            log.warning("waiting for topic %s: %s", self.topic, printable(str(error)))
-        self.trouble = str(error)
+        """Note the trouble; log it once, with its traceback if nobody expects it."""
+        trouble = str(error) or type(error).__name__
+        if self.trouble != trouble and not self.stop.is_set():
+            unexpected = not isinstance(error, StreamIcdError)
+            log.warning(
+                "waiting for topic %s: %s", self.topic, printable(trouble), exc_info=unexpected
+            )
+        self.trouble = trouble

@@ -1,5 +1,6 @@
 """Reading without a group: from anywhere, to the end or for ever, never over a gap."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -13,10 +14,10 @@ from stream_icd.kafka import clock, reader
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import TopicReader, open_reader
-from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.reader import Following, TopicReader, open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from testbed.brokers import Broker
+from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import publish, values
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
@@ -187,6 +188,40 @@ def test_a_follower_sees_a_record_soon_after_it_was_sent(broker: Broker, topic: 
             next(records)
             waits.append(time.monotonic() - acknowledged)
     assert sorted(waits)[2] < 0.3
+
+
+@pytest.mark.brokers("memory")
+def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expects(
+    broker: Broker,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(reader, "RETRY_S", 0.01)
+    seen: list[int] = []
+    mended, attempts = threading.Event(), 0
+
+    def take(record: Record) -> None:
+        nonlocal attempts
+        if record.value == b"20" and not mended.is_set():
+            attempts += 1
+            raise AssertionError
+        seen.append(int(record.value or b""))
+
+    stop = threading.Event()
+    followed = Following(broker.settings(), topic, take, stop)
+    thread = threading.Thread(target=followed.run, daemon=True)
+    thread.start()
+    wait_until(lambda: attempts > 3)
+    assert followed.trouble == "AssertionError"
+    assert followed.caught_up.is_set()
+    mended.set()
+    wait_until(lambda: sorted(seen) == list(range(30)) and not followed.trouble)
+    stop.set()
+    thread.join(5)
+    assert not thread.is_alive()
+    (said,) = [line for line in caplog.records if line.levelno >= logging.WARNING]
+    assert said.exc_info is not None
 
 
 @pytest.fixture
