@@ -11,7 +11,7 @@ from functools import partial
 import structlog
 
 from stream_icd.detection.record import DetectSettings, RecordDetection, result_version
-from stream_icd.errors import BrokerError, StreamIcdError
+from stream_icd.errors import BrokerError
 from stream_icd.execution.processes import Processes
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
@@ -141,7 +141,7 @@ def nudge_on_messages(
             with open_reader(settings, MODELS, start="latest", stop=stop) as records:
                 for _ in records:
                     nudged.set()
-        except StreamIcdError as error:
+        except Exception as error:  # or the thread would end
             before, trouble = trouble, f"{type(error).__name__}: {error}"
             if trouble != before:
                 structlog.get_logger().info(

@@ -71,8 +71,8 @@ class ChampionFollower:
     """Makes a detector use the registry's champion, some time after each promotion.
 
     A champion that cannot be loaded, or that worker processes cannot open, is refused: the
-    detector keeps its model, and `on_refusal` is called once. If the registry does not answer, the
-    detector keeps its model, and this is logged once.
+    detector keeps its model, and `on_refusal` is called once. If the registry does not answer, or a
+    look fails otherwise, the detector keeps its model, and this is logged once.
 
     Args:
         stop: also ends a load that is in progress.
@@ -107,7 +107,7 @@ class ChampionFollower:
             if aliases is not None:
                 self._follow(aliases)
             self._say(None)
-        except (StreamIcdError, OSError, MemoryError) as error:
+        except Exception as error:  # or the thread would end, and follow nothing any more
             self._say(error)
 
     def run(self, nudged: threading.Event, every_s: float) -> None:

@@ -179,13 +179,14 @@ def test_lack_of_memory_is_not_the_models_fault(bench: Bench, error: Exception) 
     ]
 
 
-def test_a_registry_that_does_not_answer_is_logged_once(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [StoreUnreachable("no answer"), AssertionError("a bug")])
+def test_a_registry_that_cannot_be_read_is_logged_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     bench.crown(B)
 
     def down(*_: object) -> None:
-        raise StoreUnreachable("no answer")
+        raise error
 
     with capture_logs() as logs:
         with monkeypatch.context() as patch:
@@ -193,7 +194,7 @@ def test_a_registry_that_does_not_answer_is_logged_once(
             assert [bench.after_a_look() for _ in range(3)] == [A, A, A]
         assert bench.after_a_look() == B
     assert [log["log_level"] for log in logs] == ["warning", "info"]
-    assert logs[0]["reason"] == "StoreUnreachable: no answer"
+    assert logs[0]["reason"] == f"{type(error).__name__}: {error}"
 
 
 def test_a_generation_that_cannot_be_read_changes_nothing(bench: Bench) -> None:
