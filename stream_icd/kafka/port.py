@@ -149,8 +149,13 @@ class GroupMetadata:
 class Reader(Protocol):
     """Sees only committed records, if the broker can tell. Never jumps to another offset.
 
-    `seek` does nothing if the partition was revoked; `position` and `fetched_end` make no request.
+    `seek` does nothing if the partition was revoked. No request is made by `partitions`, `position`
+    and `fetched_end`.
     """
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions an assigned topic has, known half a minute late at most; 0: it is
+        not known."""
 
     def assign(self, partitions: Partitions) -> None:
         """Read these partitions; what is known of others is forgotten."""

@@ -53,7 +53,8 @@ def open_reader(
 ) -> Iterator[Iterator[Record]]:
     """Open an iterator over the records of `topic`; offsets are in order within a partition.
 
-    Records of aborted transactions are left out, if the broker can identify them.
+    Records of aborted transactions are left out, if the broker can identify them. With "forever",
+    partitions that are added to the topic are read too, from their beginning, within a minute.
 
     Args:
         start: "beginning", "latest" (only new records), an aware datetime (only records with that
@@ -97,6 +98,7 @@ class TopicReader:
         existing, self._broker = look_up(settings, topic)
         self._settings = settings
         self._stop = stop
+        self._topic, self._reads_all = topic, only is None
         self._partitions = [
             TopicPartition(topic, number)
             for number in range(existing.partitions)
@@ -156,6 +158,8 @@ class TopicReader:
         held = HeldRecords(self._settings) if self._broker.exact_end_offsets else None
         heard, pace = time.monotonic(), Pace(time.monotonic)
         while not (self._is_stopped() or (ends and self._reached(ends))):
+            if self._reads_all and not ends:
+                self._take_new_partitions()
             try:
                 polled = _poll(self._reader, BUSY_S if ends else pace.wait_s)
             except ClientStuck:
@@ -176,6 +180,14 @@ class TopicReader:
                         return
                     if record.timestamp_ms >= since_ms and record.offset < ends.get(partition, inf):
                         yield record
+
+    def _take_new_partitions(self) -> None:
+        numbers = range(len(self._partitions), self._reader.partitions(self._topic))
+        if added := [TopicPartition(self._topic, number) for number in numbers]:
+            self._partitions += added
+            self._reader.assign(self._partitions)
+            for partition in added:
+                self._reader.seek(partition, 0)
 
     def _is_stopped(self) -> bool:
         return self._stop is not None and self._stop.is_set()

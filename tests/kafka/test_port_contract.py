@@ -249,6 +249,9 @@ def test_a_reader_knows_where_it_is_and_where_its_partitions_begin_and_end(
     assert reader.position(here) == 1
     assert values(read(reader, 2)) == [b"1", b"2"]
     assert reader.poll(0.1) == {}
+    assert reader.partitions(topic) == 2
+    reader.assign([here])
+    assert (reader.position(here), reader.position(empty)) == (3, None)
 
 
 def test_a_poll_gives_no_more_than_it_is_asked_for(

@@ -50,6 +50,7 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (ConsumerCoordinator, "_offset_fetch_futures"),
         (ConsumerCoordinator, "fetch_committed_offsets"),
         (ConsumerCoordinator, "fetch_committed_offsets_async"),
+        (kafka.KafkaConsumer, "_cluster"),
     ],
     "fetched_records": [
         (kafka.KafkaConsumer, "_fetcher"),

@@ -11,6 +11,7 @@ import pytest
 
 from stream_icd.errors import BadSettings, OffsetGone, TopicMissing
 from stream_icd.kafka import clock, reader
+from stream_icd.kafka.client import connections
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -237,6 +238,24 @@ def remove_before(kafka: Broker, topic: str, offset: int) -> None:
 
     with open_admin(kafka.settings()) as admin:
         admin.delete_records({TopicPartition(topic, 0): offset})
+
+
+@pytest.mark.kafka
+def test_partitions_that_are_added_are_read_from_their_beginning(
+    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "METADATA_AGE_MS", 200)
+    stop = threading.Event()
+    threading.Timer(30, stop.set).start()
+    with open_reader(kafka.settings(), kafka_topic, start="latest", stop=stop) as records:
+        with open_admin(kafka.settings()) as admin:
+            admin.create_partitions({kafka_topic: 3})
+        with Publisher(kafka.settings()) as publisher:
+            for partition in range(3):
+                publisher.send(OutgoingRecord(kafka_topic, b"", partition=partition))
+        assert sorted(next(records).partition for _ in range(3)) == [0, 1, 2]
+        publish(kafka.settings(), kafka_topic, 9)
+        assert len([next(records) for _ in range(9)]) == 9
 
 
 @pytest.mark.kafka

@@ -66,6 +66,9 @@ class ClientReader:
         self._worker = Worker("poll")
         self._is_stuck = self._is_closed = False
 
+    def partitions(self, topic: str) -> int:
+        return workarounds.partitions_of(self._consumer, topic)
+
     def assign(self, partitions: Partitions) -> None:
         with translated("read"):
             self._consumer.assign(all_theirs(partitions))

@@ -25,6 +25,7 @@ Consumers:
   partitions are requested again, however much later. A member that got a partition back then
   started at the old offset, and records that others had committed meanwhile were processed twice.
   Kafka's own client uses such a response only within the group generation of the request.
+- `partitions_for_topic` waits for the broker, without a timeout, if the topic is unknown (by now).
 
 Fetched records:
 
@@ -158,6 +159,11 @@ def _generation(consumer: Any) -> tuple[int, str]:
     """The group's generation and our member id; a removed member gets a new id."""
     membership = consumer.group_metadata()
     return membership.generation_id, membership.member_id
+
+
+def partitions_of(consumer: Any, topic: str) -> int:
+    """How many partitions a topic has, as the consumer knows."""
+    return len(consumer._cluster.partitions_for_topic(topic) or ())
 
 
 class HeaderName(str):

@@ -31,8 +31,15 @@ class MemoryReader:
         self._ends: Offsets = {}
         self._paused: set[TopicPartition] = set()
 
+    def partitions(self, topic: str) -> int:
+        with self._state.changed:
+            return len(self._state.partitions(topic))
+
     def assign(self, partitions: Partitions) -> None:
-        self._partitions, self._positions, self._ends = sorted(partitions), {}, {}
+        self._partitions = sorted(partitions)
+        for known in (self._positions, self._ends):
+            for partition in known.keys() - partitions:
+                del known[partition]
 
     def assigned(self) -> frozenset[TopicPartition]:
         with self._state.changed:
