@@ -168,7 +168,8 @@ class Reader(Protocol):
         """Return the available records; if there are none, wait up to `timeout_s` for some.
 
         Raises:
-            OffsetGone: retention removed the position.
+            OffsetGone: retention removed the position, or the broker lost it.
+            TopicMissing: a topic was deleted, also if another one has its name now.
             Undecodable: the next records cannot be decoded.
             MessageTooLarge: the next record is larger than any accepted fetch response.
             ClientStuck: the client does not return.

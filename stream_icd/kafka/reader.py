@@ -20,6 +20,7 @@ from stream_icd.errors import (
     OffsetGone,
     RecordUndecodable,
     StreamIcdError,
+    TopicMissing,
 )
 from stream_icd.kafka.clock import BUSY_S, Pace, Stop
 from stream_icd.kafka.connect import connect
@@ -66,7 +67,7 @@ def open_reader(
         only: read these partitions only.
 
     Raises:
-        TopicMissing: there is no such topic.
+        TopicMissing: there is no such topic, or it was deleted and created again while reading.
         OffsetGone: retention removed the position, at the start or while reading; the reader
             never skips a gap by itself.
         MessageTooLarge, RecordUndecodable, ClientStuck: as `run_consumer`.
@@ -262,7 +263,7 @@ class Following:
                     self.trouble = ""
                     self.caught_up.set()
                     self._read(topic, "forever")
-            except OffsetGone as error:  # retention, or a broker that lost its data
+            except (OffsetGone, TopicMissing) as error:  # a later topic has other records
                 self._complain(error)
                 self._next, self.start = {}, "beginning"
             except Exception as error:

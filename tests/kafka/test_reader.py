@@ -13,6 +13,7 @@ from stream_icd.errors import BadSettings, OffsetGone, TopicMissing
 from stream_icd.kafka import clock, reader
 from stream_icd.kafka.client import connections
 from stream_icd.kafka.client.connections import open_admin
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Following, TopicReader, open_reader
@@ -277,6 +278,26 @@ def test_a_position_that_retention_removes_while_reading_is_an_error(
         remove_before(kafka, kafka_topic, 20)  # before anything was fetched
         with pytest.raises(OffsetGone, match=r"what is left: .* from 20"):
             next(records)
+
+
+@pytest.mark.kafka
+def test_a_topic_that_was_deleted_and_created_again_while_reading_is_an_error(
+    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records have the offsets of others, which were read; it is noticed at the latest when
+    the client renews what it knows of the topic."""
+    monkeypatch.setattr(connections, "METADATA_AGE_MS", 200)
+    stop = threading.Event()
+    threading.Timer(30, stop.set).start()
+    with open_reader(kafka.settings(), kafka_topic, start={0: 29}, stop=stop) as records:
+        next(records)
+        with connect(kafka.settings()).admin() as admin:
+            admin.delete_topic(kafka_topic)
+            wait_until(lambda: admin.describe_topic(kafka_topic) is None)
+        create_topics(kafka.settings(), [TopicSpec(kafka_topic)])
+        publish(kafka.settings(), kafka_topic, 40)
+        with pytest.raises(TopicMissing, match="was deleted and created again"):
+            list(records)
 
 
 @pytest.mark.kafka

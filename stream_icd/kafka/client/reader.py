@@ -20,6 +20,7 @@ from stream_icd.errors import (
     MessageTooLarge,
     OffsetGone,
     StreamIcdError,
+    TopicMissing,
 )
 from stream_icd.kafka.client import workarounds
 from stream_icd.kafka.client.connections import all_theirs, milliseconds, positions, theirs
@@ -65,6 +66,7 @@ class ClientReader:
         self._shutdown_s = settings.shutdown_timeout_s
         self._worker = Worker("poll")
         self._is_stuck = self._is_closed = False
+        self._topic_ids: dict[str, int] = {}
 
     def partitions(self, topic: str) -> int:
         return workarounds.partitions_of(self._consumer, topic)
@@ -123,8 +125,9 @@ class ClientReader:
         workarounds.let_broker_wait(self._consumer, wait_ms)
         try:
             polled = self._poll_client(timeout_s, max_records)
-        except client.OffsetOutOfRangeError as error:
+        except (client.OffsetOutOfRangeError, client.LogTruncationError) as error:
             raise OffsetGone(str(error)) from error
+        self._check_topics()
         return {TopicPartition(*p): [_ours(r) for r in records] for p, records in polled.items()}
 
     def _poll_client(self, timeout_s: float, max_records: int | None = None) -> dict[Any, Any]:
@@ -150,6 +153,16 @@ class ClientReader:
         if not polled:
             self._check_room()
         return polled
+
+    def _check_topics(self) -> None:
+        """Raise an error if a topic is another one by now: our offsets are not in it."""
+        for topic in {partition.topic for partition in self.assigned()}:
+            known = workarounds.topic_id(self._consumer, topic)
+            if known and self._topic_ids.setdefault(topic, known) != known:
+                raise TopicMissing(
+                    f"topic {topic} was deleted and created again: start again, to read it from "
+                    "its beginning"
+                )
 
     def _check_room(self) -> None:
         """Raise an error if a poll was empty because the next record is too large.

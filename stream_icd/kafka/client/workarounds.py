@@ -26,6 +26,8 @@ Consumers:
   started at the old offset, and records that others had committed meanwhile were processed twice.
   Kafka's own client uses such a response only within the group generation of the request.
 - `partitions_for_topic` waits for the broker, without a timeout, if the topic is unknown (by now).
+- A topic that was deleted and created again is read on at the old offset, which skips its records
+  before that. The client knows of it, by the topic's id, and only logs it.
 
 Fetched records:
 
@@ -164,6 +166,12 @@ def _generation(consumer: Any) -> tuple[int, str]:
 def partitions_of(consumer: Any, topic: str) -> int:
     """How many partitions a topic has, as the consumer knows."""
     return len(consumer._cluster.partitions_for_topic(topic) or ())
+
+
+def topic_id(consumer: Any, topic: str) -> int:
+    """The id of a topic, which is another one if it is created again; 0: it is not known."""
+    known = consumer._cluster.topic_id(topic)
+    return 0 if known is None else int(known.int)
 
 
 class HeaderName(str):
