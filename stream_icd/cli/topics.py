@@ -86,8 +86,10 @@ class Skip(BrokerOptions):
     """Move a group past records that it cannot read.
 
     By default, skips the records that retention removed before the group had read them, and leaves
-    all other partitions unchanged. With --to, skips up to an offset; the error about records that
-    cannot be decoded names it. Prints the skipped offsets; the last one is not included.
+    all other partitions unchanged. Where the broker lost the records before the group's position,
+    the group begins with the first one that is left. With --to, skips up to an offset; the error
+    about records that cannot be decoded names it. Prints the skipped offsets; the last one is not
+    included.
 
       stream-icd topics skip --group stream-icd-detect
       stream-icd topics skip --group stream-icd-detect --to 3:42
@@ -110,7 +112,8 @@ class Skip(BrokerOptions):
         else:
             raise BadSettings(f"--to {self.to}: give PARTITION:OFFSET, such as 3:42")
         for gap in skipped:
-            say(f"skipped   {self.topic}[{gap.partition}] from {gap.start} to {gap.end}")
+            moved = "skipped" if gap.start < gap.end else "back   "
+            say(f"{moved}   {self.topic}[{gap.partition}] from {gap.start} to {gap.end}")
         if not skipped:
             say(f"{self.topic} has lost no records: group {self.group} keeps its position")
 

@@ -94,7 +94,10 @@ def topic_names(settings: KafkaSettings) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Records that a group will never read: from `start` up to, not including, `end`."""
+    """Records that a group will never read: from `start` up to, not including, `end`.
+
+    If `end` is smaller, it reads those between them again.
+    """
 
     partition: int
     start: int
@@ -102,9 +105,10 @@ class Skipped:
 
 
 def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[Skipped, ...]:
-    """Move `group` to the first remaining record in partitions where retention removed its offset.
+    """Move `group` to the first remaining record in partitions that do not hold its offset.
 
-    Partitions that still hold the group's offset do not change. No member may be running.
+    Retention removed it, or the broker lost the end of the partition. Others do not change. No
+    member may be running.
 
     Raises:
         BadSettings: the group has no position in the topic.
@@ -121,7 +125,9 @@ def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[
                 f"{listed(topics) or 'no topic'}: name another --group or --topic"
             )
         begins = admin.begins(committed)
-        gone = {place: begins[place] for place, at in committed.items() if at < begins[place]}
+        exact = admin.known_capabilities().exact_end_offsets
+        ends = admin.ends(committed) if exact else committed
+        gone = {p: begins[p] for p, at in committed.items() if not begins[p] <= at <= ends[p]}
         admin.move_group(group, gone)
     return tuple(Skipped(p.partition, committed[p], gone[p]) for p in sorted(gone))
 

@@ -66,5 +66,9 @@ def test_a_group_without_a_position_skips_nothing(
         admin.move_group(group, {TopicPartition(topic, 0): 0})
     kept = topics(broker, "skip", "--group", group, "--topic", topic)
     assert kept.stdout == f"{topic} has lost no records: group {group} keeps its position\n"
+    with connect(broker.settings()).admin() as admin:
+        admin.move_group(group, {TopicPartition(topic, 0): 3})  # as if the broker had lost records
+    back = topics(broker, "skip", "--group", group, "--topic", topic)
+    assert back.stdout == f"back      {topic}[0] from 3 to 0\n"
     elsewhere = topics(broker, "skip", "--group", group, "--topic", make_topic())
     assert f"it has one in {topic}: " in elsewhere.stderr
