@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -44,7 +43,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class InHand:
-    """A job in progress: its wall-clock time since a process started it, and the limit of that."""
+    """A job in progress: its wall-clock time without waiting for others, and the limit of that."""
 
     name: str
     seconds: float
@@ -87,9 +86,7 @@ class Processes(Generic[Job, Result]):
         self._lock = threading.Lock()
         self._closed = False
         self._all: set[WorkerProcess] = set()
-        self._at: dict[
-            WorkerProcess, tuple[list[Waiting[Job, Result | Refused]], AllowedJob, float]
-        ] = {}
+        self._at: dict[WorkerProcess, list[Waiting[Job, Result | Refused]]] = {}
         self._waiting: list[Waiting[Job, Result | Refused]] = []
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         self._threads = ThreadPoolExecutor(count, "process")  # one thread waits for each process
@@ -130,13 +127,14 @@ class Processes(Generic[Job, Result]):
     @property
     def in_hand(self) -> list[InHand]:
         """The jobs in progress, the longest-running first."""
-        now = time.monotonic()
         with self._lock:
-            at = sorted(self._at.values(), key=lambda job: job[2])
-        return [
-            InHand(self._work.name(one.job), now - since, one.allowance.clock_seconds)
-            for _, one, since in at
+            at_work = [(process.at_work, process.clock_seconds) for process in self._at]
+        jobs = [
+            InHand(self._work.name(one.job), seconds, one.allowance.clock_seconds)
+            for one, seconds in at_work
+            if one is not None
         ]
+        return sorted(jobs, key=lambda job: job.seconds, reverse=True)
 
     def __call__(
         self, jobs: Iterable[Job], first: First = First(), /
@@ -164,7 +162,7 @@ class Processes(Generic[Job, Result]):
             yield from in_order(jobs, submit, Future.result, self._count * IN_HAND_OF_CHAINS)
         except BaseException:
             with self._lock:
-                for job in chain(self._waiting, *(begun for begun, _, _ in self._at.values())):
+                for job in chain(self._waiting, *self._at.values()):
                     job.future.cancel()
                 for process in self._at:
                     process.end()
@@ -186,10 +184,10 @@ class Processes(Generic[Job, Result]):
         process, job = self._idle.get(), jobs[0]
         try:
             process = self._open_one(process)
+            with self._lock:
+                self._at[process] = jobs
             answers = process.run(allowed)
-            for job, at in zip(jobs, allowed, strict=True):
-                with self._lock:
-                    self._at[process] = jobs, at, time.monotonic()
+            for job in jobs:
                 succeeded, result = next(answers)
                 if isinstance(result, MemoryError):
                     raise result

@@ -106,6 +106,9 @@ class WorkerProcess:
         opening: creates, in the process, the function that runs a job; can be pickled. A job of a
             chain is run with its `Relay` as a second argument.
 
+    Attributes:
+        at_work: the job in progress, with its limits, which may grow; None: there is none.
+
     Raises:
         EOFError, OSError: the server cannot be started, or is killed again and again.
     """
@@ -118,6 +121,7 @@ class WorkerProcess:
         theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
         self._meter = Meter(self.pid)
+        self.at_work: AllowedJob | None = None
 
     @property
     def pid(self) -> int:
@@ -130,6 +134,11 @@ class WorkerProcess:
     @property
     def resident_bytes(self) -> int:
         return self._meter.resident_bytes
+
+    @property
+    def clock_seconds(self) -> float:
+        """The wall-clock time of the job in progress, without the time in which it waits."""
+        return self._meter.clock_seconds
 
     def opened(self) -> tuple[bool, Any]:
         """Wait until the process is open; return whether that succeeded, and what it raised.
@@ -162,13 +171,18 @@ class WorkerProcess:
             return
         self._line.send([(one.job, _sent(one.link)) for one in jobs])
         for one in jobs:
-            yield (answer := self._answer(one))
+            self._meter.reset()
+            self.at_work = one
+            try:
+                answer = self._answer(one)
+            finally:
+                self.at_work = None
+            yield answer
             if not answer[0]:
                 return
 
     def _answer(self, job: AllowedJob) -> tuple[bool, Any]:
         limits, link = job.allowance, job.link
-        self._meter.reset()
         while True:
             while not self._line.poll(LOOK_EVERY_S):
                 limits.check(self._meter.read())
@@ -179,12 +193,12 @@ class WorkerProcess:
                     link.pass_on(baton)
                 return answer
             assert link is not None, "only a job of a chain takes something"
-            since = time.monotonic()
-            taken = link.take()
-            limits = job.allowance.with_state(len(taken or b""))
-            if said:
-                self._line.send(taken)
-            self._meter.skip_clock(time.monotonic() - since)
+            with self._meter.stopped():
+                taken = link.take()
+                limits = job.allowance.with_state(len(taken or b""))
+                self.at_work = job._replace(allowance=limits)
+                if said:
+                    self._line.send(taken)
 
     def end(self) -> int | None:
         """Kill the process if it is still running; return its exit status."""
@@ -222,23 +236,31 @@ class Meter:
 
     def __init__(self, pid: int) -> None:
         self._process: psutil.Process | None = None
+        self._stopped_at: float | None = None
         with suppress(psutil.NoSuchProcess):  # it has ended
             self._process = psutil.Process(pid)
         self.reset()
 
     def reset(self) -> None:
-        self._since = time.monotonic()
+        self._since, self._stopped_at = time.monotonic(), None
         self._cpu, self._memory = self._now()
 
     def read(self) -> Usage:
         """Return the resources used; for a process that has ended, the wall-clock time only."""
         cpu, memory = self._now()
-        clock = time.monotonic() - self._since
-        return Usage(clock, max(0.0, cpu - self._cpu), max(0, memory - self._memory))
+        return Usage(self.clock_seconds, max(0.0, cpu - self._cpu), max(0, memory - self._memory))
 
-    def skip_clock(self, seconds: float) -> None:
-        """Do not count this much of the wall-clock time."""
-        self._since += seconds
+    @property
+    def clock_seconds(self) -> float:
+        return (self._stopped_at or time.monotonic()) - self._since
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Do not count the wall-clock time of the block."""
+        self._stopped_at = at = time.monotonic()
+        yield
+        self._since += time.monotonic() - at
+        self._stopped_at = None
 
     @property
     def resident_bytes(self) -> int:

@@ -1,16 +1,22 @@
 """Worker processes are forked from a server that has imported what they need."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
 
 import pytest
 
 from stream_icd.errors import OverBudget
-from stream_icd.execution.budget import Allowance
-from stream_icd.execution.worker_process import WorkerProcess, start_fork_server
+from stream_icd.execution.budget import Allowance, Budget
+from stream_icd.execution.chains import Link
+from stream_icd.execution.work import Baton, Relay
+from stream_icd.execution.worker_process import AllowedJob, WorkerProcess, start_fork_server
 from testbed.brokers import wait_until
 from testbed.children import alive, fork_servers, worker_processes
 
@@ -33,6 +39,15 @@ def loaded() -> Callable[[str], bool]:
     return sys.modules.__contains__
 
 
+def taking() -> Callable[[str, Relay], None]:
+    return take_and_wait
+
+
+def take_and_wait(_: str, relay: Relay) -> None:
+    relay.take()
+    time.sleep(600)
+
+
 def test_processes_begin_with_what_detection_imports() -> None:
     process = WorkerProcess(loaded)
     try:
@@ -50,6 +65,30 @@ def test_processes_have_the_environment_of_when_they_start(monkeypatch: pytest.M
             assert process.do("variable", ENOUGH) == (True, text)
         finally:
             process.end()
+
+
+def test_a_job_that_waits_for_the_one_before_is_not_late() -> None:
+    """Else /healthz would have a worker restarted whose jobs are all within their limits."""
+    process, before = WorkerProcess(taking), Future[Baton]()
+    allowance = Budget(seconds=1, seconds_per_mb=10).allowance(0)
+    job = AllowedJob("job", allowance, Link("g", before, Future()))
+
+    def work() -> None:
+        with contextlib.suppress(EOFError):  # it is ended meanwhile
+            next(process.run([job]))
+
+    waiting = threading.Thread(target=work)
+    waiting.start()
+    wait_until(lambda: process.at_work and process.clock_seconds == process.clock_seconds)
+    assert process.at_work == job
+    before.set_result(bytes(10**6))
+    wait_until(lambda: process.at_work != job)
+    assert process.at_work == job._replace(allowance=allowance.with_state(10**6))
+    at = process.clock_seconds
+    wait_until(lambda: process.clock_seconds > at)
+    process.end()
+    waiting.join(30)
+    assert process.at_work is None
 
 
 def test_when_the_server_is_killed_processes_still_end_and_start(
