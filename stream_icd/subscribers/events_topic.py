@@ -84,7 +84,8 @@ class EventsTopic:
         key = None if self.graph is None else self.graph.encode()
         latest: dict[bytes | None, deque[Record]] = {}
         start = self._positions.copy()
-        with open_reader(self.settings, self.topic, start, until="end") as records:
+        # A broker may say that a transaction is committed before its records can be read.
+        with open_reader(self.settings, self.topic, start, until="settled") as records:
             for record in records:
                 self._positions[record.partition] = record.offset + 1
                 if key not in (None, record.key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from stream_icd.communities import MOST_IDS, Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import RecordTooLarge, TopicMissing
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.port import TopicSpec
@@ -148,6 +150,24 @@ def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
     assert said["icd_dlq_message"].startswith(b"its result is too large: 5 bytes are above 4")
     work(memory, worker, [replace(records[1], offset=3), replace(records[2], offset=4)])
     assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 3)))
+
+
+def test_what_another_worker_has_just_published_is_waited_for(
+    memory: Broker, memory_topics: Topics
+) -> None:
+    """A group's position may be read before all brokers know that the transaction is committed."""
+    records, topic = sent_windows(memory, memory_topics[0], 4), memory_topics[1]
+    first, *rest = records
+    producer = connect(memory.settings(transaction_timeout_s=60.0)).transactional_producer("p")
+    producer.begin_transactions()
+    producer.begin()
+    refusals: list[Exception | None] = []
+    for sent in tracker(memory, topic).handle([first]):
+        producer.send(sent, refusals.append)
+    assert refusals == [None]
+    threading.Timer(0.3, producer.commit).start()
+    work(memory, tracker(memory, topic), rest)
+    assert same(events_in(memory, topic), unbroken(stream("g", 4)))
 
 
 def test_another_graph_that_goes_on_in_order_does_not_hide_what_another_worker_tracked(
