@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import structlog
 
 from stream_icd.errors import BadInput, BadSettings, BrokerUnavailable, StoreUnreachable
-from stream_icd.execution.budget import MemorySettings
+from stream_icd.execution.budget import MemorySettings, sent_bytes
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, Record
@@ -71,7 +71,7 @@ class MemoryTopic:
                 if graph is None:
                     continue
                 if record.value is None:  # an operator made the graph start anew
-                    n_bytes -= _size(newest.pop(graph, None))
+                    n_bytes -= self._size(newest.pop(graph, None))
                     others.discard(graph)
                     continue
                 partition, offset = place_in(record.headers)
@@ -79,12 +79,12 @@ class MemoryTopic:
                     continue
                 if not want(graph, partition):
                     others.add(graph)
-                elif graph not in newest or place_in(newest[graph].headers).offset <= offset:
-                    n_bytes += _size(record) - _size(newest.pop(graph, None))
+                elif graph not in newest or _is_later(record, newest[graph]):
+                    n_bytes += self._size(record) - self._size(newest.pop(graph, None))
                     newest[graph] = record
                 while n_bytes > most_bytes:
                     oldest = next(iter(newest))
-                    n_bytes -= _size(newest.pop(oldest))
+                    n_bytes -= self._size(newest.pop(oldest))
                     others.add(oldest)
         return newest, others - newest.keys()
 
@@ -161,13 +161,21 @@ class MemoryTopic:
             return None
         return graph if group == self.group else None
 
+    def _size(self, state: Record | None) -> int:
+        return 0 if state is None else sent_bytes(state, self.reader.limits)
+
 
 def _warn(state: Record, reason: str) -> None:
     structlog.get_logger().warning("memory cannot be read", place=state.place, reason=reason)
 
 
-def _size(state: Record | None) -> int:
-    return 0 if state is None else len(state.value or b"")
+def _is_later(state: Record, before: Record) -> bool:
+    """Whether a state is of a later window than one that precedes it in the topic.
+
+    In another partition it is: partitions were added, and the graph went to one of them.
+    """
+    (partition, offset), other = place_in(state.headers), place_in(before.headers)
+    return partition != other.partition or offset >= other.offset
 
 
 def place_in(headers: Headers) -> Place:

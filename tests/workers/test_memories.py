@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from stream_icd.execution.budget import MemorySettings
-from stream_icd.kafka.record import Record
+from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.workers.memories import Memories, MemoryTopic
+from stream_icd.kafka.topics import create_topics
+from stream_icd.messages.claims import ClaimSettings, as_claim
+from stream_icd.messages.records import outgoing
+from stream_icd.snapshot import Window
+from stream_icd.wire.states import State, encode_state
+from stream_icd.workers.memories import Memories, MemoryTopic, place_in
+from testbed.brokers import Broker
+from testbed.streams import publish
 
 
 def record(graph: str, partition: int = 0, offset: int = 0) -> Record:
@@ -29,6 +39,45 @@ def test_bytes_are_those_of_what_is_kept() -> None:
     assert memories.get("b") is None
     memories.assigned([1])
     assert (memories.n_bytes, memories.get("c")) == (20, None)
+
+
+DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+
+
+def state(topic: str, graph: str, place: str, value: bytes = b"memory") -> OutgoingRecord:
+    return outgoing(topic, encode_state(State("g", graph, "s", DAY, "m@1", "r", place, value)))
+
+
+@pytest.fixture
+def memory_topic(memory: Broker, topic_name: str) -> MemoryTopic:
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
+    return MemoryTopic(memory.settings(), "g", topic_name)
+
+
+def everything(graph: str, partition: int) -> bool:  # noqa: ARG001
+    return True
+
+
+def test_the_last_state_counts_though_its_graph_went_to_another_partition(
+    memory: Broker, memory_topic: MemoryTopic
+) -> None:
+    places = ["0@7", "0@8", "0@7", "5@1", "5@2"]  # partitions were added after the third one
+    publish(memory, [state(memory_topic.topic, "a", place) for place in places[:3]])
+    newest, _ = memory_topic.read({}, everything)
+    assert place_in(newest["a"].headers) == (0, 8)
+    publish(memory, [state(memory_topic.topic, "a", place) for place in places[3:]])
+    newest, _ = memory_topic.read({}, everything)
+    assert place_in(newest["a"].headers) == (5, 2)
+
+
+def test_a_state_that_is_claimed_counts_with_its_size(
+    memory: Broker, memory_topic: MemoryTopic, tmp_path: Path
+) -> None:
+    claims = ClaimSettings(uri=str(tmp_path))
+    sent = [state(memory_topic.topic, graph, "0@1", b"x" * 100) for graph in "abc"]
+    publish(memory, [as_claim(record, claims) for record in sent])
+    newest, others = memory_topic.read({}, everything, most_bytes=250)
+    assert (list(newest), others) == (["b", "c"], {"a"})
 
 
 @dataclass
