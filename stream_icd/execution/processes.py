@@ -98,6 +98,8 @@ class Processes(Generic[Job, Result]):
     def __exit__(self, *_error: object) -> None:
         with self._lock:
             self._closed = True
+            for job in self._waiting:
+                job.future.cancel()
             for process in self._all:
                 process.end()
         self._threads.shutdown(cancel_futures=True)
@@ -261,14 +263,15 @@ class Processes(Generic[Job, Result]):
         with self._lock:
             self._all.discard(process)
             self._at.pop(process, None)
-            if self._closed:
-                raise EOFError("the processes are closed")
+        replacement = self._start()
         log = structlog.get_logger()
         log.warning("a worker process was replaced", reason=reason, status=status, **about)
-        return self._start()
+        return replacement
 
     def _start(self) -> WorkerProcess:
         with self._lock:
+            if self._closed:
+                raise EOFError("the processes are closed")
             process = WorkerProcess(self._opening)
             self._all.add(process)
             return process

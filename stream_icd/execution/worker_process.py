@@ -121,6 +121,8 @@ class WorkerProcess:
         theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
         self._meter = Meter(self.pid)
+        # It ignores what Python ends it with, and the program would wait for it for ever.
+        util.Finalize(self, self._meter.kill, exitpriority=0)
         self.at_work: AllowedJob | None = None
 
     @property

@@ -111,6 +111,19 @@ def test_when_the_server_is_killed_processes_still_end_and_start(
         second.end()
 
 
+def test_a_program_that_ends_does_not_wait_for_a_process_that_is_left() -> None:
+    program = (
+        "import functools, operator\n"
+        "from stream_icd.execution.worker_process import WorkerProcess\n"
+        "process = WorkerProcess(functools.partial(operator.itemgetter, 0))\n"
+        "process.opened()\n"
+        "print(process.pid)"
+    )
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert not alive(int(ended.stdout))
+
+
 def test_a_program_that_ends_leaves_no_server() -> None:
     program = (
         "import os, time; from stream_icd.execution.worker_process import start_fork_server\n"

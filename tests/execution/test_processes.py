@@ -1,0 +1,73 @@
+"""Worker processes are closed at any time: nobody waits for ever, and none is left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import pytest
+
+from stream_icd.detection.record import DetectSettings
+from stream_icd.execution.budget import Allowance
+from stream_icd.execution.processes import Processes
+from stream_icd.execution.work import Relay
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel, save_model
+from testbed.brokers import wait_until
+
+
+class Sleeping:
+    """A job is the name of its chain, and never ends."""
+
+    def __init__(self, model: VersionedModel, settings: DetectSettings) -> None:
+        self.model, self.settings = model, settings
+
+    def __call__(self, _: str, __: Relay) -> None:
+        time.sleep(600)
+
+    def chain(self, job: str) -> str:
+        return job
+
+    def name(self, job: str) -> str:
+        return job
+
+    def allowance(self, _: str) -> Allowance:
+        return Allowance(60, 1 << 30)
+
+    def warm_up(self) -> None:
+        pass
+
+
+@pytest.fixture
+def processes(model: VersionedModel, tmp_path: Path) -> Processes[str, None]:
+    save_model(model.model, tmp_path / "model")
+    place = str(tmp_path / "model")
+    return Processes(Sleeping(open_model(place), DetectSettings()), place, 1)
+
+
+def test_who_waits_for_a_job_that_has_not_begun_is_told(processes: Processes[str, None]) -> None:
+    ended: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            list(processes(["first", *["other"] * 9]))  # the chain with most jobs begins
+        except BaseException as error:
+            ended.append(error)
+
+    with processes:
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        wait_until(lambda: [job.name for job in processes.in_hand] == ["other"])
+    waiting.join(30)
+    assert [type(error) for error in ended] == [CancelledError]
+
+
+def test_a_process_that_ends_just_before_they_are_closed_is_not_replaced(
+    processes: Processes[str, None],
+) -> None:
+    with processes:
+        pass
+    with pytest.raises(EOFError, match="closed"):
+        processes._start()
