@@ -111,6 +111,11 @@ class Waiting(Generic[Job, Result]):
             self.future.set_exception(error)
         self._leave()
 
+    def cancel(self) -> None:
+        """Nobody waits for the job any more: it need not run, and what follows it goes on."""
+        self.future.cancel()
+        self._leave()
+
     def _leave(self) -> None:
         if self.link is not None:
             self.link.ended()

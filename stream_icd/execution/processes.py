@@ -99,7 +99,7 @@ class Processes(Generic[Job, Result]):
         with self._lock:
             self._closed = True
             for job in self._waiting:
-                job.future.cancel()
+                job.cancel()
             for process in self._all:
                 process.end()
         self._threads.shutdown(cancel_futures=True)
@@ -165,7 +165,7 @@ class Processes(Generic[Job, Result]):
         except BaseException:
             with self._lock:
                 for job in chain(self._waiting, *self._at.values()):
-                    job.future.cancel()
+                    job.cancel()
                 for process in self._at:
                     process.end()
             raise

@@ -59,6 +59,16 @@ def test_a_job_that_has_to_wait_for_another_process_keeps_no_others_waiting() ->
     assert names(next_jobs(jobs, 1)) == "a2 a3"
 
 
+def test_a_job_that_is_cancelled_hands_on_what_it_could_take() -> None:
+    first, second, third = waiting("a1 a2 a3")
+    second.cancel()
+    assert first.link is not None
+    assert third.link is not None
+    assert not third.link.is_ready
+    first.link.pass_on(b"memory")
+    assert third.link.take() == b"memory"
+
+
 class Sums:
     """Adds a number to what the job before handed on; "bad" raises, "look" hands nothing on."""
 
