@@ -50,6 +50,8 @@ USERS = (
     "subscriber",
     "retrier",
     "worker",
+    "operator",
+    "viewer",
     "stranger",
 )
 CERTIFIED = "certified"

@@ -32,6 +32,8 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS, create_topics
 from stream_icd.subscribers.subscribe import subscribe, subscribe_events
+from stream_icd.view.data.all_series import AllSeries
+from stream_icd.view.feeds.live import Topics, topic_sources
 from testbed import brokers
 from testbed.brokers import wait_until
 from testbed.handlers import Calls
@@ -106,11 +108,46 @@ def test_everything_works_with_the_rights_that_are_documented_and_no_others(
             assert one.wait(60) == 0, (tmp_path / "dlq.log").read_text()
     finally:
         ended = {user: stop_child(process, 60) for user, process in running.items()}
+    look_at_a_page(secure)
+    for named, command in operations().items():
+        operate(secure, named, tmp_path / "operator.log", *command)
     assert len({communities.snapshot_id for communities in found}) == len(events) == N_SNAPSHOTS
     said = {user: log.read_text() for user, log in logs.items()}
     assert ended == dict.fromkeys(running, 0), said
     for password in secure.passwords.values():
         assert not any(password in text for text in [*said.values(), *commands])
+
+
+def operations() -> dict[str, tuple[str, ...]]:
+    """What an operator does while no worker runs, by the name in docs/security.md."""
+    replay = ("replay", "topic", "--out-topic", "NAME")
+    return {
+        " ".join(replay): (*replay, "--graph", "lfr", "--engine", "serial"),
+        "topics skip": ("topics", "skip", "--group", "stream-icd-detect"),
+        "topics detect-anew": ("topics", "detect-anew", "lfr"),
+        "topics track-anew": ("topics", "track-anew", "lfr"),
+    }
+
+
+def operate(secure: SecureKafka, named: str, log: Path, *command: str) -> None:
+    """Run a command with its rights and no others."""
+    rights = documented_rights(named)
+    secure.grant("operator", rights)
+    try:
+        assert start(secure, "operator", log, *command).wait(60) == 0, log.read_text()
+    finally:
+        for kind, name in {(kind, name) for kind, name, _ in rights}:
+            secure.revoke("operator", kind, name)
+
+
+def look_at_a_page(secure: SecureKafka) -> None:
+    """The page reads all its topics."""
+    secure.grant("viewer", documented_rights("view"))
+    sources = topic_sources(secure.settings("viewer"), Topics(), seen := AllSeries())
+    with sources.reading(lambda _: None):
+        wait_until(lambda: sources.caught_up() and sources.lag() is not None)
+        assert sources.troubles() == {}
+    assert len(seen.summaries()) == 1
 
 
 def publish(settings: KafkaSettings, topic: str = SNAPSHOTS) -> None:
