@@ -25,7 +25,7 @@ USER icd
 WORKDIR /home/icd
 # A volume here belongs to this user, too.
 RUN mkdir history registry
-# Compiles what detection needs, once for all containers: it takes 10 s. What is compiled for a
+# Compiles what detection needs, once for all containers: it takes half a minute. What is compiled for a
 # generic processor of this architecture is as fast, and serves on each of them.
 RUN ["python", "-c", "from stream_icd.detection.record import DetectSettings, warm_up; from stream_icd.registry.find import open_model; warm_up(open_model('default'), DetectSettings(memory='auto'))"]
 # Says what a worker says on /healthz, if it has --metrics-port 9464; other programs only have to run.

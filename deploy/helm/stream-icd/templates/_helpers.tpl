@@ -54,6 +54,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if and (not .Values.registry.uri) (eq .Values.detector.model "champion") }}
 {{- fail "detector.model is champion: give registry.uri, or a shipped model such as default" }}
 {{- end }}
+{{- if and .Values.detector.autoscaling.enabled (regexMatch "--gr(aph|oup)\\b" (join " " .Values.detector.extraArgs)) }}
+{{- fail "detector.autoscaling watches the group stream-icd-detect: leave --graph and --group out of detector.extraArgs" }}
+{{- end }}
 {{- if and (not .Values.storage.enabled) (or (hasPrefix "/data" .Values.history.uri) (hasPrefix "/data" .Values.registry.uri)) }}
 {{- fail "storage.enabled is false: give history.uri and registry.uri outside of /data, such as s3://bucket/history" }}
 {{- end }}
