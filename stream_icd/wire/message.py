@@ -109,6 +109,9 @@ def revision_headers(revision: str, snapshot_place: str) -> dict[str, str | None
 class EventHeaders:
     """The headers of a message from outside, read by name, with clear error messages.
 
+    Args:
+        names_in_id: how many times `limits.name_bytes` the `ce_id` may have.
+
     Raises:
         BadInput: as `error`: a header is missing, repeated or malformed, or not UTF-8.
         LimitExceeded: all headers, or one of them, are above `limits`.
@@ -121,6 +124,7 @@ class EventHeaders:
         limits: Limits,
         error: type[BadInput],
         content_type: str = ARROW_TYPE,
+        names_in_id: int = NAMES_IN_AN_ID,
     ) -> None:
         self._error = error
         size = sum(len(name) + len(value or b"") for name, value in headers)
@@ -131,7 +135,7 @@ class EventHeaders:
             _check_utf_8(name, error)
         ours = [name for name, _ in headers if name.startswith(OURS)]
         for name in ours:
-            names = NAMES_IN_AN_ID if name == "ce_id" else 1
+            names = names_in_id if name == "ce_id" else 1
             _check_size(f"header {name:.80}", self._values[name], names * limits.name_bytes)
         if len(ours) > len(set(ours)):
             raise error(f"a header is given twice: {', '.join(sorted(ours)):.200}")

@@ -68,7 +68,8 @@ def decode_snapshot(
     """Decode a snapshot; raises BadSnapshot and LimitExceeded, see `wire.message`."""
     with refusing(BadSnapshot, "the message cannot be read"):
         graph = graph_of(key, limits, BadSnapshot)
-        fields = EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot)
+        # Its id is a header of its own in results, so it is no longer than one may be there.
+        fields = EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot, names_in_id=1)
         table = read_table(value, COLUMNS, limits, BadSnapshot)
         numbers = [name for name in ("weight", "x", "y") if name in table.column_names]
         for name in numbers:

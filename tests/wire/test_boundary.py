@@ -168,6 +168,15 @@ def test_a_name_that_is_too_long_is_refused_before_it_is_read(kind: str) -> None
             decode(message.key, message.value, headers, limits)
 
 
+def test_a_snapshot_whose_results_could_not_name_it_is_refused() -> None:
+    message, decode, _ = DECODERS["snapshot"]
+    headers = with_header(message.headers, "ce_id", "x" * 1025)
+    with pytest.raises(
+        LimitExceeded, match="header ce_id is 1025 bytes; the limit of a name is 1024"
+    ):
+        decode(message.key, message.value, headers)
+
+
 @pytest.mark.parametrize("kind", DECODERS)
 def test_names_of_the_longest_kind_arrive(kind: str) -> None:
     message, decode, _ = DECODERS[kind]
