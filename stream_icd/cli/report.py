@@ -39,7 +39,8 @@ class ArchivedGraph(OneGraph):
     """The options for what can be asked of a graph."""
 
     model: str | None = option(
-        None, "Only results of this model, such as gn or gn@77e9c245. Default: all, one after the other."
+        None,
+        "Only results of this model, such as gn or gn@77e9c245. Default: all, one after the other.",
     )
     names: NamesFile = None
 
