@@ -24,6 +24,7 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Ids, Labels, n_distinct
+from stream_icd.bp.agglomeration import agglomerate
 from stream_icd.bp.level_graph import LevelGraph, Rows, compact, entries_at, level_of, rows_of
 from stream_icd.bp.likelihood import STRONG_BITS, broken, nats_saved
 from stream_icd.bp.parameters import BpParameters
@@ -31,6 +32,7 @@ from stream_icd.bp.partition import measured
 from stream_icd.bp.posterior import (
     NOBODY,
     Posterior,
+    certain_posterior,
     initial_posterior,
     kept_a_window,
     next_posterior,
@@ -291,8 +293,8 @@ def _found(
     """Return the hypothesis after a window, and whether a search found better communities.
 
     Communities that start from the last ones can be far from the best. A search finds them without
-    the past, and takes these if they save `STRONG_BITS` more. With the evidence of a single window,
-    beliefs about the past say more than its bits.
+    the past, and takes these, or the best of both, if they save `STRONG_BITS` more. With the
+    evidence of a single window, beliefs about the past say more than its bits.
     """
     total = added(hypothesis.evidence, 1.0 if step.lacking else hypothesis.decay, before.window)
     level = before.level
@@ -304,10 +306,27 @@ def _found(
         anew = _known(step, total, level, nothing, before.rows, n_communities)
         bits, bits_anew = (measured(level, found.likeliest).bits for found in (known, anew))
         if better := level.n_edges * (bits - bits_anew) > STRONG_BITS:
+            if (start := _recombined(level, known, anew)) is not None:
+                anew = _known(step, total, level, start, before.rows, n_communities)
             anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more
             known = anew._replace(stay=known.stay)
     evidence = hypothesis.evidence if step.lacking else kept(total, before.window)
     return Hypothesis(hypothesis.decay, evidence, known), better
+
+
+def _recombined(graph: LevelGraph, known: Posterior, anew: Posterior) -> Posterior | None:
+    """Return the best of two partitions, if it saves `STRONG_BITS` more than `anew`.
+
+    Nodes that are together in both stay together, and these pieces are united while that shortens
+    the description: so a search leaves alone what it has not found better.
+    """
+    pairs = known.likeliest.astype(np.int64) * anew.n_communities + anew.likeliest
+    pieces = np.unique(pairs, return_inverse=True)[1].astype(np.int32)
+    united = agglomerate(graph, pieces)
+    saved = measured(graph, anew.likeliest).bits - measured(graph, united).bits
+    if not united.any() or graph.n_edges * saved <= STRONG_BITS:
+        return None
+    return certain_posterior(united, anew.mixing, anew.resolution)._replace(believed=anew.believed)
 
 
 def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -> Hypothesis:
