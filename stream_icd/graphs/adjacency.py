@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.node_ids import values_of, widened
+from stream_icd.node_ids import common_type, values_of, widened
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 
 Nodes = NDArray[np.intp]
@@ -168,8 +168,8 @@ def _columns(graph: Any) -> tuple[Any, Any, Any]:
         )
     try:
         if isinstance(graph, list):
-            src, dst = zip(*graph, strict=True)
-            return pa.array(src), pa.array(dst), None
+            src, dst = map(pa.array, zip(*graph, strict=True))
+            return *_of_one_type(src, dst), None
         table = pa.table(graph) if not isinstance(graph, pa.RecordBatch) else graph
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(
@@ -183,13 +183,21 @@ def _columns(graph: Any) -> tuple[Any, Any, Any]:
             f"{names}; give a dense matrix as an array"
         )
     weights = _values(table.column(names.index(WEIGHT))) if len(names) == 3 else None
-    return _values(table.column(ends[0])), _values(table.column(ends[1])), weights
+    src, dst = (_values(table.column(end)) for end in ends)
+    return *_of_one_type(src, dst), weights
 
 
 def _values(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array; categories as their values, and ids in the one type of their kind."""
+    """One array; categories as their values."""
     plain = values_of(column)
-    return widened(plain.combine_chunks() if isinstance(plain, pa.ChunkedArray) else plain)
+    return plain.combine_chunks() if isinstance(plain, pa.ChunkedArray) else plain
+
+
+def _of_one_type(src: pa.Array, dst: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Both ends in the type that holds all their ids; widened if there is none."""
+    src, dst = widened(src), widened(dst)
+    kind = common_type(src.drop_null(), dst.drop_null())
+    return (src, dst) if kind is None else (src.cast(kind), dst.cast(kind))
 
 
 ACCEPTED = (
@@ -231,23 +239,23 @@ def _from_networkx(graph: Any) -> coo_array:
         return coo_array((0, 0))
     try:
         return coo_array(networkx.to_scipy_sparse_array(graph, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"the weights of a NetworkX graph must be numbers: {error}") from error
 
 
 def _from_igraph(graph: Any) -> coo_array:
     pairs = np.array(graph.get_edgelist(), np.int64).reshape(-1, 2).T
     weights = graph.es["weight"] if "weight" in graph.es.attributes() else None
-    try:
-        return _from_edge_index(pairs, graph.vcount(), weights)
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"the weights of an igraph graph must be numbers: {error}") from error
+    return _from_edge_index(pairs, graph.vcount(), weights)
 
 
 def _as_array(values: Any) -> NDArray[Any]:
     if any(map(np.ma.is_masked, values if isinstance(values, list | tuple) else [values])):
         raise BadInput("some entries of a graph are masked: fill them, such as with `.filled(0)`")
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:  # such as rows of different lengths, a sparse tensor
+        raise BadInput(f"a {type(values).__name__} is not an array: {error}") from error
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -256,12 +264,8 @@ def _is_whole_number(value: Any) -> bool:
 
 def _from_array(graph: Any) -> coo_array:
     """A dense adjacency matrix, or pairs."""
-    kind = type(graph).__name__
-    try:
-        array = _as_array(graph)
-    except ValueError as error:  # such as rows of different lengths
-        raise BadInput(f"a {kind} is not an array: {error}") from error
-    given = f"a {kind} of {array.dtype} of shape {array.shape}"
+    array = _as_array(graph)
+    given = f"a {type(graph).__name__} of {array.dtype} of shape {array.shape}"
     if array.dtype.kind not in "biuf" or array.ndim != 2:
         raise BadInput(f"{given} is not a supported graph; give {ACCEPTED}")
     whole = array.dtype.kind in "iu"
@@ -286,7 +290,8 @@ def _from_array(graph: Any) -> coo_array:
 
 
 def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_array:
-    n = int(num_nodes)
+    if not _is_whole_number(num_nodes) or (n := int(num_nodes)) < 0:
+        raise BadInput(f"num_nodes is {num_nodes!r}; give a whole number, at least 0")
     if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
         raise BadInput(
             f"edge_index is {pairs.dtype} of shape {pairs.shape}; it must be integers (2, n_pairs)"
@@ -296,7 +301,10 @@ def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_a
             f"edge_index names nodes {pairs.min()}..{pairs.max()}; num_nodes={n} allows 0..{n - 1}"
         )
     given = np.ones(pairs.shape[1]) if weights is None else _as_array(weights)
-    values = np.asarray(given, np.float64)
+    try:
+        values = np.asarray(given, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"edge weights must be numbers: {error}") from error
     if values.shape != (pairs.shape[1],):
         raise BadInput(f"{pairs.shape[1]} pairs need one weight each; got shape {values.shape}")
     return coo_array((values, (pairs[0], pairs[1])), shape=(n, n))

@@ -107,6 +107,8 @@ def test_tensors_are_read_as_arrays_are() -> None:
     for graph in (torch.tensor(EXPECTED), (pairs, torch.tensor(5))):
         assert np.array_equal(as_adjacency(graph).toarray(), EXPECTED)
     assert np.array_equal(as_adjacency(pairs).toarray(), EXPECTED[:4, :4])
+    with pytest.raises(BadInput, match="Tensor is not an array.*to_dense"):
+        as_adjacency(torch.tensor(EXPECTED).to_sparse())
 
 
 def test_an_edge_index_without_pairs_is_a_graph_without_nodes() -> None:
@@ -153,6 +155,9 @@ def test_weights_of_a_repeated_pair_add() -> None:
         (coo_array([[0.0, np.nan], [1.0, 0.0]]), "finite"),
         (coo_array([[0.0, 1j], [1j, 0.0]]), "real numbers, not complex128"),
         (SimpleNamespace(edge_index=PAIRS, num_nodes=5, edge_weight=[1.0]), "weight"),
+        (SimpleNamespace(edge_index=PAIRS, num_nodes=5, edge_weight=["a"] * 3), "numbers.*'a'"),
+        (SimpleNamespace(edge_index=PAIRS, num_nodes=None), "num_nodes is None"),
+        ((PAIRS[:, :0], -1), "num_nodes is -1"),
         (np.array([[0, 1], [1, 2]]), "ndarray.*may be two pairs or the adjacency of two nodes"),
         (PAIRS.T, "ndarray.*shape (3, 2).*transpose"),
         (np.ones((3, 4, 4)), "ndarray of float64 of shape (3, 4, 4).*networkx"),
@@ -196,9 +201,10 @@ def test_a_networkx_graph_may_be_empty() -> None:
         ICD().fit_predict(networkx.Graph())
 
 
-def test_weights_of_a_networkx_graph_are_numbers() -> None:
-    graph = networkx.Graph([("a", "b", {"weight": "heavy"})])
-    with pytest.raises(BadInput, match="heavy"):
+@pytest.mark.parametrize(("weight", "words"), [("heavy", "heavy"), (10**400, "too large")])
+def test_weights_of_a_networkx_graph_are_numbers(weight: object, words: str) -> None:
+    graph = networkx.Graph([("a", "b", {"weight": weight})])
+    with pytest.raises(BadInput, match=words):
         as_adjacency(graph)
 
 
@@ -207,7 +213,7 @@ def test_weights_of_an_igraph_graph_are_used_and_must_be_numbers() -> None:
     graph.es["weight"] = [1.0, 2.5, 4.0]
     assert as_adjacency(graph).toarray().tolist() == [[0, 3.5, 0], [3.5, 0, 4], [0, 4, 0]]
     graph.es["weight"] = ["a", "b", "c"]
-    with pytest.raises(BadInput, match="weights of an igraph graph"):
+    with pytest.raises(BadInput, match="weights must be numbers.*'a'"):
         as_adjacency(graph)
     assert as_adjacency(igraph.Graph()).shape == (0, 0)
 
@@ -232,9 +238,11 @@ def test_a_table_of_pairs_is_one_edge_a_pair_with_the_sum_of_its_weights() -> No
             ["a", "b", "c"],
         ),
         (pandas.DataFrame({"x": np.int32([30, 10]), "y": [20, 20]}), [10, 20, 30]),
+        (pandas.DataFrame({"x": np.uint64([2**63, 1]), "y": np.uint64([2, 2])}), [1, 2, 2**63]),
+        ([(np.int8(30), np.int64(20)), (np.int8(10), None)], [10, 20, 30]),
         ((PAIRS, 5), [0, 1, 2, 3, 4]),
     ],
-    ids=["networkx", "igraph named", "igraph", "polars", "categories", "int32", "pairs"],
+    ids=["networkx", "named", "igraph", "polars", "categories", "int32", "uint64", "int8", "pairs"],
 )
 def test_nodes_have_the_names_that_the_graph_gives_them(graph: object, nodes: list[object]) -> None:
     assert as_named(graph).nodes.tolist() == nodes
