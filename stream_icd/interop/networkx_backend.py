@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 import networkx
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csgraph, csr_array
 
 from stream_icd.arrays import Floats, Ids, Labels
-from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.level_graph import finest_level, within_groups
 from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.detection.detect import detect
 from stream_icd.graphs.adjacency import as_adjacency
@@ -189,7 +189,13 @@ def _of_high_modularity(
     strengths = level.strengths + 2 * loops  # both ends of a self loop are here
     level = level._replace(strengths=strengths, total=float(strengths.sum()))
     rng = np.random.default_rng(seed)
-    return maximise_modularity(level, resolution, rng, iterations=MOST_ITERATIONS)
+    labels = maximise_modularity(level, resolution, rng, iterations=MOST_ITERATIONS)
+    # A node that leaves may have been the only link between two parts of its community.
+    indptr, indices, weights, *_ = within_groups(level, labels)
+    inside = csr_array((weights, indices, indptr), adjacency.shape)
+    # With the bare name in this module, NetworkX would call it for `networkx.connected_components`.
+    parts: Labels = csgraph.connected_components(inside)[1]
+    return parts
 
 
 def _checked(values: list[Any]) -> Floats:

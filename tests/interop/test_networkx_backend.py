@@ -101,6 +101,11 @@ def _partitions(nodes: list[int]) -> list[list[set[int]]]:
     ]
 
 
+def test_communities_are_connected() -> None:
+    graph = nx.gnm_random_graph(50, 75, seed=418)  # in which a node leaves two parts behind
+    assert all(nx.is_connected(graph.subgraph(one)) for one in communities(graph, seed=418))
+
+
 def test_a_higher_resolution_finds_smaller_communities(graph: nx.Graph) -> None:
     numbers = [len(communities(graph, resolution=one, seed=0)) for one in (0.1, 1, 20)]
     assert numbers == sorted(numbers)
