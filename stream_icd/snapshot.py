@@ -370,8 +370,18 @@ def _merge(pairs: Ids, weights: Floats | None, n: int) -> tuple[Ids, Floats | No
         order = np.lexsort((weights, pairs))
     pairs = pairs[order]
     added = np.bincount(np.cumsum(first) - 1, weights[order]).astype(np.float64, copy=False)
+    check_weights(added)
+    return _split(pairs, first, n), added
+
+
+def check_weights(weights: Floats) -> None:
+    """Check that edges have the weights of a snapshot, each edge once.
+
+    Raises:
+        BadSnapshot: one is below `LEAST_WEIGHT`, or all together are above `MOST_WEIGHT`.
+    """
     with np.errstate(over="ignore"):
-        least, total = added.min(), added.sum()
+        least, total = weights.min(initial=np.inf), weights.sum()
     if least < LEAST_WEIGHT:
         raise BadSnapshot(
             f"an edge has weight {least:g}; the least is {LEAST_WEIGHT:g}: multiply all weights"
@@ -381,7 +391,6 @@ def _merge(pairs: Ids, weights: Floats | None, n: int) -> tuple[Ids, Floats | No
             f"the weights of all edges add up to {total:g}; "
             f"the limit is {MOST_WEIGHT:g}: divide all weights"
         )
-    return _split(pairs, first, n), added
 
 
 def _first(ascending: Ids) -> NDArray[np.bool_]:

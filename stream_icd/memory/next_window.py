@@ -14,7 +14,7 @@ from stream_icd.errors import BadInput
 from stream_icd.graphs.adjacency import NO_WINDOW, as_named
 from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import is_id_type
-from stream_icd.snapshot import Snapshot, Window
+from stream_icd.snapshot import Snapshot, Window, check_weights
 
 
 def next_window(
@@ -31,7 +31,8 @@ def next_window(
             graph has (`as_named`).
 
     Raises:
-        BadInput: the graph or the ids cannot be used.
+        BadInput: the graph or the ids cannot be used, or the weights are too small or too large to
+            be added up over windows (`check_weights`).
     """
     if isinstance(graph, Snapshot):
         if nodes is not None:
@@ -44,6 +45,7 @@ def next_window(
     adjacency = csr_array(given[order][:, order])
     adjacency.sort_indices()
     upper, window = triu(adjacency, 1, format="coo"), NO_WINDOW
+    check_weights(upper.data)
     if memory is not None:
         last = memory.window
         window = Window(last.end, last.end + max(last.end - last.start, timedelta(seconds=1)))

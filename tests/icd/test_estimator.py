@@ -371,6 +371,14 @@ def test_ids_of_nodes_must_be_different_and_of_one_type(nodes: object, reason: s
         ICD.load("lfr").predict_next(np.ones((3, 3)), nodes=nodes)
 
 
+@pytest.mark.parametrize(("weight", "what_to_do"), [(1e-300, "multiply"), (1e308, "divide")])
+def test_weights_that_cannot_be_added_up_over_windows_are_refused(
+    weight: float, what_to_do: str
+) -> None:
+    with pytest.raises(BadInput, match=f"{what_to_do} all weights"):
+        ICD.load("lfr").predict_next(np.full((3, 3), weight))
+
+
 def test_the_papers_method_sees_the_edges_of_earlier_windows(drifting: list[PlantedGraph]) -> None:
     icd, memory, k = ICD.load("lfr", method="icd"), None, drifting[0].n_communities
     for number, planted in enumerate(drifting):
