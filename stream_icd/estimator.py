@@ -16,7 +16,7 @@ from stream_icd.bp.evidence import evidence_for
 from stream_icd.detection.detect import Method, check_method, detect, embed, finding
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.graphs.adjacency import as_adjacency, as_named
-from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment, numbered
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
 from stream_icd.imports import needs_extra
@@ -277,25 +277,10 @@ def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> l
         raise BadSettings("there are no graphs to learn from: give at least one")
     if labels is not None and len(labels) != len(adjacencies):
         raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
-    known = [None] * len(graphs) if labels is None else [_numbered(label) for label in labels]
+    known = [None] * len(graphs) if labels is None else [numbered(label) for label in labels]
     moments = [_moment(graph) for graph in graphs]
     return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
 
 
 def _moment(graph: Any) -> Moment | None:
     return Moment(graph.graph, graph.nodes, graph.window) if isinstance(graph, Snapshot) else None
-
-
-def _numbered(labels: ArrayLike) -> NDArray[np.int32]:
-    """Any labels as 0..K-1, in their order."""
-    given = np.asarray(labels)
-    try:
-        has_gap = np.ma.is_masked(labels) or (given.dtype.kind == "f" and np.isnan(given).any())
-        if given.ndim != 1 or has_gap:
-            raise TypeError(f"{given.dtype} of shape {given.shape}, or a missing one")
-        return np.unique(given, return_inverse=True)[1].astype(np.int32)
-    except TypeError as error:  # such as None among strings
-        raise BadInput(
-            f"labels are a {type(labels).__name__} that cannot be sorted ({error}); give one label "
-            f"for each node, all integers or all strings"
-        ) from error

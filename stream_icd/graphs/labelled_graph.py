@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.errors import BadInput
@@ -53,3 +53,24 @@ class LabelledGraph:
     def n_communities(self) -> int | None:
         """K, or None if the communities are unknown."""
         return None if self.labels is None else int(self.labels.max()) + 1
+
+
+def numbered(labels: ArrayLike) -> NDArray[np.int32]:
+    """Any labels `(n,)` as 0..K-1, in their order.
+
+    Raises `BadInput` if one is missing (NaN, None, masked), or they cannot be sorted.
+
+    >>> numbered(["b", "a", "b"]).tolist()
+    [1, 0, 1]
+    """
+    try:
+        given = np.asarray(labels)
+        has_gap = np.ma.is_masked(labels) or (given != given).any()  # NaN and NaT alone differ
+        if given.ndim != 1 or has_gap:
+            raise TypeError(f"{given.dtype} of shape {given.shape}, or a missing one")
+        return np.unique(given, return_inverse=True)[1].astype(np.int32)
+    except (TypeError, ValueError) as error:  # such as None among strings, or lists of lists
+        raise BadInput(
+            f"labels are a {type(labels).__name__} that cannot be sorted ({error}); give one label "
+            f"for each node, all integers or all strings"
+        ) from error

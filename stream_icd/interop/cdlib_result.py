@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from stream_icd.errors import BadInput, MissingExtra
 from stream_icd.graphs.adjacency import NamedGraph, as_named, is_graph_of
+from stream_icd.graphs.labelled_graph import numbered
 
 
 def to_cdlib(
@@ -26,8 +27,8 @@ def to_cdlib(
             `{"method": icd.method, "seed": icd.seed}`.
 
     Raises:
-        BadInput: the graph cannot be used, or has another number of nodes, or a node has no
-            community (NaN).
+        BadInput: the graph cannot be used, has no nodes, or another number of them, or a node has
+            no community (NaN).
         MissingExtra: CDlib is not installed.
 
     >>> found = to_cdlib([("a", "b"), ("b", "c"), ("d", "e")], [0, 0, 0, 1, 1])
@@ -41,14 +42,15 @@ def to_cdlib(
             raise
         raise MissingExtra("this needs CDlib, which is not installed: pip install cdlib") from error
 
-    named, labels = as_named(graph), np.asarray(communities)
+    named, labels = as_named(graph), numbered(communities)
     if labels.shape != named.nodes.shape:
         raise BadInput(
             f"{len(named.nodes)} nodes need one community each; got shape {labels.shape}"
         )
-    if n_unknown := np.count_nonzero(labels != labels):  # NaN alone differs
-        raise BadInput(f"{n_unknown} nodes have no community (NaN): give each node one")
-    members = [named.nodes[labels == label].tolist() for label in np.unique(labels)]
+    if not len(labels):
+        raise BadInput("CDlib has no results for a graph without nodes")
+    by_label, ends = np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))
+    members = [part.tolist() for part in np.split(named.nodes[by_label], ends[:-1])]
     named_igraph = is_graph_of("igraph", graph) and graph.is_named()  # CDlib asks for names
     is_theirs = named_igraph or is_graph_of("networkx", graph)
     theirs = graph if is_theirs else _networkx_graph(named)

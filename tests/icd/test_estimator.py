@@ -270,6 +270,8 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD().fit([history[0].adjacency], [np.ma.masked_equal(np.arange(300), 7)])
     with pytest.raises(BadInput, match="a list that cannot be sorted.*missing"):
         ICD().fit([history[0].adjacency], [[float("nan"), 1.0] * 150])
+    with pytest.raises(BadInput, match="a list that cannot be sorted.*inhomogeneous"):
+        ICD().fit([history[0].adjacency], [[[1], [2, 3]]])
     with pytest.raises(BadSettings, match="not a csr_array; for one graph: fit"):
         ICD().fit(history[0].adjacency)
     with pytest.raises(BadSettings, match="icd"):

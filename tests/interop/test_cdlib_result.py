@@ -53,8 +53,11 @@ def test_cdlib_measures_an_igraph_graph_without_names() -> None:
 def test_as_many_communities_as_nodes(graph: nx.Graph) -> None:
     with pytest.raises(BadInput, match="120 nodes need one community each"):
         to_cdlib(graph, np.zeros(7, int))
-    with pytest.raises(BadInput, match="1 nodes have no community"):
-        to_cdlib([("a", "b")], [0, np.nan])
+    for with_a_gap in ([0, np.nan], ["red", None], np.ma.masked_equal([0, 1], 1)):
+        with pytest.raises(BadInput, match="one label for each node"):
+            to_cdlib([("a", "b")], with_a_gap)
+    with pytest.raises(BadInput, match="graph without nodes"):
+        to_cdlib(nx.Graph(), [])
 
 
 def test_without_cdlib_it_says_what_to_install(
