@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Labels
 from stream_icd.bp.level_graph import LevelGraph, finest_level
 from stream_icd.bp.likelihood import nats_saved
 from stream_icd.bp.posterior import NOBODY
@@ -19,6 +17,7 @@ from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import common_type, places
+from stream_icd.quality.agreement import accuracy
 from stream_icd.tracking.windows import missed_windows
 
 MOST_WINDOWS = 5
@@ -77,15 +76,9 @@ def _stay(graph: LabelledGraph, other: LabelledGraph) -> float:
     before, after = graph.labels[place[place >= 0]], other.labels[place >= 0]
     if not len(before):
         return 0.0
-    stayed = _most_staying(before, after)
-    by_chance = _most_staying(np.random.default_rng(0).permutation(before), after)
+    stayed = accuracy(before, after)
+    by_chance = accuracy(np.random.default_rng(0).permutation(before), after)
     return max((stayed - by_chance) / max(1 - by_chance, 1e-9), 0.0)
-
-
-def _most_staying(before: Labels, after: Labels) -> float:
-    together = np.zeros((before.max() + 1, after.max() + 1))
-    np.add.at(together, (before, after), 1)
-    return float(together[linear_sum_assignment(-together)].sum() / len(before))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
