@@ -116,20 +116,23 @@ def _generated(kind: str, given: Options) -> Iterator[LabelledGraph]:
     if unknown := given.keys() - GENERATED[kind].keys():
         raise ValueError(f"unknown {', '.join(sorted(unknown))}")
     options = {**GENERATED[kind], **given}
-    least, _, most = options["nodes"].partition("-")
+    if (first := int(options["seed"])) < 0:
+        raise ValueError(f"seed={first} is below 0")
     draw: Callable[[np.random.Generator], PlantedGraph]
     if kind == "gn":
-        n_communities, p_in = int(options["communities"]), float(options["p_in"])
-        draw = partial(generate_gn, n_nodes=int(least), n_communities=n_communities, p_in=p_in)
+        n_nodes, n_communities = int(options["nodes"]), int(options["communities"])
+        p_in = float(options["p_in"])
+        draw = partial(generate_gn, n_nodes=n_nodes, n_communities=n_communities, p_in=p_in)
     else:
-        n_nodes, mixing = range(int(least), int(most or least) + 1), float(options["mixing"])
-        if not n_nodes:
+        least, _, most = options["nodes"].partition("-")
+        sizes, mixing = range(int(least), int(most or least) + 1), float(options["mixing"])
+        if not sizes:
             raise ValueError(f"nodes={options['nodes']}: the first number is above the second")
 
         def draw(rng: np.random.Generator) -> PlantedGraph:
-            return generate_lfr(rng, LfrSettings(n_nodes=int(rng.choice(n_nodes)), mixing=mixing))
+            return generate_lfr(rng, LfrSettings(n_nodes=int(rng.choice(sizes)), mixing=mixing))
 
-    graphs = (draw(np.random.default_rng(seed)) for seed in count(int(options["seed"])))
+    graphs = (draw(np.random.default_rng(seed)) for seed in count(first))
     return (LabelledGraph(graph.adjacency(), graph.communities) for graph in graphs)
 
 

@@ -27,6 +27,8 @@ from stream_icd.wire.snapshots import encode_snapshot
     [
         ("sbm:nodes=3", "no graphs at or of kind 'sbm'"),
         ("gn:graphs=-1", "graphs=-1 is not above 0"),
+        ("lfr:seed=-1", "seed=-1 is below 0"),
+        ("gn:nodes=100-200", "'100-200'"),
         ("lfr:nodes=600-500", "nodes=600-500: the first number is above the second"),
         ("no/such/folder", "no graphs at"),
         ("gn:mixing=0.3", "unknown mixing"),
