@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -20,6 +20,8 @@ from stream_icd.node_ids import is_id_type, widened
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MOST_GRAPH_BYTES = 200
 """Maximum size of a graph's name, written as in a URL: the archive names a folder `graph=NAME`, and
@@ -166,7 +168,7 @@ def _content_of(snapshot: Snapshot) -> str:
     """
     kind, arrays = _kind_and_bytes(snapshot.nodes)
     window = snapshot.window
-    start, end = (round(time.timestamp() * 1_000_000) for time in (window.start, window.end))
+    start, end = ((time - EPOCH) // MICROSECOND for time in (window.start, window.end))
     head = (
         f"window {start} {end}\n"
         f"k {snapshot.n_communities or 0}\n"

@@ -11,12 +11,10 @@ from statistics import median_low
 from threading import TIMEOUT_MAX
 
 from stream_icd.errors import BadSettings
-from stream_icd.snapshot import Window
+from stream_icd.snapshot import EPOCH, MICROSECOND, Window
 
 SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-MICROSECOND = timedelta(microseconds=1)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST = datetime.max - datetime.min
 """No two times are farther apart. The sum of some such durations fits 64 bits of microseconds."""
 

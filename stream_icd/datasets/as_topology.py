@@ -34,10 +34,10 @@ import pyarrow.parquet as pq
 
 from stream_icd.errors import BadRow, BadSettings, BadSnapshot, SourceNotFound
 from stream_icd.printable import listed
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
 from stream_icd.sources.tables import DAMAGED, uncompressed
-from stream_icd.times import EPOCH, WindowOf, parse_window, windows_at
+from stream_icd.times import WindowOf, parse_window, windows_at
 
 SOURCE = "urn:stream_icd:as"
 TIME = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[.T_-](\d{2}):?(\d{2}))?(?!\d)")

@@ -18,11 +18,12 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.programs.options import RowOptions
 from stream_icd.programs.producer import ProducerRun
+from stream_icd.snapshot import EPOCH
 from stream_icd.sources.source import OnBadRow, Source
 from stream_icd.sources.tables import RawRows, read_rows, rows_of_json
 from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time, time_of, timed_rows
 from stream_icd.sources.windows import Quiet, TimedRows, Windowing, windowed_snapshots
-from stream_icd.times import EPOCH, parse_wait
+from stream_icd.times import parse_wait
 
 BATCH = 10_000
 LOOK_EVERY_S = 0.2

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from stream_icd.arrays import Floats, Ids
 from stream_icd.node_ids import is_id_type, is_text
+from stream_icd.snapshot import EPOCH, MICROSECOND
 from stream_icd.sources.tables import UNREADABLE
-from stream_icd.times import EPOCH, MICROSECOND
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 IdKind = Literal["auto", "integer", "string"]

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
+from stream_icd.snapshot import EPOCH
 from stream_icd.sources.windows import Hopping, Quiet, Rule, Session, TimedRows, cut_windows
-from stream_icd.times import EPOCH, parse_duration, parse_wait
+from stream_icd.times import parse_duration, parse_wait
 
 SECOND = 1_000_000
 Cut = list[tuple[float, float, list[int]]]

@@ -18,6 +18,7 @@ from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
 DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+FAR = datetime(9000, 1, 1, tzinfo=UTC)  # too far for microseconds in a float
 PAIRS = [(1, 2), (2, 3), (2, 1), (3, 1), (7, 1), (1, 2)]
 # Sums of these depend on the order in which they are added.
 WEIGHTS = [0.1, 1e16, 0.3, 0.7, 2.0, 1.1]
@@ -57,6 +58,10 @@ CORRECTIONS = {
     "words, not numbers": made([(str(a), str(b)) for a, b in PAIRS]),
     "K": made(PAIRS, n_communities=2),
     "another window": made(PAIRS, window=Window(DAY.start, DAY.end + timedelta(microseconds=1))),
+    **{
+        f"a later window, {us}": made(PAIRS, window=Window(DAY.start, FAR + timedelta(0, 0, us)))
+        for us in (1, 2)
+    },
     "words": made([("a", "bc")]),
     "words cut elsewhere": made([("ab", "c")]),
 }
