@@ -145,7 +145,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             BadSettings: not fitted yet, a parameter is wrong, or K is not from 1 to n.
         """
         model = self._fitted()
-        adjacency, self.nodes_ = as_named(graph)
+        adjacency, nodes = as_named(graph)
         found = detect(
             adjacency,
             model,
@@ -155,6 +155,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             threads=self.threads,
         ).communities
         self.bits_, self.evidence_ = evidence_for(adjacency, found, self.seed)
+        self.nodes_ = nodes
         return found
 
     def predict_next(

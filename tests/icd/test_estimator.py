@@ -228,6 +228,9 @@ def test_predict_leaves_the_names_of_the_nodes_and_the_evidence(graph: LabelledG
     assert icd.evidence_ == "strong"
     icd.predict(networkx.gnm_random_graph(100, 300, seed=1))
     assert (icd.bits_, icd.evidence_) == (0.0, "none")
+    with pytest.raises(BadSettings, match="3 nodes cannot form 4"):
+        icd.predict(networkx.path_graph(3), 4)
+    assert len(icd.nodes_) == 100
 
 
 def test_a_table_of_pairs_is_the_next_window_by_its_ids(drifting: list[PlantedGraph]) -> None:
@@ -334,6 +337,8 @@ def test_nodes_are_known_by_their_ids_in_whatever_order_they_come(
     found = icd.predict_next(other, first.memory, nodes=names)
     shuffled = icd.predict_next(other[order][:, order], first.memory, nodes=names[order])
     assert shuffled.communities.tolist() == found.communities[order].tolist()
+    categories = icd.predict_next(other, first.memory, nodes=pandas.Categorical(names))
+    assert categories.communities.tolist() == found.communities.tolist()
     named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(other), dict(enumerate(names)))
     assert icd.predict_next(named, first.memory).communities.tolist() == found.communities.tolist()
 
