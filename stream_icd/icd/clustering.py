@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Labels
+from stream_icd.arrays import Labels, n_distinct
 from stream_icd.communities import checked_n_communities
 from stream_icd.icd.recipe import Clustering
 from stream_icd.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
@@ -46,7 +46,7 @@ def cluster(
     threads: int = 1,
     known: Labels | None = None,
 ) -> Labels:
-    """K-means of the rows, `(n,)` int32 in 0..K-1 (paper, algorithm 4).
+    """K-means of the rows, `(n,)` int32 in 0..K-1, none empty (paper, algorithm 4).
 
     "scikit-learn" is the method of the authors' scripts: `KMeans(n_init=10)` in float64. "fast"
     is ours, tens of times faster at equal quality: greedy k-means++ seeds and first iterations in
@@ -97,7 +97,9 @@ def _scikit_learn(embedding: Floats32, k: int, seed: int) -> Labels:
 
     kmeans = KMeans(n_clusters=k, n_init=10, random_state=seed)
     labels: Labels = kmeans.fit_predict(embedding.astype(np.float64)).astype(np.int32)
-    return labels
+    if n_distinct(labels) == k:
+        return labels
+    return _nearest(embedding, kmeans.cluster_centers_.astype(np.float32), 1)  # none is empty
 
 
 def _fast(embedding: Floats32, k: int, rng: np.random.Generator, threads: int) -> Labels:

@@ -60,11 +60,14 @@ def test_one_thread_and_two_give_the_same_answer() -> None:
     assert np.array_equal(*answers)
 
 
-def test_no_community_is_empty_even_where_points_coincide() -> None:
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+@pytest.mark.parametrize("method", ["fast", "scikit-learn"])
+def test_no_community_is_empty_even_where_points_coincide(method: str) -> None:
     points, _ = blobs(60, 6, 5, spread=0)
     assert len(np.unique(points, axis=0)) == 6
-    assert set(cluster(points, 8).tolist()) == set(range(8))
-    assert set(cluster(np.zeros((10, 4), np.float32), 3).tolist()) == {0, 1, 2}
+    assert set(cluster(points, 8, method=method).tolist()) == set(range(8))
+    same = np.zeros((10, 4), np.float32)
+    assert set(cluster(same, 3, method=method).tolist()) == {0, 1, 2}
 
 
 def test_one_community_and_one_a_node() -> None:
