@@ -293,7 +293,7 @@ def _beliefs(adjacency: csr_array, k: int, truth: Labels) -> Labels:
 
 def _bp(adjacency: csr_array, parameters: BpParameters, k: int | None) -> Labels:
     rng = np.random.default_rng(0)
-    return found_exactly(finest_level(adjacency), parameters, k, None, rng).labels
+    return found_exactly(finest_level(adjacency), parameters, k, rng).labels
 
 
 def _encoder(adjacency: csr_array, k: int) -> Labels:

@@ -35,7 +35,6 @@ from stream_icd.bp.partition import (
     split_communities,
 )
 from stream_icd.communities import checked_n_communities
-from stream_icd.errors import BadSettings
 from stream_icd.graphs.compiled import keep_threads, threads_for
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import partition_code
@@ -48,7 +47,7 @@ def find_communities(
     adjacency: csr_array,
     parameters: BpParameters,
     n_communities: int | None = None,
-    start: Labels | None = None,
+    *,
     seed: int = 0,
     threads: int = 1,
 ) -> Labels:
@@ -57,12 +56,11 @@ def find_communities(
     adjacency: (n, n) symmetric, positive weights in any unit (`comparable`), zero diagonal, sorted
         rows.
     n_communities: K, 1..n: return exactly K communities. None: as many as are found.
-    start: (n,) the initial partition, such as one of an embedding; None: single nodes.
     seed: equal seeds give equal results, on any number of threads.
     threads: how many work on a graph of at least 50,000 nodes.
 
-    Raises `BadSettings` for a K outside 1..n or a start of another length, and `BadInput` for a
-    weight that is not positive and finite.
+    Raises `BadSettings` for a K outside 1..n, and `BadInput` for a weight that is not positive and
+    finite.
 
     >>> triangle = np.ones((3, 3)) - np.eye(3)
     >>> two = csr_array(np.kron(np.eye(2), triangle))
@@ -71,32 +69,25 @@ def find_communities(
     """
     n_nodes = adjacency.shape[0]
     n_communities = checked_n_communities(n_communities, n_nodes)
-    if start is not None and start.shape != (n_nodes,):
-        raise BadSettings(
-            f"start must have shape ({n_nodes},), one label a node, not {start.shape}"
-        )
     if n_nodes == 0:
         return np.empty(0, np.int32)
     graph = finest_level(comparable(adjacency, parameters.weight_exponent))
     rng = np.random.default_rng(seed)
     with keep_threads(threads_for(n_nodes, threads)):
-        return found_exactly(graph, parameters, n_communities, start, rng).labels
+        return found_exactly(graph, parameters, n_communities, rng).labels
 
 
 def found_exactly(
     graph: LevelGraph,
     parameters: BpParameters,
     n_communities: int | None,
-    start: Labels | None,
     rng: np.random.Generator,
 ) -> Partition:
     """`find_communities` for a graph of at least one node, without rescaling its weights."""
-    if start is not None:
-        start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
     if parameters.search:
-        return least_description(graph, start, parameters.sweeps, rng, n_communities)
+        return least_description(graph, parameters.sweeps, rng, n_communities)
     resolution, believed = parameters.resolution, parameters.mixing is not None
-    labels = maximise_modularity(graph, resolution, rng, start, parameters.iterations)
+    labels = maximise_modularity(graph, resolution, rng, iterations=parameters.iterations)
     if parameters.mixing is not None:
         k = int(labels.max()) + 1
         model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
@@ -124,19 +115,17 @@ class _Search(NamedTuple):
 
 def least_description(
     graph: LevelGraph,
-    start: Labels | None,
     sweeps: int,
     rng: np.random.Generator,
     n_communities: int | None = None,
 ) -> Partition:
     """The candidate of least description length, and one community only if no other saves bits.
 
-    start: (n,) where local moves start at the first resolution; None: single nodes.
     sweeps: maximum sweeps of belief propagation.
     n_communities: K, if known. All candidates are brought to K communities before they are
         compared: merging cannot correct its first merges, so a coarser one can become the best.
     """
-    labels = np.arange(graph.n_nodes, dtype=np.int32) if start is None else start.copy()
+    labels = np.arange(graph.n_nodes, dtype=np.int32)
     move_nodes(graph, labels, 1.0, rng)
     # Nodes of one community next to each other: all passes over a large graph are faster.
     order, _ = members_of(labels, graph.n_nodes)

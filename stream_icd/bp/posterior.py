@@ -80,7 +80,7 @@ def initial_posterior(
 ) -> Posterior:
     """The communities of a graph without memory: those of `find_communities`."""
     rng = np.random.default_rng(seed)
-    partition = found_exactly(graph, parameters, n_communities, None, rng)
+    partition = found_exactly(graph, parameters, n_communities, rng)
     labels, k = partition.labels, int(partition.labels.max()) + 1
     mixing = mixing_beyond_chance(graph, labels, k)
     if not partition.believed:

@@ -113,11 +113,6 @@ def test_k_outside_the_nodes_is_refused_with_its_range(n_communities: int) -> No
         find_communities(cliques(5, 5), BpParameters(), n_communities)
 
 
-def test_a_start_of_the_wrong_length_is_refused() -> None:
-    with pytest.raises(BadSettings, match="start"):
-        find_communities(cliques(5, 5), BpParameters(), start=np.zeros(9, np.int32))
-
-
 def test_clear_planted_communities_are_found() -> None:
     graph = generate_lfr(np.random.default_rng(21), LfrSettings(n_nodes=3000, mixing=0.3))
     parameters = BpParameters(8.0, 0.3, iterations=1)
@@ -156,17 +151,16 @@ def test_the_same_seed_gives_the_same_answer_in_any_thread(parameters: BpParamet
     ).adjacency()
     alone = find_communities(adjacency, parameters, 30, seed=7)
     with ThreadPoolExecutor(2) as pool:
-        runs = [pool.submit(find_communities, adjacency, parameters, 30, None, 7) for _ in range(4)]
+        runs = [pool.submit(find_communities, adjacency, parameters, 30, seed=7) for _ in range(4)]
         assert all(np.array_equal(run.result(), alone) for run in runs)
     assert not np.array_equal(find_communities(adjacency, parameters, 30, seed=8), alone)
 
 
 def test_the_graph_given_is_not_changed() -> None:
     adjacency = generate_lfr(np.random.default_rng(3), LfrSettings(n_nodes=500)).adjacency()
-    before, start = adjacency.copy(), np.arange(500, dtype=np.int32)
-    find_communities(adjacency, BELIEFS, 12, start)
+    before = adjacency.copy()
+    find_communities(adjacency, BELIEFS, 12)
     assert (adjacency != before).nnz == 0
-    assert np.array_equal(start, np.arange(500))
 
 
 @ALL_PARAMETERS
@@ -225,22 +219,6 @@ def test_heavy_weights_and_hubs_do_not_overflow() -> None:
     adjacency = graph_of(3000, star + chain, [1e6] * len(star) + [1e-6] * len(chain))
     for parameters in (BELIEFS, EQUAL_BELIEFS):
         assert len(np.unique(find_communities(adjacency, parameters, 40))) == 40
-
-
-def test_a_good_start_is_used() -> None:
-    graph = generate_lfr(np.random.default_rng(9), LfrSettings(n_nodes=2000, mixing=0.55))
-    parameters = BpParameters(3.0, iterations=1)
-    started = find_communities(
-        graph.adjacency(), parameters, graph.n_communities, graph.communities
-    )
-    alone = find_communities(graph.adjacency(), parameters, graph.n_communities)
-    assert nmi(graph.communities, started) > nmi(graph.communities, alone) + 0.02
-
-
-def test_the_labels_of_a_start_may_be_any_integers() -> None:
-    start = np.array([70, 70, 70, -5, -5, -5])
-    labels = find_communities(cliques(3, 3), BpParameters(), start=start)
-    assert labels.tolist() == [0, 0, 0, 1, 1, 1]
 
 
 def test_bp_starts_without_heavy_libraries() -> None:

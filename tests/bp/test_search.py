@@ -175,7 +175,7 @@ def test_chance_saves_next_to_nothing_in_beliefs() -> None:
     """Random graphs have partitions of some modularity; beliefs in them fade."""
     for seed in range(5):
         level = finest_level(as_adjacency(nx.gnm_random_graph(1000, 5000, seed=seed)))
-        partition = least_description(level, None, 8, np.random.default_rng(seed))
+        partition = least_description(level, 8, np.random.default_rng(seed))
         assert partition.labels.max() > 0
         k = int(partition.labels.max()) + 1
         believed = believe(level, partition.labels, k, Model(0.6, 1.0, k), 30)

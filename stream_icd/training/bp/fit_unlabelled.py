@@ -156,7 +156,7 @@ def _results_of(
 
 def _searched(split: HiddenEdges, seed: int) -> _Result:
     graph, rng = finest_level(split.visible), np.random.default_rng(seed)
-    return _result(split, found_exactly(graph, SEARCHING, None, None, rng).labels)
+    return _result(split, found_exactly(graph, SEARCHING, None, rng).labels)
 
 
 def _result(split: HiddenEdges, labels: Labels) -> _Result:
