@@ -186,7 +186,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         Raises:
             BadInput: the graph or the ids cannot be used.
             BadSettings: not fitted yet, a parameter is wrong, K is not from 1 to n, or the
-                horizon is none.
+                memory or the horizon is none.
 
         >>> from stream_icd.synthetic.drift import generate_drifting_lfr
         >>> from stream_icd.synthetic.lfr import LfrSettings
@@ -200,6 +200,10 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         dtype('int64')
         """
         model = self._fitted()
+        if not isinstance(memory, Memory | None):
+            raise BadSettings(
+                f"memory is a {type(memory).__name__}; give the `memory` of the result before"
+            )
         snapshot, adjacency, order = next_window(graph, memory, nodes)
         found = detect_remembering(
             snapshot,

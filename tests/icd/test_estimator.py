@@ -399,6 +399,13 @@ def test_the_papers_method_sees_the_edges_of_earlier_windows(drifting: list[Plan
     assert nmi(planted.communities, found.communities) > nmi(planted.communities, alone) + 0.1
 
 
+def test_a_result_is_not_taken_for_its_memory() -> None:
+    icd = ICD.load("lfr")
+    found = icd.predict_next(np.ones((3, 3)))
+    with pytest.raises(BadSettings, match="memory is a Remembered; give the `memory`"):
+        icd.predict_next(np.ones((3, 3)), found)  # type: ignore[arg-type]
+
+
 def test_a_horizon_can_be_given(drifting: list[PlantedGraph]) -> None:
     icd, memory = ICD.load("lfr", method="icd"), None
     for planted in drifting[:3]:
