@@ -128,9 +128,9 @@ def next_jobs(waiting: list[Waiting[Job, Result]], n_processes: int) -> list[Wai
     processes, it gets half of its share, so that all end at about the same time.
 
     A job that can run at once comes first; of these, one of the chain with most jobs waiting, so
-    that chains end together; of these, the first one. What follows it in its chain comes next. If
-    no job can run at once, the first one begins what it can do before it needs the job before it,
-    which is in progress.
+    that chains end together; of these, the first one. What follows it in its chain comes next, if
+    there are chains enough for the other processes. If no job can run at once, the first one begins
+    what it can do before it needs the job before it, which is in progress.
     """
     share = len(waiting) if n_processes == 1 else ceil(len(waiting) / (2 * n_processes))
     begun: list[Waiting[Job, Result]] = []
@@ -144,7 +144,8 @@ def next_jobs(waiting: list[Waiting[Job, Result]], n_processes: int) -> list[Wai
             link = waiting[at].link
             if link is None:
                 return False, True, 1, -at
-            follows = last is not None and link.before is last.after
+            enough = len(left) >= n_processes
+            follows = enough and last is not None and link.before is last.after
             return follows, link.is_ready, left[link.chain] if link.is_ready else 0, -at
 
         best = max(range(len(waiting)), key=urgency)
