@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 MOST_TEXT = (1 << 31) - 1
 """Bytes of text in an array of type `string`; longer ones are `large_string`."""
 
-FEW_FOR_EACH = 8
-"""Ids in the span of the known ones, for each id, up to which a table of the span is made."""
+FEW_FOR_EACH = 16
+"""Known ids and ids in their span, for each wanted one, up to which a table of the span is made."""
 
 
 def is_id_type(kind: pa.DataType) -> bool:
@@ -167,7 +167,7 @@ def _found(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
 
 def _found_ascending(wanted: NDArray[np.integer], known: NDArray[np.integer]) -> NDArray[np.int64]:
     first, last = int(known[0]), int(known[-1])
-    if last - first < FEW_FOR_EACH * (len(known) + len(wanted)) and last < 1 << 63:
+    if last - first + len(known) < FEW_FOR_EACH * len(wanted) and last < 1 << 63:
         table = np.full(last - first + 2, -1, np.int64)  # a third of the time of a search
         table[known - first] = np.arange(len(known))
         inside = (wanted >= first) & (wanted <= last)
