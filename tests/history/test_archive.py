@@ -309,7 +309,7 @@ def test_a_reader_with_a_wider_limit_archives_what_it_takes(
 ) -> None:
     sent = encode_snapshot(replace(snapshot(0), id="i" * 2000))
     record = Record("t", 0, 0, 0, sent.key, sent.value, sent.headers)
-    wide = MessageReader(Limits(name_bytes=4096))
+    wide = MessageReader(limits=Limits(name_bytes=4096))
     assert isinstance(Archiver(Archive(disk), "snapshots", wide).process(record), Processed)
     assert ids(disk) == ["i" * 2000]
 
