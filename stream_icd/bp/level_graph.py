@@ -64,15 +64,20 @@ def rows_of(adjacency: csr_array) -> Rows:
     node: the compiled loops do not check these indices.
     """
     n_nodes, n_entries = adjacency.shape[0], len(adjacency.indices)
+    check_size(n_nodes, n_entries)
+    if n_entries and not 0 <= adjacency.indices.min() <= adjacency.indices.max() < n_nodes:
+        raise BadInput(f"a row names a node that is not one of the {n_nodes} nodes")
+    indptr, indices = (np.asarray(one, np.int32) for one in (adjacency.indptr, adjacency.indices))
+    return Rows(indptr, indices, np.asarray(adjacency.data, np.float64))
+
+
+def check_size(n_nodes: int, n_entries: int) -> None:
+    """Raise `LimitExceeded` if 32 bits do not number the nodes, or the entries of a matrix."""
     if max(n_entries, n_nodes) > MOST_ENTRIES:
         raise LimitExceeded(
             f"a graph of {n_nodes} nodes and {n_entries // 2} edges is too large: {MOST_ENTRIES} "
             f"nodes and {MOST_ENTRIES // 2} edges is the most; send it in parts"
         )
-    if n_entries and not 0 <= adjacency.indices.min() <= adjacency.indices.max() < n_nodes:
-        raise BadInput(f"a row names a node that is not one of the {n_nodes} nodes")
-    indptr, indices = (np.asarray(one, np.int32) for one in (adjacency.indptr, adjacency.indices))
-    return Rows(indptr, indices, np.asarray(adjacency.data, np.float64))
 
 
 def finest_level(adjacency: csr_array) -> LevelGraph:

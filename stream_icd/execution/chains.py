@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from math import ceil
 from typing import Generic, TypeVar
 
 from stream_icd.execution.work import Baton, First
@@ -132,27 +131,30 @@ def next_jobs(waiting: list[Waiting[Job, Result]], n_processes: int) -> list[Wai
     there are chains enough for the other processes. If no job can run at once, the first one begins
     what it can do before it needs the job before it, which is in progress.
     """
-    share = len(waiting) if n_processes == 1 else ceil(len(waiting) / (2 * n_processes))
+    share = len(waiting) if n_processes == 1 else math.ceil(len(waiting) / (2 * n_processes))
     begun: list[Waiting[Job, Result]] = []
     while len(begun) < min(share, IN_HAND):
         left = Counter(job.link.chain for job in waiting if job.link is not None)
-        last = begun[-1].link if begun else None
-
-        def urgency(
-            at: int, last: Link | None = last, left: Counter[str] = left
-        ) -> tuple[bool, bool, int, int]:
-            link = waiting[at].link
-            if link is None:
-                return False, True, 1, -at
-            enough = len(left) >= n_processes
-            follows = enough and last is not None and link.before is last.after
-            return follows, link.is_ready, left[link.chain] if link.is_ready else 0, -at
-
-        best = max(range(len(waiting)), key=urgency)
-        if begun and not any(urgency(best)[:2]):
+        last = begun[-1].link if begun and len(left) >= n_processes else None
+        urgencies = [_urgency(job.link, last, left) for job in waiting]
+        follows, is_ready, _ = most = max(urgencies)
+        if begun and not (follows or is_ready):
             break
-        begun.append(waiting.pop(best))
+        begun.append(waiting.pop(urgencies.index(most)))
     return begun
+
+
+def _urgency(
+    link: Link | None, last: Link | None, left: Mapping[str, int]
+) -> tuple[bool, bool, int]:
+    """Return whether a job follows the last one, can run at once, and how many of its chain wait.
+
+    left: how many jobs of each chain wait; it counts for those that can run at once.
+    """
+    if link is None:
+        return False, True, 1
+    follows = last is not None and link.before is last.after
+    return follows, link.is_ready, left[link.chain] if link.is_ready else 0
 
 
 def in_order(

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.bp.level_graph import Rows
+from stream_icd.bp.level_graph import Rows, check_size
 from stream_icd.bp.posterior import NOBODY, Posterior
 from stream_icd.bp.sweep import N_KEPT
 from stream_icd.errors import BadMemory, BadSnapshot
@@ -288,6 +288,7 @@ def _evidence(table: pa.Table, name: str) -> Rows:
     weights = (bits.flatten().to_numpy().astype(np.uint32) << np.uint32(16)).view(np.float32)
     if not ((weights > 0) & (weights < np.inf)).all():
         raise BadMemory(f"{name}: weights must be positive and finite")
+    check_size(table.num_rows, 2 * len(weights))
     evidence = _both_ways(counts, gaps.flatten().to_numpy(), weights)
     if evidence is None:
         raise BadMemory(f"{name}: an edge names a node that is not one of the later nodes")

@@ -119,9 +119,7 @@ def test_a_program_that_ends_does_not_wait_for_a_process_that_is_left() -> None:
         "process.opened()\n"
         "print(process.pid)"
     )
-    command = [sys.executable, "-c", program]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert not alive(int(ended.stdout))
+    assert not alive(named_by(program))
 
 
 def test_a_program_that_ends_leaves_no_server() -> None:
@@ -132,6 +130,11 @@ def test_a_program_that_ends_leaves_no_server() -> None:
         "while not (servers := fork_servers(os.getpid())): time.sleep(0.01)\n"
         "print(*servers)"
     )
+    assert not alive(named_by(program))
+
+
+def named_by(program: str) -> int:
+    """The id of a process that a program prints before it ends."""
     command = [sys.executable, "-c", program]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert not alive(int(ended.stdout))
+    return int(ended.stdout)

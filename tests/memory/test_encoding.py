@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, triu
 
+from stream_icd.bp import level_graph
 from stream_icd.bp.level_graph import rows_of
 from stream_icd.bp.posterior import Posterior, certain_posterior, uninformed
 from stream_icd.communities import MOST_IDS
-from stream_icd.errors import BadMemory
+from stream_icd.errors import BadMemory, LimitExceeded
 from stream_icd.memory.encoding import (
     METADATA,
     anew,
@@ -250,6 +251,17 @@ def test_edges_that_are_none_are_refused(column: str, values: list[Any], match: 
     assert decode_memory(enclosed(table, rest)).n_nodes == 3
     with pytest.raises(BadMemory, match=match):
         decode_memory(enclosed(changed, rest))
+
+
+def test_more_edges_than_row_pointers_can_count_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = rows_of(csr_array(np.array([[0.0, 1], [1, 0]])))
+    memory = memory_of(pa.array([1, 2]))
+    value = encode_memory(replace(memory, present=replace(memory.present, evidence=pair)))
+    monkeypatch.setattr(level_graph, "MOST_ENTRIES", 1)
+    with pytest.raises(LimitExceeded, match="too large"):
+        decode_memory(value)
 
 
 @pytest.mark.parametrize("nodes", [[2, 1, 3], [1, 1, 2], ["b", "a", "c"], ["a", "a", "b"]])

@@ -26,7 +26,6 @@ from stream_icd.execution.processes import in_processes
 from stream_icd.execution.work import Engine, InProcess, Relay
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.smoothing import detect_smoothed
@@ -47,6 +46,7 @@ from stream_icd.wire.states import State, archived_state, encode_state
 from stream_icd.workers.archive import Archiver
 from testbed.brokers import Broker
 from testbed.drifting import MINUTE, START, outgoing, remembering_model, stream
+from testbed.streams import publish
 from tests.workers.remembered import Found, records, said, uninterrupted
 
 GRAPHS = ("a", "b", "c")
@@ -345,11 +345,9 @@ def test_a_part_of_a_topic_needs_the_windows_before_it(
     redetection: Redetection,
     expected: dict[str, list[Found]],
 ) -> None:
+    windows = [stream(graph, N_WINDOWS)[at] for at in range(N_WINDOWS) for graph in GRAPHS]
     create_topics(memory.settings(), [TopicSpec(topic_name)])
-    with Publisher(memory.settings()) as publisher:
-        for number in range(N_WINDOWS):
-            for graph in GRAPHS:
-                publisher.send(outgoing(stream(graph, N_WINDOWS)[number], topic_name))
+    publish(memory, (outgoing(window, topic_name) for window in windows))
     part = TopicRange(topic_name, {0: 9}, {0: 15})
     out = open_store(str(tmp_path / "again"))
     plan, done = replayed(past_of_topic(memory.settings(), part, None), redetection, out)
@@ -364,11 +362,9 @@ def test_a_part_of_a_topic_may_repeat_a_window_before_it(
     redetection: Redetection,
     expected: dict[str, list[Found]],
 ) -> None:
-    graph = GRAPHS[0]
+    graph, windows = GRAPHS[0], stream(GRAPHS[0], 3)
     create_topics(memory.settings(), [TopicSpec(topic_name)])
-    with Publisher(memory.settings()) as publisher:
-        for window in (0, 1, 2, 1):
-            publisher.send(outgoing(stream(graph, 3)[window], topic_name))
+    publish(memory, (outgoing(windows[at], topic_name) for at in (0, 1, 2, 1)))
     out = open_store(str(tmp_path / "again"))
     part = TopicRange(topic_name, {0: 3}, None)
     plan, done = replayed(past_of_topic(memory.settings(), part, None), redetection, out)
