@@ -26,6 +26,7 @@ from stream_icd.bp.sweep import (
     LEAST_SHARE,
     MOST_TRUST,
     N_KEPT,
+    TOLERANCE,
     Beliefs,
     Field,
     Prior,
@@ -33,10 +34,6 @@ from stream_icd.bp.sweep import (
     sweep,
 )
 from stream_icd.graphs.compiled import LARGE, compiled, in_threads
-
-TOLERANCE = 5e-3
-"""Less is no change: of a belief, so that it changes no other one, and of the nodes that change
-their most probable community, so that sweeps end."""
 
 N_BLOCKS = 4
 """Blocks of a large graph, with about as many entries each: the most threads of a sweep."""
@@ -87,7 +84,7 @@ def believe(
     recalled: Prior | None = None,
     stay: float = 0.0,
     learn_stay: bool = True,
-    tolerance: float = 0.0,
+    exact: bool = True,
 ) -> Marginals:
     """The beliefs about each node, over the communities of `start` and `recalled`.
 
@@ -97,8 +94,8 @@ def believe(
     stay: initial η, in 0..1; with 0, `recalled` is not used.
     learn_stay: whether the sweeps correct η, and weigh the shares of `recalled` by `trusted`; else
         the shares are used as they are, times η.
-    tolerance: from the second sweep on, only nodes are visited of which a neighbour's belief has
-        changed by more; with 0, all nodes are, and `saved` is exact.
+    exact: whether the last sweep visits all nodes, so that `saved` is exact. The sweeps before
+        visit those of which a neighbour's belief has changed.
     """
     recalled = uninformed_prior(len(start)) if recalled is None else recalled
     for labels, least in ((start, 0), (recalled.communities, -1)):
@@ -128,12 +125,13 @@ def believe(
 
     def visit(first: int, end: int) -> int:
         state = graph, opposite, beliefs, field, visits, recalled
-        return int(sweep(*state, trust, stay, tolerance, first, end))
+        return int(sweep(*state, trust, stay, first, end))
 
+    settled = False
     for number in range(max_sweeps):
         field = _expected(beliefs, graph, n_communities, mixing, model)
         trust = float(trusted(stay)) if learn_stay else stay
-        if not tolerance:
+        if exact and (settled or number == max_sweeps - 1):
             is_due[:n_nodes] = is_linked
         n_changed = sum(in_threads(visit, bounds))
         if copies > 1:
@@ -144,7 +142,10 @@ def believe(
             mixing = bounded_mixing(1.0 - float(visits.within.sum()) / weight)
         if stay > 0 and learn_stay:
             stay = min(float(visits.stayed.sum()) / remembered, 1.0)
-        if number and n_changed <= TOLERANCE * n_nodes:
+        if settled:
+            break
+        settled = number > 0 and n_changed <= TOLERANCE * n_nodes
+        if settled and not exact:
             break
     return Marginals(beliefs.communities[:n_nodes], beliefs.shares, mixing, stay, saved, unsettled)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream_icd.arrays import Ids, Labels, n_distinct
 from stream_icd.bp.agglomeration import merged_communities
-from stream_icd.bp.belief_propagation import TOLERANCE, Model, believe, uninformed_prior
+from stream_icd.bp.belief_propagation import Model, believe, uninformed_prior
 from stream_icd.bp.find import found_exactly
 from stream_icd.bp.level_graph import LevelGraph, compact, induced, links, members_of
 from stream_icd.bp.likelihood import bounded_mixing, mixing_beyond_chance
@@ -133,7 +133,7 @@ def _by_beliefs(
     n_start = int(start.max()) + 1
     model = Model(mixing, parameters.size_spread, n_distinct(start))
     beliefs = start, n_start, model, parameters.sweeps, Prior(known.communities, known.shares), stay
-    marginals = believe(graph, *beliefs, tolerance=TOLERANCE)
+    marginals = believe(graph, *beliefs, exact=False)
     n_found = max(n_start, k)
     into = merged_communities(graph, marginals.likeliest, n_found, likeliest, k, marginals.mixing)
     communities = np.append(into, np.int32(NOBODY)).take(marginals.communities)  # the last for -1

@@ -6,7 +6,7 @@ sweep.
 
 Two things keep a sweep short. A node is *certain* if its message to every neighbour would name one
 community alone: then no messages are computed, and neighbours read its community. And a node is
-visited again only if a neighbour's belief has changed since, by more than a tolerance (residual
+visited again only if a neighbour's belief has changed since, by more than `TOLERANCE` (residual
 belief propagation: Elidan, McGraw and Koller, UAI 2006). The rest keeps what its last visit found.
 """
 
@@ -21,6 +21,10 @@ from numpy.typing import NDArray
 from stream_icd.arrays import Floats
 from stream_icd.bp.level_graph import LevelGraph
 from stream_icd.graphs.compiled import FAR, compiled, prefetch
+
+TOLERANCE = 5e-3
+"""Less is no change: of a belief, so that it changes no other one, and of the nodes that change
+their most probable community, so that sweeps end."""
 
 N_KEPT = 4
 """Communities kept per node. Eight took twice as long and gave no better result."""
@@ -98,7 +102,6 @@ def sweep(
     recalled: Prior,
     trust: float,
     stay: float,
-    tolerance: float,
     start: int,
     stop: int,
 ) -> int:
@@ -106,7 +109,6 @@ def sweep(
 
     opposite: position of entry (k, i) for each entry (i, k), (2E,).
     trust, stay: weight of remembered beliefs in the prior, and η.
-    tolerance: change of a belief that makes neighbours due.
 
     Returns how many nodes changed their most probable community.
 
@@ -276,7 +278,7 @@ def sweep(
                 break
             change = max(change, abs(now_share - share) if now == c else max(now_share, share))
             communities[node, kept], shares[node, kept] = now, now_share
-        if change > tolerance:
+        if change > TOLERANCE:
             for entry in range(first, end):
                 neighbour = indices[entry]
                 is_due[neighbour if start <= neighbour < stop else neighbour + n_nodes] = True
