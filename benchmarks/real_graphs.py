@@ -4,10 +4,10 @@
     python -m benchmarks.real_graphs --data FOLDER --again ours
 
 FOLDER holds as733.parquet and labelled/. Half of the graphs are for choosing rules, the others are
-only reported: `benchmarks/shared/graphs/known_graphs.py` says which. Each figure is kept as soon as
-it is known, with the commit that it was measured at. `--again METHOD` measures a method anew, and
-nothing else; after an interruption, go on with `--methods METHOD`. Writes a section of
-docs/measured/detection.md.
+only reported: `benchmarks/shared/graphs/known_graphs.py` says which. Each method runs with several
+seeds. Each figure is kept as soon as it is known, with the commit that it was measured at.
+`--again METHOD` measures a method anew, and nothing else; after an interruption, go on with
+`--methods METHOD`. Writes a section of docs/measured/detection.md.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 RESULTS = Path(__file__).parent / "results" / "real_graphs.jsonl"
 BEFORE = "default, before"
+SEEDS = range(8)
 PURPOSES: dict[Purpose, str] = {"choose": "chosen on", "report": "reported"}
 
 
@@ -79,9 +80,12 @@ def measure(graphs: list[KnownGraphs], wanted: Mapping[str, Find], figures: Kept
         loaded = kind.load() if missing else []
         for name in missing:
             find = wanted[name]
-            scores = np.mean([scores_of(graph, find) for graph in loaded], axis=0).round(4)
-            ami, agreed, k, seconds = scores.tolist()
-            one = {"ami": ami, "nmi": agreed, "k": k, "seconds": seconds, "commit": commit}
+            of_seeds = np.array(
+                [np.mean([scores_of(one, find, seed) for one in loaded], 0) for seed in SEEDS]
+            ).round(4)
+            agreed, k, seconds = of_seeds[:, 1:].mean(axis=0).round(4).tolist()
+            one = {"ami": of_seeds[:, 0].tolist(), "nmi": agreed, "k": k, "seconds": seconds}
+            one |= {"commit": commit}
             figures.of(key_of(kind.name, name), lambda one=one: one)
 
 
@@ -91,7 +95,7 @@ def warm_up(wanted: Mapping[str, Find]) -> None:
     classes = (planted.communities.astype(np.int64),)
     graph = graph_methods.ClassifiedGraph(planted.adjacency(), classes)
     for find in wanted.values():
-        find(graph)
+        find(graph, 0)
 
 
 def key_of(graph: str, method: str) -> str:
@@ -117,16 +121,24 @@ def section(
 
 
 def _cell(figures: Figures | None) -> str:
-    return "" if figures is None else f"{figures['ami']:.1f}"
+    return "" if figures is None else _with_spread(figures["ami"])
+
+
+def _with_spread(amis: list[float]) -> str:
+    """The mean over the seeds, and the standard deviation; of what ran once, the figure alone."""
+    spread = f" ± {np.std(amis, ddof=1):.1f}" if len(amis) > 1 else ""
+    return f"{np.mean(amis):.1f}{spread}"
 
 
 def _means(known: Mapping[str, Figures], kinds: list[str], names: list[str]) -> Iterator[str]:
     """AMI, and seconds for a graph; of methods that have figures of all these graphs."""
     for name in names:
         of_name = [known[key] for kind in kinds if (key := key_of(kind, name)) in known]
-        ami, spent = ([one[key] for one in of_name] for key in ("ami", "seconds"))
-        whole = len(of_name) == len(kinds)
-        yield f"**{np.mean(ami):.1f}** ({np.mean(spent):.2f} s)" if whole else ""
+        if len(of_name) < len(kinds):
+            yield ""
+            continue
+        amis = np.mean([one["ami"] for one in of_name], axis=0).tolist()
+        yield f"**{_with_spread(amis)}** ({np.mean([one['seconds'] for one in of_name]):.3f} s)"
 
 
 if __name__ == "__main__":

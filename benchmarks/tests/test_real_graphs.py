@@ -9,10 +9,10 @@ import pytest
 from scipy.sparse import csr_array
 
 from benchmarks import real_graphs
+from benchmarks.search_rules import RULES, cells_without, planted
 from benchmarks.shared.graphs.known_graphs import ClassifiedGraph, KnownGraphs
 from benchmarks.shared.kept import Kept
 from benchmarks.shared.methods.graph_methods import candidates, mixing_of, shortest_of_the_grid
-from benchmarks.shared.pages.rule_table import compare_on_graphs
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
@@ -21,16 +21,16 @@ GRAPH = ClassifiedGraph(PLANTED.adjacency(), (PLANTED.communities.astype(np.int6
 
 
 def test_the_grid_has_plain_modularity_and_beliefs() -> None:
-    found = list(candidates(GRAPH.adjacency))
+    found = list(candidates(GRAPH.adjacency, 0))
     assert len(found) == 9 + 2 * 7
     assert all(one.shape == (300,) for one in found)
 
 
 def test_the_grid_takes_the_shortest_description_but_never_one_community() -> None:
-    taken = shortest_of_the_grid(GRAPH)
+    taken = shortest_of_the_grid(GRAPH, 0)
     lengths = [
         description_length(GRAPH.adjacency, candidate)
-        for candidate in candidates(GRAPH.adjacency)
+        for candidate in candidates(GRAPH.adjacency, 0)
         if candidate.max()
     ]
     assert description_length(GRAPH.adjacency, taken) == min(lengths)
@@ -55,30 +55,31 @@ def test_each_graph_is_measured_once_and_means_need_all_graphs(tmp_path: Path) -
         KnownGraphs("b", "choose", lambda: load("b")),
         KnownGraphs("c", "report", lambda: load("c")),
     ]
-    right = {"right": lambda _: PLANTED.communities, "one": lambda _: np.zeros(300, np.int32)}
+    right = {"right": lambda *_: PLANTED.communities, "one": lambda *_: np.zeros(300, np.int32)}
     figures = Kept(tmp_path / "figures.jsonl")
     real_graphs.measure(kinds[:1], right, figures)
     real_graphs.measure(kinds[:2], {"right": right["right"]}, figures)
     assert loaded == ["a", "b"]
-    assert figures.known["a | right"]["ami"] == pytest.approx(100)
-    assert figures.known["a | one"]["ami"] == pytest.approx(0, abs=1e-6)
+    assert figures.known["a | right"]["ami"] == pytest.approx([100] * 8)
+    assert figures.known["a | one"]["ami"] == pytest.approx([0] * 8, abs=1e-6)
     text = real_graphs.section(figures.known, {kind.name: kind for kind in kinds}, ["right", "one"])
     rows = text.splitlines()
-    assert rows[2] == "| a | chosen on | 100.0 | 0.0 |"
-    assert rows[3] == "| b | chosen on | 100.0 |  |"
-    assert rows[4].startswith("| **mean** | chosen on | **100.0** (0.00 s) |  |")
+    assert rows[2] == "| a | chosen on | 100.0 ± 0.0 | 0.0 ± 0.0 |"
+    assert rows[3] == "| b | chosen on | 100.0 ± 0.0 |  |"
+    assert rows[4].startswith("| **mean** | chosen on | **100.0 ± 0.0** (0.000 s) |  |")
     assert rows[5] == "| c | reported |  |  |"
 
 
-def test_rules_are_compared_on_the_choosing_graphs_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kinds = {name: KnownGraphs(name, name, lambda: [GRAPH]) for name in ("choose", "report")}
-    monkeypatch.setattr("benchmarks.shared.pages.rule_table.known_graphs", lambda _: kinds)
-    found = compare_on_graphs(
-        {"right": lambda _: PLANTED.communities, "one": lambda _: np.zeros(300, np.int32)},
-        Path("nowhere"),
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_of_the_search_can_be_left_out(rule: str) -> None:
+    cells = list(cells_without(rule, {"planted": [[GRAPH]]}, 2))
+    assert float(cells[0].split()[0]) > 90
+    assert float(cells[1]) > 0
+
+
+def test_a_rule_that_is_left_out_is_missed() -> None:
+    hard = {"planted": [list(planted(1000, 0.6))]}
+    with_all, without = (
+        float(next(cells_without(rule, hard, 2)).split()[0]) for rule in list(RULES)[:2]
     )
-    assert set(found) == {("choose", "right"), ("choose", "one")}
-    assert found["choose", "right"] == pytest.approx(100)
-    assert "| choose | one | " in capsys.readouterr().out
+    assert with_all > without + 5

@@ -7,17 +7,14 @@ compare_rules({"ours": detect_remembering, "without merges": other}, data)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from benchmarks.shared.graphs.known_graphs import known_graphs
-from benchmarks.shared.methods.graph_methods import scores_of as graph_scores
 from benchmarks.shared.methods.stream_methods import Remember, remembering
 from benchmarks.shared.streams.known_streams import known_streams
-from benchmarks.shared.streams.stream_scores import Labels, StreamScores, scores_of
+from benchmarks.shared.streams.stream_scores import StreamScores, scores_of
 from stream_icd.registry.find import open_model
 
 HEAD = "| stream | rule | AMI | last three | NMI | churn | K | classes | horizon | CPU ms |\n"
@@ -48,29 +45,6 @@ def compare_rules(
         for name in rules:
             if (stream.name, name) in found:
                 print(f"| {stream.name} | {name} {cells(found[stream.name, name])}", flush=True)
-    return found
-
-
-def compare_on_graphs(
-    rules: Mapping[str, Callable[[csr_array], Labels]], data: Path, only: Sequence[str] = ()
-) -> dict[tuple[str, str], float]:
-    """Find the communities of each choosing graph by each rule, print rows, and return AMI.
-
-    rules: functions from an adjacency to communities, by name.
-    only: the graphs whose names begin so.
-    """
-    found = {}
-    print("| graph | rule | AMI | NMI | K | CPU s |\n" + "|---" * 6 + "|", flush=True)
-    for kind in known_graphs(data).values():
-        if kind.purpose != "choose" or not kind.name.startswith(tuple(only) or ""):
-            continue
-        graphs = kind.load()
-        for name, find in rules.items():
-            rows = [graph_scores(one, lambda graph, f=find: f(graph.adjacency)) for one in graphs]
-            ami, agreed, k, seconds = np.mean(rows, axis=0)
-            found[kind.name, name] = float(ami)
-            row = f"| {kind.name} | {name} | {ami:.1f} | {agreed:.1f} | {k:.0f} | {seconds:.3f} |"
-            print(row, flush=True)
     return found
 
 
