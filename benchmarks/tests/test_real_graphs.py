@@ -74,7 +74,6 @@ def test_each_graph_is_measured_once_and_means_need_all_graphs(tmp_path: Path) -
 def test_each_rule_of_the_search_can_be_left_out(rule: str) -> None:
     cells = list(cells_without(rule, {"planted": [[GRAPH]]}, 2))
     assert float(cells[0].split()[0]) > 90
-    assert float(cells[1]) > 0
 
 
 def test_a_rule_that_is_left_out_is_missed() -> None:
