@@ -34,8 +34,8 @@ from stream_icd.errors import (
 from stream_icd.kafka.publisher import fits, record_limit, too_large
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.printable import place_of, refuse_password
 from stream_icd.settings import ENV_PREFIX, Settings
-from stream_icd.store.uri import place_of, refuse_password
 from stream_icd.wire.limits import Limits
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from stream_icd.errors import BadSettings, StoreUnreachable
 from stream_icd.imports import needs_extra
+from stream_icd.printable import place_of
 from stream_icd.registry.model import LINEAGE_FILE, RECIPE_FILE, flat_recipe, read_model
 from stream_icd.registry.versions import MODEL_FILES, files_in
 from stream_icd.store.store import Store, open_store
-from stream_icd.store.uri import place_of
 
 EXPERIMENT = "stream-icd"
 MOST_VALUE = 500

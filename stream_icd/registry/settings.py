@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field, field_validator
 
 from stream_icd.errors import BadSettings
+from stream_icd.printable import refuse_password
 from stream_icd.settings import Settings
-from stream_icd.store.uri import refuse_password
 
 if TYPE_CHECKING:
     from stream_icd.store.store import Store

@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
 from stream_icd.imports import needs_extra
-from stream_icd.store.uri import place_of, refuse_password
+from stream_icd.printable import place_of, refuse_password
 from stream_icd.store.whole_file import whole_file
 
 WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
