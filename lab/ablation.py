@@ -31,7 +31,7 @@ from lab.ablated import ABLATIONS, Ablation
 from lab.ablation_page import FULL, Cell, Found, full_size_table, trained_table
 from lab.ncut_within import ncut_within
 from lab.paper.published import without_a_part
-from stream_icd.evaluation.measures import measure
+from stream_icd.evaluation.evaluate import measure
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.structure import Variant

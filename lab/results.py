@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from stream_icd.evaluation.evaluate import Measures
 from stream_icd.evaluation.limits import MethodRun
-from stream_icd.evaluation.measures import Measures
 from stream_icd.store.whole_file import whole_file
 
 TYPES = {

@@ -23,8 +23,8 @@ from lab.machine import machine, versions
 from lab.ncut_within import ncut_within
 from lab.packages import PACKAGES
 from lab.results import Row, result
+from stream_icd.evaluation.evaluate import measure
 from stream_icd.evaluation.limits import MethodProcess, MethodRun
-from stream_icd.evaluation.measures import measure
 from stream_icd.evaluation.method import Task
 from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph

@@ -28,7 +28,7 @@ from lab.methods import dnr, gap, graclus, m_nmf, mc_sbm, nrp, randne
 from lab.packages import lab_methods
 from lab.paper.published import means
 from lab.run import n_communities
-from stream_icd.evaluation.measures import measure
+from stream_icd.evaluation.evaluate import measure
 from stream_icd.evaluation.method import Task
 
 

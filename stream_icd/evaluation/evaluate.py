@@ -10,19 +10,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from stream_icd.arrays import Labels
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings, OverBudget, Overloaded
 from stream_icd.evaluation.limits import MethodProcess, MethodRun, Status
-from stream_icd.evaluation.measures import Measures, measure
 from stream_icd.evaluation.method import OWN, Task, methods_in
 from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.history.files import ArchivedWindow
 from stream_icd.printable import safe_cells
+from stream_icd.quality.agreement import accuracy, ami, nmi
+from stream_icd.quality.cuts import modularity, ncut
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.jobs import run_job
@@ -135,6 +140,49 @@ def worth(windows: Windows, learned: Learned, limits: Allowance, seed: int = 0) 
 def _compared(windows: Windows, bp: BpParameters, seed: int) -> list[Comparison]:
     newest = (lesson.graph(by_labels=True) for lesson in windows.newest())
     return compared_with_default(bp, windows.past(), newest, seed, memory=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """How good a partition is; fractions, not percent.
+
+    `nmi` and `ac` are the agreement with the true communities as in the paper, `ami` and `ari` the
+    same adjusted for chance; None if no true community is known.
+    """
+
+    n_communities: int
+    modularity: float
+    ncut: float
+    nmi: float | None = None
+    ac: float | None = None
+    ami: float | None = None
+    ari: float | None = None
+
+
+def measure(
+    adjacency: csr_array, labels: Labels, truth: NDArray[np.int32] | None = None
+) -> Measures:
+    """Measure a partition; its agreement on the nodes whose community is known.
+
+    adjacency: (n, n), with its weights; labels: (n,); truth: (n,), -1 where it is not known.
+
+    >>> pair = csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> measure(pair, np.array([0, 0], np.int32), np.array([1, 1], np.int32)).ari
+    1.0
+    """
+    of_graph = len(np.unique(labels)), modularity(adjacency, labels), ncut(adjacency, labels)
+    if truth is None or (truth < 0).all():
+        return Measures(*of_graph)
+    from sklearn.metrics import adjusted_rand_score  # takes long to import
+
+    true, ours = truth[truth >= 0], labels[truth >= 0]
+    return Measures(
+        *of_graph,
+        nmi=nmi(true, ours),
+        ac=accuracy(true, ours),
+        ami=ami(true, ours),
+        ari=float(adjusted_rand_score(true, ours)),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 
 from stream_icd.errors import BadSettings
-from stream_icd.evaluation.measures import measure
+from stream_icd.evaluation.evaluate import measure
 from stream_icd.evaluation.method import OWN, chosen, methods_in
 from stream_icd.evaluation.methods.leiden import search_resolution
 from stream_icd.quality.cuts import ncut
