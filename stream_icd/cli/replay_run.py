@@ -22,8 +22,8 @@ from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdErr
 from stream_icd.execution.processes import in_processes
 from stream_icd.execution.work import Engine, First, InProcess
 from stream_icd.history.archive import Selection, windows
-from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import Stop
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Refused

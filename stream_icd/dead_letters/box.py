@@ -19,11 +19,11 @@ from typing import Literal
 from stream_icd import errors
 from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN, PLACE, count_of, split_headers
 from stream_icd.errors import BadSettings
-from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.port import dead_letter_topic, is_dead_letter_topic
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import Stop
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.printable import did_you_mean, listed, shown
 

@@ -31,8 +31,8 @@ from stream_icd.errors import (
 from stream_icd.execution.chains import IN_HAND_OF_CHAINS, Chains, Waiting, in_order, next_jobs
 from stream_icd.execution.work import Engine, First, Settings, Work, started_anew
 from stream_icd.execution.worker_process import AllowedJob, WorkerProcess
-from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
+from stream_icd.kafka.waiting import Stop
 from stream_icd.messages.records import Refused
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel

@@ -19,16 +19,15 @@ from functools import partial
 from structlog.contextvars import bound_contextvars
 
 from stream_icd.errors import CrashedWorker, RecordUndecodable
-from stream_icd.kafka.clock import Clock, Stop
 from stream_icd.kafka.connect import connect, joining_quickly
 from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, resolve
 from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
 from stream_icd.kafka.group.membership import BUSY_POLL_S, Assignment, Batch, GiveBack, Membership
-from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import look_up
+from stream_icd.kafka.waiting import Clock, Stop, Worker
 
 log = logging.getLogger(__name__)
 

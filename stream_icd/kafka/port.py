@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from stream_icd.errors import BadSettings, DeliveryFailed, RecordUndecodable
-from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import MEBIBYTE
+from stream_icd.kafka.waiting import Stop
 
 DAY_MS = 24 * 3600 * 1000
 MINUTE_MS = 60 * 1000

@@ -22,13 +22,13 @@ from stream_icd.errors import (
     StreamIcdError,
     TopicMissing,
 )
-from stream_icd.kafka.clock import BUSY_S, Pace, Stop
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.group.lag import HeldRecords
 from stream_icd.kafka.port import Offsets, Polled, Reader, TopicPartition
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import look_up
+from stream_icd.kafka.waiting import BUSY_S, Pace, Stop
 from stream_icd.printable import printable
 
 Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]

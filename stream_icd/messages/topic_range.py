@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stream_icd.errors import BadSettings
-from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.reader import Start, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import Stop
 from stream_icd.times import parse_utc
 
 Position = datetime | dict[int, int] | None

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import structlog
 import typer
 
-from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
+from stream_icd.kafka.waiting import Stop
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,9 +13,9 @@ from typing import Literal
 import structlog
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.kafka.clock import IDLE_S
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import IDLE_S
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.metrics.metrics import Health, Metrics

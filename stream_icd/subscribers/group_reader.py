@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import Stop
 
 LOOK_EVERY_S = 0.2
 

@@ -18,11 +18,10 @@ from typing import Any, Literal, Self, TypedDict, TypeVar
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.clock import Stop
-from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import Stop, Worker
 from stream_icd.messages.claims import ClaimSettings, Decode, MessageReader
 from stream_icd.messages.records import graph_in_key
 from stream_icd.printable import did_you_mean, printable

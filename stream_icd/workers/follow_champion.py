@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import structlog
 
 from stream_icd.errors import Action, StreamIcdError
-from stream_icd.kafka.clock import Stop
+from stream_icd.kafka.waiting import Stop
 from stream_icd.registry.aliases import Aliases, champions, current
 from stream_icd.registry.versions import open_version, version_folder
 from stream_icd.store.store import Store

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from stream_icd.execution.processes import InHand, Processes
 from stream_icd.execution.work import First
-from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.record import Record
+from stream_icd.kafka.waiting import Stop
 from stream_icd.messages.records import Outcome, Refused
 from stream_icd.registry.model import VersionedModel
 

@@ -9,7 +9,6 @@ from collections.abc import Collection
 import pytest
 
 from stream_icd.errors import BadSettings, BrokerUnavailable, OffsetGone
-from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.port import Fenced, GroupMovedOn, TopicPartition, TopicSpec
@@ -18,6 +17,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, topic_names
+from stream_icd.kafka.waiting import Clock
 from tests.kafka.echo import publish, values
 
 PLACE = TopicPartition("t", 0)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from stream_icd.errors import BadSettings, OffsetGone, TopicMissing
-from stream_icd.kafka import clock, reader
+from stream_icd.kafka import reader, waiting
 from stream_icd.kafka.client import connections
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.connect import connect
@@ -157,8 +157,8 @@ def test_a_quiet_topic_costs_little_and_its_next_record_comes_at_once(
 ) -> None:
     """A process that shows five topics polled 25 times a second, for 3 % of a core."""
     topic, polls, stop = make_topic(), 0, threading.Event()
-    monkeypatch.setattr(clock, "IDLE_AFTER_S", 0.5)
-    monkeypatch.setattr(clock, "IDLE_S", 10.0)
+    monkeypatch.setattr(waiting, "IDLE_AFTER_S", 0.5)
+    monkeypatch.setattr(waiting, "IDLE_S", 10.0)
     poll = reader._poll
 
     def counted(*arguments: object) -> object:

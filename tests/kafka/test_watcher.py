@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer
 
-from stream_icd.kafka import clock
+from stream_icd.kafka import waiting
 from stream_icd.kafka.delivery.handler import Watcher
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
@@ -138,7 +138,7 @@ def test_who_lost_its_place_in_the_group_knows_its_lag_again(
 def test_an_idle_member_does_little_and_works_at_once_on_what_comes(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clock, "IDLE_AFTER_S", 0.5)
+    monkeypatch.setattr(waiting, "IDLE_AFTER_S", 0.5)
     rounds, one_round = [0], KafkaConsumer._poll_once
 
     def counted(self: Any, *given: Any, **named: Any) -> Any:
@@ -155,7 +155,7 @@ def test_an_idle_member_does_little_and_works_at_once_on_what_comes(
         assert notes.polls - before <= 4  # one every two seconds; it was five a second
         assert rounds[0] <= 5  # a poll that waits does not begin anew, or only for an answer
         # The embedded broker looks for new records only two or three times while a fetch waits.
-        monkeypatch.setattr(clock, "IDLE_S", 6.0 if broker.name == "embedded" else 60.0)
+        monkeypatch.setattr(waiting, "IDLE_S", 6.0 if broker.name == "embedded" else 60.0)
         wait_until(lambda: notes.polls > before + 2)  # the next poll waits that long
         publish(broker.settings(), pipe[0], 3)
         wait_until(lambda: echo.committed == 3, timeout_s=20)

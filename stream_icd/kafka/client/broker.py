@@ -31,7 +31,6 @@ from stream_icd.kafka.client.translate import (
     translated,
 )
 from stream_icd.kafka.client.workarounds import HeaderName, close_producer
-from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.port import (
     KAFKA,
     TANSU,
@@ -49,6 +48,7 @@ from stream_icd.kafka.port import (
 )
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import Stop
 
 _EXISTS = client.TopicAlreadyExistsError.errno
 

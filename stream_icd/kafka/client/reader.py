@@ -25,8 +25,6 @@ from stream_icd.errors import (
 from stream_icd.kafka.client import workarounds
 from stream_icd.kafka.client.connections import all_theirs, milliseconds, positions, theirs
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
-from stream_icd.kafka.clock import BUSY_S, IDLE_S, Stop
-from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.port import (
     GroupMetadata,
     GroupMovedOn,
@@ -38,6 +36,7 @@ from stream_icd.kafka.port import (
 )
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Stop, Worker
 
 log = logging.getLogger(__name__)
 

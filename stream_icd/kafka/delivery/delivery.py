@@ -20,16 +20,15 @@ from stream_icd.errors import (
     RecordTooLarge,
     TopicMissing,
 )
-from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.group.membership import Batch, Membership
-from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.port import Capabilities, Fenced, GroupMetadata, GroupMovedOn, Offsets
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import members_of
+from stream_icd.kafka.waiting import Clock, Worker
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from stream_icd.errors import BrokerError, OffsetHeld, StreamIcdError
-from stream_icd.kafka.clock import IDLE_S
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import Partitions, Reader, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import IDLE_S
 
 log = logging.getLogger(__name__)
 

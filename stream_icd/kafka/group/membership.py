@@ -25,10 +25,8 @@ from stream_icd.errors import (
     OffsetGone,
     RecordUndecodable,
 )
-from stream_icd.kafka.clock import BUSY_S, Clock, Pace, Stop
 from stream_icd.kafka.delivery.handler import Watcher
 from stream_icd.kafka.group.lag import HeldOffsets, Lag
-from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.port import (
     GroupMetadata,
     GroupMovedOn,
@@ -43,6 +41,7 @@ from stream_icd.kafka.reader import what_is_left
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.waiting import BUSY_S, Clock, Pace, Stop, Worker
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")

@@ -15,7 +15,6 @@ from stream_icd.errors import (
     DeliveryFailed,
     MessageTooLarge,
 )
-from stream_icd.kafka.clock import Clock, Stop
 from stream_icd.kafka.in_process.reader import MemoryMember, MemoryReader
 from stream_icd.kafka.in_process.state import State, Transaction, Transactions
 from stream_icd.kafka.port import (
@@ -32,6 +31,7 @@ from stream_icd.kafka.port import (
 )
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
+from stream_icd.kafka.waiting import Clock, Stop
 
 
 class MemoryProducer:

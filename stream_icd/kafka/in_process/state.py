@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from math import inf
 
 from stream_icd.errors import BrokerError, BrokerUnavailable, MessageTooLarge, TopicMissing
-from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.in_process.groups import Group
 from stream_icd.kafka.port import Fenced, Offsets, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.waiting import Clock
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
