@@ -8,8 +8,9 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, TypeVarTuple
 
@@ -88,3 +89,21 @@ class Worker:
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
             task()
+
+
+@contextmanager
+def in_background(
+    work: Callable[[], object], name: str, stop: threading.Event, end_s: float | None = None
+) -> Iterator[threading.Thread]:
+    """Run `work` in a daemon thread; when the block ends, set `stop`, and wait for the thread.
+
+    Args:
+        end_s: how long to wait at most; then the thread dies with the process. None: no limit.
+    """
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        stop.set()
+        thread.join(end_s)

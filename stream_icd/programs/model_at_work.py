@@ -16,6 +16,7 @@ from stream_icd.execution.processes import Processes
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
+from stream_icd.kafka.waiting import in_background
 from stream_icd.messages.announce import announce, refusal
 from stream_icd.programs.worker import WorkerRun
 from stream_icd.registry.aliases import CHAMPION
@@ -108,22 +109,17 @@ def model_at_work(
 @contextmanager
 def _following(run: WorkerRun, follower: ChampionFollower) -> Iterator[None]:
     nudged, every_s = threading.Event(), RegistrySettings().registry_check_s
-    threads = [
-        threading.Thread(target=work, name=name, daemon=True)
-        for name, work in (
-            ("champion", partial(follower.run, nudged, every_s)),
-            ("models-topic", partial(nudge_on_messages, run.settings, nudged, run.stop)),
-        )
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        run.stop.set()
-        nudged.set()
-        for thread in threads:
-            thread.join(JOIN_S)
+    follow = partial(follower.run, nudged, every_s)
+    nudge = partial(nudge_on_messages, run.settings, nudged, run.stop)
+    with (
+        in_background(follow, "champion", run.stop, JOIN_S),
+        in_background(nudge, "models-topic", run.stop, JOIN_S),
+    ):
+        try:
+            yield
+        finally:
+            run.stop.set()
+            nudged.set()
 
 
 def nudge_on_messages(

@@ -16,6 +16,7 @@ from stream_icd.kafka.reader import Start, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.waiting import in_background
 from stream_icd.programs.options import RowOptions
 from stream_icd.programs.producer import ProducerRun
 from stream_icd.snapshot import EPOCH
@@ -27,6 +28,7 @@ from stream_icd.times import parse_wait
 
 BATCH = 10_000
 LOOK_EVERY_S = 0.2
+END_S = 5.0
 
 
 def windowed_source(
@@ -153,9 +155,7 @@ def _batches(
         except BaseException as error:
             failed.append(error)
 
-    thread = threading.Thread(target=read, name=f"read {topic}", daemon=True)
-    thread.start()
-    try:
+    with in_background(read, f"read {topic}", enough, END_S) as thread:
         while not stop.is_set():
             ended = not thread.is_alive()  # asked first: then all that it read is there
             yield _take(arrived)
@@ -163,9 +163,6 @@ def _batches(
                 break
         if failed and not stop.is_set():
             raise failed[0]
-    finally:
-        enough.set()
-        thread.join(timeout=5.0)
 
 
 def _put(arrived: queue.Queue[Record], record: Record, enough: threading.Event) -> None:

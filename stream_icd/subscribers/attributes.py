@@ -13,6 +13,7 @@ from stream_icd.kafka.reader import Following, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ATTRIBUTES, describe_topic
+from stream_icd.kafka.waiting import in_background
 from stream_icd.names.attributes import LiveAttributes
 from stream_icd.subscribers.subscription import log_bad
 from stream_icd.wire.attributes import decode_attributes
@@ -50,14 +51,9 @@ def following_attributes(
     describe_topic(settings, ATTRIBUTES)
     known, stop = LiveAttributes(), threading.Event()
     followed = Following(settings, ATTRIBUTES, partial(_take, known, graph, Limits()), stop)
-    thread = threading.Thread(target=followed.run, name=f"follow {ATTRIBUTES}", daemon=True)
-    thread.start()
-    try:
+    with in_background(followed.run, f"follow {ATTRIBUTES}", stop, END_S):
         followed.caught_up.wait()
         yield known
-    finally:
-        stop.set()
-        thread.join(END_S)
 
 
 def _take(known: LiveAttributes, graph: str | None, limits: Limits, record: Record) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.waiting import Stop
+from stream_icd.kafka.waiting import Stop, in_background
 
 LOOK_EVERY_S = 0.2
 
@@ -30,13 +30,9 @@ def open_group_reader(
     of `run_consumer`.
     """
     reading = _Reading(settings, topic, group, stop)
-    thread = threading.Thread(target=reading.run, name=f"{group}-reader", daemon=True)
-    thread.start()
-    try:
+    end_s = settings.shutdown_timeout_s
+    with in_background(reading.run, f"{group}-reader", reading.left, end_s):
         yield reading.records()
-    finally:
-        reading.left.set()
-        thread.join(settings.shutdown_timeout_s)
 
 
 class _Reading(Handler):

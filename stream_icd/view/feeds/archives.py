@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import partial
 from itertools import takewhile
 
 import structlog
@@ -24,6 +24,7 @@ from stream_icd.history.archive import (
     windows,
 )
 from stream_icd.history.files import ArchivedWindow, Kind, Partition, Received, read_footer
+from stream_icd.kafka.waiting import in_background
 from stream_icd.messages.claims import Content, Decode
 from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot
@@ -180,19 +181,9 @@ def archive_sources(
                     log.info("archive read", archive=name, results=count)
             stop.wait(max(LOOK_EVERY_S, seconds / LOOK_SHARE))
 
-    @contextmanager
-    def reading(publish: Publish) -> Iterator[None]:
-        thread = threading.Thread(target=read, args=(publish,), name="view archives", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
-
     return Sources(
         KeptSnapshots(lambda name, window: read_from_archive(archives[name.origin].store, window)),
-        reading,
+        lambda publish: in_background(partial(read, publish), "view archives", stop),
         lambda: dict(troubles),
         archive=True,
         caught_up=lambda: all(archive.was_read for archive in archives.values()),

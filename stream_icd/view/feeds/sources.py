@@ -60,7 +60,7 @@ class Sources:
     """
 
     snapshots: KeptSnapshots
-    reading: Callable[[Publish], AbstractContextManager[None]] = lambda _: nullcontext()
+    reading: Callable[[Publish], AbstractContextManager[object]] = lambda _: nullcontext()
     troubles: Callable[[], Mapping[str, str]] = dict  # by topic or archive
     lag: Callable[[], int | None] = lambda: None  # snapshots without results; None: not known
     archive: bool = False  # whether nothing is live
