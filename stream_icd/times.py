@@ -39,6 +39,14 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def time_of_option(option: str, text: str, forms: str) -> datetime:
+    """Return the time that an option gives; raise `BadSettings`, which says what it takes."""
+    try:
+        return parse_utc(text)
+    except ValueError as error:
+        raise BadSettings(f"{option} {text!r}: give {forms}") from error
+
+
 def parse_duration(text: str) -> timedelta:
     """Parse a duration such as `90s`, `1h30m` or `3d`; units are ms, s, m, h, d and w.
 

@@ -22,7 +22,7 @@ from stream_icd.kafka.topics import EVENTS
 from stream_icd.node_ids import in_schema
 from stream_icd.printable import did_you_mean, listed, printable, safe_cells, say
 from stream_icd.store.whole_file import make_folder, whole_file, writing
-from stream_icd.times import parse_utc
+from stream_icd.times import time_of_option
 
 MOST_NAME = 200
 """Bytes of a file's name; file systems take 255."""
@@ -34,12 +34,8 @@ def parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
         return "beginning"
     if text == "latest":
         return "latest"
-    try:
-        return parse_utc(text)
-    except ValueError as error:
-        raise BadSettings(
-            f"--from {text!r}: give beginning, latest, or a time such as 2026-01-31T12:00:00Z"
-        ) from error
+    forms = "beginning, latest, or a time such as 2026-01-31T12:00:00Z"
+    return time_of_option("--from", text, forms)
 
 
 def write_table(results: Iterable[Item], shape: Shape[Item]) -> None:

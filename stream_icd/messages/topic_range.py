@@ -13,7 +13,7 @@ from stream_icd.kafka.reader import Start, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
-from stream_icd.times import parse_utc
+from stream_icd.times import time_of_option
 
 Position = datetime | dict[int, int] | None
 """A time (record timestamps); an offset for each partition; None for the beginning or end."""
@@ -104,10 +104,5 @@ def parse_position(option: str, text: str | None, n_partitions: int) -> Position
     if re.fullmatch(r"\d+:\d+(,\d+:\d+)*", text):
         pairs = (pair.split(":") for pair in text.split(","))
         return {int(partition): int(offset) for partition, offset in pairs}
-    try:
-        return parse_utc(text)
-    except ValueError as error:
-        raise BadSettings(
-            f"{option} {text!r}: give a time such as 2026-01-31T12:00:00Z, an offset, or "
-            f"PARTITION:OFFSET[,PARTITION:OFFSET]"
-        ) from error
+    forms = "a time such as 2026-01-31T12:00:00Z, an offset, or PARTITION:OFFSET[,PARTITION:OFFSET]"
+    return time_of_option(option, text, forms)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from stream_icd.errors import BadSettings
 from stream_icd.programs.declared import option, options
 from stream_icd.programs.options import OnlyGraph, Rate
 
@@ -80,13 +79,7 @@ class TempoOptions:
 
 def parse_time(option: str, text: str | None) -> datetime | None:
     """Parse a time, or a date, which means its beginning; the default zone is UTC."""
-    from stream_icd.times import parse_utc
+    from stream_icd.times import time_of_option
 
-    if text is None:
-        return None
-    try:
-        return parse_utc(text)
-    except ValueError as error:
-        raise BadSettings(
-            f"{option} {text!r}: give a day or a time, such as 2026-01-31T12:00:00Z"
-        ) from error
+    forms = "a day or a time, such as 2026-01-31T12:00:00Z"
+    return None if text is None else time_of_option(option, text, forms)
