@@ -30,6 +30,8 @@ NAMES_IN_AN_ID = 4
 NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?")
 """A number in a header, as docs/asyncapi.yaml has it; Python takes digits of all scripts."""
 
+PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
+
 MOST_REASON = 300
 """Maximum characters quoted from another library's error, which may repeat the whole input."""
 
@@ -104,6 +106,12 @@ def result_id(snapshot_id: str, model: str, revision: str) -> str:
 def revision_headers(revision: str, snapshot_place: str) -> dict[str, str | None]:
     """Return `icd_revision` and `icd_snapshot_place`, if they are known."""
     return {"icd_revision": revision or None, "icd_snapshot_place": snapshot_place or None}
+
+
+def place_in_topic(snapshot_place: str) -> tuple[int, int] | None:
+    """Return partition and offset of an `icd_snapshot_place`; None if the text is none."""
+    place = PLACE.fullmatch(snapshot_place)
+    return None if place is None else (int(place[1]), int(place[2]))
 
 
 class EventHeaders:

@@ -22,7 +22,7 @@ from stream_icd.messages.claims import MessageReader, without_claim
 from stream_icd.messages.records import graph_in_key, outgoing
 from stream_icd.printable import did_you_mean, listed
 from stream_icd.tracing import context_of
-from stream_icd.wire.message import Message
+from stream_icd.wire.message import Message, place_in_topic
 from stream_icd.wire.states import State, decode_state, encode_state, next_id_in, read_state_key
 
 Result = TypeVar("Result")
@@ -181,10 +181,7 @@ def _is_later(state: Record, before: Record) -> bool:
 def place_in(headers: Headers) -> Place:
     """Return the place of a state's snapshot; -1 and -1 if the headers do not say it."""
     text = dict(headers).get("icd_snapshot_place", b"").decode(errors="replace")
-    partition, _, offset = text.partition("@")
-    if not (partition.isdecimal() and offset.isdecimal() and len(text) < 40):
-        return Place(-1, -1)
-    return Place(int(partition), int(offset))
+    return Place(*(place_in_topic(text) or (-1, -1)))
 
 
 def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memories:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +33,7 @@ from stream_icd.view.feeds.sources import KeptSnapshots, NoGraph, Sources, check
 from stream_icd.wire.announcements import decode_announcement
 from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.events import decode_events
+from stream_icd.wire.message import place_in_topic
 from stream_icd.wire.snapshots import decode_snapshot
 
 CATCH_UP_S = 30.0
@@ -46,8 +46,6 @@ LOOK_EVERY_S = 5.0
 LOOKS = 60
 """Looks at the lag with one connection; a new one sees partitions that were added."""
 
-_PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
-
 
 @dataclass(frozen=True, slots=True)
 class Topics:
@@ -56,12 +54,6 @@ class Topics:
     labels: str = LABELS
     snapshots: str = SNAPSHOTS
     models: str = MODELS
-
-
-def place_in_topic(snapshot_place: str) -> tuple[int, int] | None:
-    """Return partition and offset of a snapshot, as results name them; None if one does not."""
-    place = _PLACE.fullmatch(snapshot_place)
-    return None if place is None else (int(place[1]), int(place[2]))
 
 
 @dataclass(slots=True)
