@@ -23,6 +23,9 @@ Labels = NDArray[np.int32]
 AnyLabels = NDArray[np.integer]
 """The community of each node, `(n,)`, by any integers."""
 
+NOBODY = -1
+"""In place of a community, or of its id: of none."""
+
 
 def n_distinct(values: NDArray[np.integer]) -> int:
     """Return the number of different values, by sorting.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.arrays import NOBODY as NOBODY
 from stream_icd.arrays import Ids, Labels, n_distinct
 from stream_icd.bp.agglomeration import merged_communities
 from stream_icd.bp.belief_propagation import Model, believe, uninformed_prior
@@ -24,9 +25,6 @@ from stream_icd.bp.sweep import MOST_TRUST, Prior
 from stream_icd.graphs.compiled import compiled
 
 Shares = NDArray[np.float32]
-
-NOBODY = -1
-"""The community of a node that has none."""
 
 
 class Posterior(NamedTuple):

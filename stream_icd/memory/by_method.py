@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Ids, Labels
+from stream_icd.arrays import NOBODY, Ids, Labels
 from stream_icd.bp.level_graph import Rows, compact, entries_at, level_of
 from stream_icd.bp.likelihood import mixing_beyond_chance
-from stream_icd.bp.posterior import NOBODY, Posterior, certain_posterior, common_nodes, match_labels
+from stream_icd.bp.posterior import Posterior, certain_posterior, common_nodes, match_labels
 
 Find = Callable[[csr_array, int | None, Labels], Labels]
 """Finds the communities of a graph, K of them if K is given. The last argument are the communities

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Floats, Ids, Labels
+from stream_icd.arrays import NOBODY, Floats, Ids, Labels
 from stream_icd.bp.level_graph import LevelGraph, coarsen, finest_level
 from stream_icd.bp.likelihood import groups_of
-from stream_icd.bp.posterior import NOBODY, majority, match_labels
+from stream_icd.bp.posterior import majority, match_labels
 from stream_icd.node_ids import places
 from stream_icd.quality.description_length import Described
 

@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stream_icd.arrays import NOBODY
 from stream_icd.bp.level_graph import Rows, check_size
-from stream_icd.bp.posterior import NOBODY, Posterior
+from stream_icd.bp.posterior import Posterior
 from stream_icd.bp.sweep import N_KEPT
 from stream_icd.errors import BadMemory, BadSnapshot
 from stream_icd.graphs.compiled import compiled

@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Ids, n_distinct
+from stream_icd.arrays import NOBODY, Ids, n_distinct
 from stream_icd.bp.level_graph import Rows, rows_of
-from stream_icd.bp.posterior import NOBODY, Posterior, uninformed
+from stream_icd.bp.posterior import Posterior, uninformed
 from stream_icd.communities import MOST_IDS
 from stream_icd.errors import BadMemory
 from stream_icd.node_ids import widened

@@ -22,9 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Ids
+from stream_icd.arrays import NOBODY, Ids
 from stream_icd.bp.level_graph import LevelGraph, Rows, entries_at, level_of
-from stream_icd.bp.posterior import NOBODY
 from stream_icd.memory.memory import MOST_COUNTED, Hypothesis, Memory
 from stream_icd.node_ids import common_type, places
 

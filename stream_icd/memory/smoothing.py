@@ -25,14 +25,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Floats, Ids, Labels, n_distinct
+from stream_icd.arrays import NOBODY, Floats, Ids, Labels, n_distinct
 from stream_icd.bp.belief_propagation import Model as Planted
 from stream_icd.bp.belief_propagation import believe, trusted
 from stream_icd.bp.level_graph import Rows, compact, entries_at, level_of
 from stream_icd.bp.likelihood import bounded_mixing
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.posterior import (
-    NOBODY,
     Posterior,
     Shares,
     exact_labels,

@@ -9,11 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.special import gammaln, xlogy
 
-from stream_icd.arrays import AnyLabels, Floats, Ids, compact
+from stream_icd.arrays import NOBODY, AnyLabels, Floats, Ids, compact
 from stream_icd.quality.cuts import community_weights
-
-NOBODY = -1
-"""In place of a community: of none."""
 
 
 def description_length(adjacency: csr_array, communities: AnyLabels) -> float:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Floats, Ids
+from stream_icd.arrays import NOBODY, Floats, Ids
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Window
 from stream_icd.tracking.partition import (
-    NOBODY,
     Overlaps,
     Partition,
     by_name,

@@ -11,10 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from stream_icd.arrays import Floats, Ids
+from stream_icd.arrays import NOBODY, Floats, Ids
 from stream_icd.node_ids import places
-
-NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

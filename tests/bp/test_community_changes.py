@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import block_diag, coo_array, csr_array
 
+from stream_icd.arrays import NOBODY
 from stream_icd.bp import agglomeration
 from stream_icd.bp.agglomeration import merged_communities
 from stream_icd.bp.level_graph import LevelGraph, finest_level
@@ -13,7 +14,6 @@ from stream_icd.bp.likelihood import broken, mixing_beyond_chance
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.partition import split_communities
 from stream_icd.bp.posterior import (
-    NOBODY,
     certain_posterior,
     match_labels,
     next_posterior,

@@ -13,9 +13,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
+from stream_icd.arrays import NOBODY
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.posterior import NOBODY, certain_posterior
+from stream_icd.bp.posterior import certain_posterior
 from stream_icd.errors import BadSettings
 from stream_icd.memory.detect import Remembered, detect_window
 from stream_icd.memory.encoding import encode_memory

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_icd.arrays import NOBODY
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
-from stream_icd.tracking.partition import NOBODY, by_first_node, by_name, match, overlaps
+from stream_icd.tracking.partition import by_first_node, by_name, match, overlaps
 from testbed.windows import follow, window
 
 STREAMS = st.integers(1, 24).flatmap(

@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import NOBODY
 from stream_icd.bp.level_graph import LevelGraph, finest_level
 from stream_icd.bp.likelihood import nats_saved
-from stream_icd.bp.posterior import NOBODY
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.memory import Memory

@@ -91,7 +91,7 @@ def disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
     """
     ours, theirs = partition(a.members), partition(b.members)
     between = overlaps(ours, theirs)
-    partner = match(between, LEAST_ALIKE)  # (K of b,): community of a, or `partition.NOBODY`
+    partner = match(between, LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
     matched = partner[between.new] == between.old
     order = np.lexsort((between.new, between.old, -between.shared, matched))
     rows, columns = shared_nodes(ours, theirs)
