@@ -46,24 +46,23 @@ __all__ = [
     "to_cdlib",
 ]
 
-_MODULES = {
-    "__version__": "stream_icd.version",
-    "ICD": "stream_icd.estimator",
-    "Communities": "stream_icd.communities",
-    "CommunityEvent": "stream_icd.events",
-    "CommunityEvents": "stream_icd.events",
-    "KafkaSettings": "stream_icd.kafka.settings",
-    "Labels": "stream_icd.communities",
-    "NodeChange": "stream_icd.subscribers.subscribe",
-    "Snapshot": "stream_icd.snapshot",
-    "SubscribeOptions": "stream_icd.subscribers.subscription",
-    "Window": "stream_icd.snapshot",
-    "memory_broker": "stream_icd.kafka.in_process.broker",
-    "snapshot_from_pairs": "stream_icd.snapshot",
-    "subscribe": "stream_icd.subscribers.subscribe",
-    "subscribe_events": "stream_icd.subscribers.subscribe",
-    "subscribe_node": "stream_icd.subscribers.subscribe",
-    "to_cdlib": "stream_icd.interop.cdlib_result",
-}
-
-__getattr__ = lazy_imports(__name__, _MODULES)
+__getattr__ = lazy_imports(
+    __name__,
+    {
+        "stream_icd.communities": ("Communities", "Labels"),
+        "stream_icd.estimator": ("ICD",),
+        "stream_icd.events": ("CommunityEvent", "CommunityEvents"),
+        "stream_icd.interop.cdlib_result": ("to_cdlib",),
+        "stream_icd.kafka.in_process.broker": ("memory_broker",),
+        "stream_icd.kafka.settings": ("KafkaSettings",),
+        "stream_icd.snapshot": ("Snapshot", "Window", "snapshot_from_pairs"),
+        "stream_icd.subscribers.subscribe": (
+            "NodeChange",
+            "subscribe",
+            "subscribe_events",
+            "subscribe_node",
+        ),
+        "stream_icd.subscribers.subscription": ("SubscribeOptions",),
+        "stream_icd.version": ("__version__",),
+    },
+)

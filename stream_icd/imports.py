@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 
 
-def lazy_imports(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+def lazy_imports(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
     """Return the `__getattr__` of a package whose names are imported on first use (PEP 562).
 
-    `modules` holds the module that defines each public name.
+    `names` holds the public names that each module defines.
     """
+    modules = {name: module for module, of_module in names.items() for name in of_module}
 
     def import_name(name: str) -> object:
         if name not in modules:

@@ -15,13 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Attributes", "Name", "NamedWindow", "Part", "attributes_of", "named"]
 
-_MODULES = {
-    "Attributes": "stream_icd.names.attributes",
-    "Name": "stream_icd.names.names",
-    "NamedWindow": "stream_icd.names.names",
-    "Part": "stream_icd.names.names",
-    "attributes_of": "stream_icd.names.attributes",
-    "named": "stream_icd.names.names",
-}
-
-__getattr__ = lazy_imports(__name__, _MODULES)
+__getattr__ = lazy_imports(
+    __name__,
+    {
+        "stream_icd.names.attributes": ("Attributes", "attributes_of"),
+        "stream_icd.names.names": ("Name", "NamedWindow", "Part", "named"),
+    },
+)

@@ -40,17 +40,16 @@ __all__ = [
     "run_worker",
 ]
 
-_NAMES = {
-    "stream_icd.messages.claims": ("MessageReader",),
-    "stream_icd.messages.records": ("Outcome", "Processed", "Refused"),
-    "stream_icd.programs.declared": ("argument", "command", "option"),
-    "stream_icd.programs.options": ("Producer", "ReadingProducer", "WorkerOptions"),
-    "stream_icd.programs.producer": ("ProducerRun", "run_producer"),
-    "stream_icd.programs.worker": ("WorkerRun", "run_worker"),
-    "stream_icd.sources.source": ("Source",),
-    "stream_icd.workers.runner": ("BatchStep", "Step"),
-}
-
 __getattr__ = lazy_imports(
-    __name__, {name: module for module, names in _NAMES.items() for name in names}
+    __name__,
+    {
+        "stream_icd.messages.claims": ("MessageReader",),
+        "stream_icd.messages.records": ("Outcome", "Processed", "Refused"),
+        "stream_icd.programs.declared": ("argument", "command", "option"),
+        "stream_icd.programs.options": ("Producer", "ReadingProducer", "WorkerOptions"),
+        "stream_icd.programs.producer": ("ProducerRun", "run_producer"),
+        "stream_icd.programs.worker": ("WorkerRun", "run_worker"),
+        "stream_icd.sources.source": ("Source",),
+        "stream_icd.workers.runner": ("BatchStep", "Step"),
+    },
 )
