@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Ids
+from stream_icd.arrays import NOBODY, Ids
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.node_ids import places
 
-ABSENT = -1
 CONFIRMED = 3
 """An event is confirmed when it has lasted for so many windows, unless others are asked for."""
 
@@ -37,14 +36,14 @@ def still_hold(
     community exists.
     """
     there = ids_in(later, at.nodes)
-    origin = np.full(len(there), ABSENT) if before is None else ids_in(before, at.nodes)
+    origin = np.full(len(there), NOBODY) if before is None else ids_in(before, at.nodes)
     sizes = Counter(later.communities.tolist())
 
     def most_of(parts: Iterable[NDArray[np.bool_]]) -> list[int]:
         """Return where most nodes of each part are later; parts that are gone are left out."""
         where = []
         for part in parts:
-            ids, counts = np.unique(there[part & (there != ABSENT)], return_counts=True)
+            ids, counts = np.unique(there[part & (there != NOBODY)], return_counts=True)
             where += [int(ids[counts.argmax()])] if len(ids) else []
         return where
 
@@ -102,6 +101,6 @@ def lasting_events(windows: Sequence[CommunityEvents], lasting: int) -> Communit
 
 
 def ids_in(window: CommunityEvents, nodes: pa.Array) -> Ids:
-    """Return the community of each node in a window, `(n,)`; `ABSENT` if it is not there."""
-    ids: Ids = np.append(window.communities, ABSENT)[places(nodes, window.nodes)]
+    """Return the community of each node in a window, `(n,)`; `NOBODY` if it is not there."""
+    ids: Ids = np.append(window.communities, NOBODY)[places(nodes, window.nodes)]
     return ids
