@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stream_icd.cli.subscribe_shapes import Shape
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.subscribers.subscription import SubscribeOptions, Subscription
-    from stream_icd.tracking.windows import Gap
+    from stream_icd.times import Gap
 
 app = typer.Typer()
 

@@ -31,8 +31,7 @@ from stream_icd.quality.cuts import community_weights, modularity, modularity_by
 from stream_icd.quality.description_length import description_length
 from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
-from stream_icd.times import utc_now
-from stream_icd.tracking.windows import too_far_ahead
+from stream_icd.times import too_far_ahead, utc_now
 from stream_icd.wire.states import State, encode_state
 
 BITS_WORSE = 0.1

@@ -67,7 +67,7 @@ from stream_icd.memory.nodes import Aligned, aligned, beside, bounded, cost, lac
 from stream_icd.model import Model
 from stream_icd.node_ids import places, widened
 from stream_icd.snapshot import Snapshot, Window
-from stream_icd.tracking.windows import missed_windows
+from stream_icd.times import missed_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,8 +21,7 @@ from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
-from stream_icd.times import utc_now
-from stream_icd.tracking.windows import too_far_ahead
+from stream_icd.times import too_far_ahead, utc_now
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import EventHeaders, graph_of

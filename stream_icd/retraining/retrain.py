@@ -49,7 +49,7 @@ from stream_icd.retraining.windows import (
     name_of,
 )
 from stream_icd.store.store import Store, open_store
-from stream_icd.tracking.windows import AHEAD
+from stream_icd.times import AHEAD
 from stream_icd.version import __version__
 
 BY = "retrain"

@@ -33,7 +33,7 @@ from stream_icd.node_ids import places
 from stream_icd.quality.description_length import description_length
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
-from stream_icd.tracking.windows import too_far_ahead
+from stream_icd.times import too_far_ahead
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
 

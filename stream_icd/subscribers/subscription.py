@@ -28,9 +28,8 @@ from stream_icd.printable import did_you_mean, printable
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import open_group_reader
 from stream_icd.subscribers.seen_results import MixedModels, SeenResults, Superseded, result_of
-from stream_icd.times import utc_now
+from stream_icd.times import Gap, missed_windows, too_far_ahead, utc_now
 from stream_icd.tracing import tracing_if_on
-from stream_icd.tracking.windows import Gap, missed_windows, too_far_ahead
 from stream_icd.wire.limits import Limits
 
 Start = Literal["beginning", "latest"] | datetime

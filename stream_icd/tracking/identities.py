@@ -17,6 +17,7 @@ from stream_icd.arrays import NOBODY, Floats, Ids
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Window
+from stream_icd.times import missed_windows
 from stream_icd.tracking.partition import (
     Overlaps,
     Partition,
@@ -26,7 +27,6 @@ from stream_icd.tracking.partition import (
     overlaps,
 )
 from stream_icd.tracking.settings import TrackSettings
-from stream_icd.tracking.windows import missed_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from stream_icd.errors import BadSettings
-from stream_icd.tracking.windows import AHEAD
+from stream_icd.times import AHEAD
 
 
 @dataclass(frozen=True, slots=True)

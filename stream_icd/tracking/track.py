@@ -11,11 +11,11 @@ from stream_icd.arrays import n_distinct
 from stream_icd.communities import MOST_IDS, Communities
 from stream_icd.errors import LimitExceeded
 from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.times import missed_windows
 from stream_icd.tracking.identities import History, Identities, claims, first_claims, identify
 from stream_icd.tracking.lifecycle import events_between, first_events, with_strength
 from stream_icd.tracking.partition import Partition, by_first_node
 from stream_icd.tracking.settings import TrackSettings
-from stream_icd.tracking.windows import missed_windows
 
 DEFAULTS = TrackSettings()
 

@@ -21,10 +21,9 @@ from stream_icd.names.names import Naming
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import EventsTopic, Forgotten
 from stream_icd.subscribers.seen_results import MixedModels, SeenResults, result_of
-from stream_icd.times import utc_now
+from stream_icd.times import too_far_ahead, utc_now
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import remember, track
-from stream_icd.tracking.windows import too_far_ahead
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
 from stream_icd.workers.runner import Step

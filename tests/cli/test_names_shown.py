@@ -40,7 +40,7 @@ from stream_icd.registry.find import shipped_models
 from stream_icd.replay.compare import Agreement, Comparison, VersionQuality
 from stream_icd.snapshot import Window
 from stream_icd.store.store import open_store
-from stream_icd.tracking.windows import Gap
+from stream_icd.times import Gap
 from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
 

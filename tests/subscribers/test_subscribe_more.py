@@ -20,7 +20,7 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import LOOK_EVERY_S, open_group_reader
 from stream_icd.subscribers.subscription import group_of, read_options
-from stream_icd.tracking.windows import Gap
+from stream_icd.times import Gap
 from stream_icd.wire.events import encode_events
 from testbed.brokers import Broker, wait_until
 from testbed.streams import publish

@@ -27,9 +27,9 @@ from stream_icd.names.names import Naming
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import forget_graph
 from stream_icd.subscribers.subscribe import subscribe_events
+from stream_icd.times import MOST_MISSED
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import track
-from stream_icd.tracking.windows import MOST_MISSED
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker

@@ -18,7 +18,7 @@ from stream_icd.graphs.weights import comparable
 from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import common_type, places
 from stream_icd.quality.agreement import accuracy
-from stream_icd.tracking.windows import missed_windows
+from stream_icd.times import missed_windows
 
 MOST_WINDOWS = 5
 """Maximum number of windows to learn from with memory; more hardly change the parameters."""
