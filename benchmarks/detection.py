@@ -39,7 +39,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.agreement import accuracy, nmi
-from stream_icd.quality.cuts import modularity
+from stream_icd.quality.partition import modularity
 from stream_icd.registry.find import open_model
 from stream_icd.training.bp.fit import fit_parameters
 

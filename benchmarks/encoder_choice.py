@@ -32,7 +32,7 @@ from stream_icd.icd.encoder.hops import START
 from stream_icd.icd.recipe import EncoderSettings, Recipe
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
+from stream_icd.quality.partition import modularity
 
 VALIDATION_SEED = 5000
 

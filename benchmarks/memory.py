@@ -58,8 +58,8 @@ from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
+from stream_icd.quality.partition import modularity
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import read_rows

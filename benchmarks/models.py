@@ -32,7 +32,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.snapshot import misfit
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
+from stream_icd.quality.partition import modularity
 from stream_icd.registry.find import open_model, shipped_models
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 

@@ -30,7 +30,7 @@ from benchmarks.shared.streams.memory_streams import Stream
 from stream_icd.detection.detect import detect
 from stream_icd.evaluation.methods.networkit import graph_of
 from stream_icd.memory.detect import detect_remembering
-from stream_icd.quality.cuts import modularity
+from stream_icd.quality.partition import modularity
 from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot
 

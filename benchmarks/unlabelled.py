@@ -30,8 +30,7 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
-from stream_icd.quality.description_length import description_length
+from stream_icd.quality.partition import description_length, modularity
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph

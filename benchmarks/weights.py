@@ -30,7 +30,7 @@ from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
+from stream_icd.quality.partition import modularity
 from stream_icd.registry.find import open_model
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph

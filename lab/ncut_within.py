@@ -1,6 +1,6 @@
 """Normalised cut as the ICD authors' scripts compute it, and the paper's tables print it.
 
-The paper states another (`stream_icd.quality.cuts`), which cannot exceed K/2; its tables do.
+The paper states another (`stream_icd.quality.partition`), which cannot exceed K/2; its tables do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import AnyLabels
-from stream_icd.quality.cuts import community_weights
+from stream_icd.quality.partition import community_weights
 
 # The scripts' minimum inside weight, a tenth of an edge, keeps communities without edges finite. In
 # a weighted graph it is a tenth of the mean weight, so that the unit does not matter.

@@ -14,7 +14,7 @@ from benchmarks.shared.methods.methods import Find
 from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 from stream_icd.evaluation.method import CONVERT, Task
 from stream_icd.quality.agreement import accuracy, nmi
-from stream_icd.quality.cuts import modularity
+from stream_icd.quality.partition import modularity
 
 Floats = NDArray[np.float64]
 

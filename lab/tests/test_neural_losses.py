@@ -10,7 +10,7 @@ import torch
 
 from lab.methods import clusnet, gap, lgnn
 from lab.neural import tensor_of
-from stream_icd.quality.cuts import modularity
+from stream_icd.quality.partition import modularity
 from stream_icd.synthetic.gn import generate_gn
 
 PLANTED = generate_gn(np.random.default_rng(0), 40, 4, 0.5, 0.1)

@@ -1,6 +1,6 @@
 """Agglomeration: communities are united, those first whose union shortens the description most.
 
-The gain of a union in description length (`quality.description_length`) is that of the likelihood,
+The gain of a union in description length (`quality.partition`) is that of the likelihood,
 plus what it saves in encoding which nodes are in which community and how large these are.
 """
 

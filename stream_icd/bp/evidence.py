@@ -1,7 +1,7 @@
 """Evidence: whether a graph has communities beyond those that chance produces.
 
 In a graph without communities, a partition saves b bits in describing it
-(`quality.description_length`) at most once in 2^b times, since no code is short for many graphs
+(`quality.partition`) at most once in 2^b times, since no code is short for many graphs
 (Kraft's inequality). Communities may be too fine to save bits, so their best merger counts.
 
 Below about 40 nodes, even clear communities hardly save the cost of their own description. There,

@@ -37,7 +37,7 @@ from stream_icd.bp.partition import (
 from stream_icd.communities import checked_n_communities
 from stream_icd.graphs.compiled import keep_threads, threads_for
 from stream_icd.graphs.weights import comparable
-from stream_icd.quality.description_length import partition_code
+from stream_icd.quality.partition import partition_code
 
 STEP = 3.0
 """Factor between two resolutions, upwards."""

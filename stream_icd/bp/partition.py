@@ -11,7 +11,7 @@ from stream_icd.bp.agglomeration import agglomerate, agglomerate_to
 from stream_icd.bp.level_graph import LevelGraph, compact, links, summed, within_groups
 from stream_icd.bp.likelihood import modularity_of
 from stream_icd.bp.modularity import connected_pieces, maximise_modularity, move_nodes, refined
-from stream_icd.quality.description_length import bits_per_edge
+from stream_icd.quality.partition import bits_per_edge
 
 COARSER = 2.0
 """Factor between two resolutions, downwards, and the least one where pieces are too few."""
@@ -21,7 +21,7 @@ class Partition(NamedTuple):
     """A partition and its description length."""
 
     labels: Labels  # (n,), 0..K-1, none empty
-    bits: float  # `quality.description_length`, bits per edge
+    bits: float  # `quality.partition`, bits per edge
     mixing: float  # μ, the fraction of the edge weight between communities
     resolution: float = 1.0  # γ at which local moves found it
     believed: bool = False  # True if these are the most probable communities of beliefs

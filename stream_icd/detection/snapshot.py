@@ -27,8 +27,13 @@ from stream_icd.memory.memory import Memory, is_forgotten
 from stream_icd.memory.nodes import cut
 from stream_icd.messages.records import outgoing
 from stream_icd.model import Model
-from stream_icd.quality.cuts import community_weights, modularity, modularity_by, ncut_by
-from stream_icd.quality.description_length import description_length
+from stream_icd.quality.partition import (
+    community_weights,
+    description_length,
+    modularity,
+    modularity_by,
+    ncut_by,
+)
 from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.times import too_far_ahead, utc_now

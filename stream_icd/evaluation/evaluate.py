@@ -27,8 +27,8 @@ from stream_icd.graphs.weights import comparable
 from stream_icd.history.files import ArchivedWindow
 from stream_icd.printable import safe_cells
 from stream_icd.quality.agreement import accuracy, ami, nmi
-from stream_icd.quality.cuts import modularity, ncut
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
+from stream_icd.quality.partition import modularity, ncut
 from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.jobs import run_job
 from stream_icd.retraining.windows import Accumulated, Lesson, accumulated, read_lesson

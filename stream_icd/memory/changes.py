@@ -17,7 +17,7 @@ from stream_icd.bp.level_graph import LevelGraph, coarsen, finest_level
 from stream_icd.bp.likelihood import groups_of
 from stream_icd.bp.posterior import majority, match_labels
 from stream_icd.node_ids import places
-from stream_icd.quality.description_length import Described
+from stream_icd.quality.partition import Described
 
 FEWEST = 3
 """Fewer nodes that move together are not told: most of them are."""

@@ -30,7 +30,7 @@ from stream_icd.history.archive import (
 from stream_icd.history.files import ArchivedWindow, Partition
 from stream_icd.lineage import DataRange
 from stream_icd.node_ids import places
-from stream_icd.quality.description_length import description_length
+from stream_icd.quality.partition import description_length
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.times import too_far_ahead

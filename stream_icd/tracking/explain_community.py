@@ -14,7 +14,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.events import CommunityEvents
 from stream_icd.node_ids import places
 from stream_icd.printable import printable, shortened
-from stream_icd.quality.description_length import Described
+from stream_icd.quality.partition import Described
 from stream_icd.snapshot import Snapshot
 from stream_icd.tracking.explain import (
     MOST_CHOICES,

@@ -23,8 +23,7 @@ from stream_icd.graphs.weights import comparable
 from stream_icd.memory.detect import detect_window
 from stream_icd.memory.memory import Memory
 from stream_icd.quality.agreement import ami, nmi
-from stream_icd.quality.cuts import modularity
-from stream_icd.quality.description_length import description_length
+from stream_icd.quality.partition import description_length, modularity
 from stream_icd.registry.find import open_model
 from stream_icd.training.bp.consecutive import Prepared, nats_saved_by, prepare
 
@@ -42,7 +41,7 @@ class Judged:
     Attributes:
         bits: bits per edge that communities save. In a stream, those of the window before, on the
             edges that it lacks (`nats_saved`); None in the first window. For a graph of no
-            stream, its own communities in describing it (`quality.description_length`).
+            stream, its own communities in describing it (`quality.partition`).
     """
 
     bits: float | None

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from stream_icd.bp.agglomeration import agglomerate
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.description_length import description_length
+from stream_icd.quality.partition import description_length
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 

@@ -21,7 +21,7 @@ from stream_icd.bp.posterior import (
 )
 from stream_icd.memory.changes import replaced_ids
 from stream_icd.quality.agreement import ami
-from stream_icd.quality.description_length import description_length
+from stream_icd.quality.partition import description_length
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.modularity import maximise_modularity, move_nodes
 from stream_icd.bp.partition import exactly
-from stream_icd.quality.cuts import modularity
+from stream_icd.quality.partition import modularity
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 

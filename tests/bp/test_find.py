@@ -16,7 +16,7 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
+from stream_icd.quality.partition import modularity
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 

@@ -9,8 +9,7 @@ from scipy.sparse import csr_array
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.likelihood import mixing_of, modularity_of
 from stream_icd.bp.partition import measured
-from stream_icd.quality.cuts import modularity
-from stream_icd.quality.description_length import description_length
+from stream_icd.quality.partition import description_length, modularity
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -16,8 +16,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
-from stream_icd.quality.description_length import description_length
+from stream_icd.quality.partition import description_length, modularity
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 

@@ -6,7 +6,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.evaluation.evaluate import measure
 from stream_icd.evaluation.method import OWN, chosen, methods_in
 from stream_icd.evaluation.methods.leiden import search_resolution
-from stream_icd.quality.cuts import ncut
+from stream_icd.quality.partition import ncut
 from stream_icd.synthetic.gn import generate_gn
 
 PLANTED = generate_gn(np.random.default_rng(3), 90, 3, 0.5, 0.05)

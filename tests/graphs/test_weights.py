@@ -19,7 +19,7 @@ from stream_icd.graphs.weights import comparable
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity, ncut
+from stream_icd.quality.partition import modularity, ncut
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.planted_graph import PlantedGraph
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.sparse import block_diag, csr_array, csr_matrix
 
 from stream_icd.errors import BadSettings
-from stream_icd.quality.description_length import description_length
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
+from stream_icd.quality.partition import description_length
 from stream_icd.synthetic.gn import generate_gn
 
 TRIANGLES = csr_array(block_diag([np.ones((3, 3)) - np.eye(3)] * 2))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array
 
 from stream_icd.errors import BadSettings
-from stream_icd.quality.cuts import modularity, ncut
+from stream_icd.quality.partition import modularity, ncut
 
 METRICS = [modularity, ncut]
 TRIANGLES = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)]

@@ -225,7 +225,7 @@ def test_weights_whose_sums_cannot_be_computed_with_are_refused(name: str) -> No
 
 @pytest.mark.parametrize("scale", [LEAST_WEIGHT, 0.1 * MOST_WEIGHT])
 def test_weights_within_the_bounds_have_finite_quality(scale: float) -> None:
-    from stream_icd.quality.cuts import modularity, ncut
+    from stream_icd.quality.partition import modularity, ncut
 
     ends = [1, 1, 2, 4, 4, 5, 3], [2, 3, 3, 5, 6, 6, 4]
     weights = np.full(7, scale)

@@ -10,7 +10,7 @@ import numpy as np
 from stream_icd.bp.evidence import Evidence
 from stream_icd.cli.main import main
 from stream_icd.detection import snapshot
-from stream_icd.quality.cuts import CommunityWeights
+from stream_icd.quality.partition import CommunityWeights
 
 NOTHING = CommunityWeights(np.zeros(0), np.zeros(0))
 

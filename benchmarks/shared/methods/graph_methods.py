@@ -15,7 +15,7 @@ from benchmarks.shared.peers import igraph_peers
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.description_length import description_length
+from stream_icd.quality.partition import description_length
 from stream_icd.registry.find import open_model
 
 Labels = NDArray[np.int32]

@@ -22,7 +22,7 @@ from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
-from stream_icd.quality.cuts import modularity
+from stream_icd.quality.partition import modularity
 from stream_icd.training.icd.adversaries import Adversaries
 from stream_icd.training.icd.training_graph import TrainingGraph, prepare
 

@@ -23,7 +23,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.memory.detect import detect_window
 from stream_icd.memory.memory import Memory
-from stream_icd.quality.description_length import description_length
+from stream_icd.quality.partition import description_length
 from stream_icd.training.bp.consecutive import UNRELATED, Prepared, nats_saved_by, prepare
 from stream_icd.training.bp.fit_unlabelled import RESOLUTIONS
 from stream_icd.training.bp.fitted import (

@@ -1,7 +1,7 @@
 """Learn bp's parameters from graphs with unknown communities.
 
 *Hidden edges* (`quality.hidden_edges`) detect small communities too, but are noisy on a small
-graph. *Description length* (`quality.description_length`) has little noise, but joins very small
+graph. *Description length* (`quality.partition`) has little noise, but joins very small
 communities. So of the choices that predict hidden edges as well as the best one, within one
 standard error of the difference, the one with the least description length is selected. It is
 compared in the same way with the search of each graph for its own resolution, which needs no
@@ -26,8 +26,8 @@ from stream_icd.bp.likelihood import bounded_mixing, mixing_of
 from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.weights import comparable
-from stream_icd.quality.description_length import description_length
 from stream_icd.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
+from stream_icd.quality.partition import description_length
 from stream_icd.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
