@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.arrays import NOBODY as NOBODY
-from stream_icd.arrays import Ids, Labels, n_distinct
+from stream_icd.arrays import NOBODY, Ids, Labels, n_distinct
 from stream_icd.bp.agglomeration import merged_communities
 from stream_icd.bp.belief_propagation import Model, believe, uninformed_prior
 from stream_icd.bp.find import found_exactly

@@ -23,14 +23,13 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Ids, Labels, n_distinct
+from stream_icd.arrays import NOBODY, Ids, Labels, n_distinct
 from stream_icd.bp.agglomeration import agglomerate
 from stream_icd.bp.level_graph import LevelGraph, Rows, compact, entries_at, level_of, rows_of
 from stream_icd.bp.likelihood import STRONG_BITS, broken, nats_saved
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.partition import measured
 from stream_icd.bp.posterior import (
-    NOBODY,
     Posterior,
     certain_posterior,
     initial_posterior,
