@@ -35,7 +35,6 @@ class Objective(NamedTuple):
 
     mixing: float  # μ of the likelihood; 0: that of the partition before each round
     resolution: float  # γ of the modularity, else 0
-    coded: bool  # whether the code counts
 
 
 class Groups(NamedTuple):
@@ -50,18 +49,16 @@ def agglomerate(
     labels: Labels,
     parents: Labels | None = None,
     mixing: float = 0.0,
-    coded: bool = True,
 ) -> Labels:
     """Unite communities while that shortens the description: labels (n,), 0..K-1.
 
     labels: (n,), 0..K-1, none empty.
     parents: (n,) unite only communities of the same parent, also such as are not linked.
     mixing: μ of the model; 0: that of the partition before each round.
-    coded: whether the cost of encoding the partition counts, or the likelihood alone.
     """
     if not graph.total or (parents is None and not len(graph.indices)):
         return compact(labels)[0]
-    return _united(graph, labels, parents, Objective(float(mixing), 0.0, coded), 1)
+    return _united(graph, labels, parents, Objective(float(mixing), 0.0), 1)
 
 
 def agglomerate_to(
@@ -76,7 +73,7 @@ def agglomerate_to(
     Without beliefs, which follow, modularity at the resolution γ of the partition judges better
     than the likelihood where few communities are left.
     """
-    objective = Objective(0.5, float(resolution), False)
+    objective = Objective(0.5, float(resolution))
     return _united(graph, labels, parents, objective, n_communities)
 
 
@@ -119,18 +116,18 @@ def _rounds(
     unlinked: whether those next to each other by volume are united too, as if they had no links.
     n_parents: number of parents; a union saves the code of a piece more than there are parents.
     """
-    k, (mixing, resolution, coded) = len(groups.parents), objective
+    k, (mixing, resolution) = len(groups.parents), objective
     into, n_rounds = np.arange(k).astype(np.int32), 0
     while k > n_communities:
         own, fewer = mixing, 0.0
         if not mixing:
             between = 1 - 2 * groups.within.sum() / inside.total
             own = min(max(between, ROUNDING), MIXING_RANGE[1])
-        if coded:
+        if resolution == 0:
             # One less saves bits in the code of the sizes, too.
             many = n_parents + 1 if n_parents else (inside.n_linked > 0).sum()
             fewer = log(max(inside.n_linked.sum() - many + 1, 1) / max(many - 1, 1))
-        goal = Objective(own, resolution, coded)
+        goal = Objective(own, resolution)
         sources, targets, gains = _proposed(inside, groups, unlinked, goal)
         if resolution == 0:
             gaining = gains + fewer > ROUNDING
@@ -214,7 +211,7 @@ def _worth(within: float, volume: float, size: float, total: float, objective: O
     """What a community adds to the log likelihood, less what it adds to the code."""
     lift = (1 - objective.mixing) / objective.mixing * total
     nats = within * log1p(lift / volume) if volume > 0 else 0.0
-    return nats + lgamma(size + 1.0) if objective.coded else nats
+    return nats + lgamma(size + 1.0)
 
 
 @compiled()

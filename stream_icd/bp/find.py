@@ -184,30 +184,23 @@ def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
 
 
 def _by_beliefs(how: _Search, tried: list[Partition]) -> list[Partition]:
-    """Beliefs that start from the best partition, cut where the likelihood grows.
+    """Beliefs that start from the best partition, cut where that shortens its description.
 
-    If no partition saves bits, beliefs also start from finer ones while these are better.
+    If no partition saves bits, they start from it and from finer ones, while these are better.
     """
     number = min(range(len(tried)), key=lambda one: tried[one].bits)
     best = tried[number]
-    cut = split_communities(
-        how.level,
-        best.labels,
-        int(best.labels.max()) + 1,
-        STEP * best.resolution,
-        bounded_mixing(best.mixing),
-        how.rng,
-        coded=False,
-    )
-    start = _candidate(how.level, cut, best.resolution)
-    believed = [_believed(how, how.expanded(start))]
     if best.bits < 0:
-        return believed
+        k, gamma = int(best.labels.max()) + 1, STEP * best.resolution
+        mixing = bounded_mixing(best.mixing)
+        cut = split_communities(how.level, best.labels, k, gamma, mixing, how.rng)
+        return [_believed(how, how.expanded(_candidate(how.level, cut, best.resolution)))]
+    believed: list[Partition] = []
     while len(believed) < 2 or believed[-1].bits < believed[-2].bits:
-        number += 1
         if number == len(tried):
             tried = [*tried, _moved(how, STEP * tried[-1].resolution)]
         believed.append(_believed(how, how.expanded(tried[number])))
+        number += 1
     return believed
 
 

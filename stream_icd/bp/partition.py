@@ -50,22 +50,17 @@ def split_communities(
     resolution: float,
     mixing: float,
     rng: np.random.Generator,
-    coded: bool = True,
 ) -> Labels:
     """Split the communities 0..n_communities-1 if the edges support it: labels (n,).
 
     Each community is cut into well-linked pieces of such pieces, which are united while that
-    shortens the description; or, unless it is `coded`, by modularity and then while the likelihood
-    gains.
+    shortens the description.
 
     The largest piece of each keeps its label; the others are numbered from n_communities on.
     """
     first, coarse, parents = refined(graph, labels, resolution, rng)
-    if coded:
-        united = connected_pieces(coarse, parents, resolution, rng)
-    else:
-        united = maximise_modularity(within_groups(coarse, parents), resolution, rng)
-    pieces = agglomerate(coarse, united, parents, mixing, coded)[first]
+    united = connected_pieces(coarse, parents, resolution, rng)
+    pieces = agglomerate(coarse, united, parents, mixing)[first]
     sizes = np.bincount(pieces)
     names = np.empty(len(sizes), np.int32)
     names[pieces] = labels

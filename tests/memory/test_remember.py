@@ -130,7 +130,7 @@ def test_windows_that_have_nothing_to_do_with_each_other_are_found_alone(
 def test_a_complete_change_is_forgotten_at_once_and_learned_anew(
     parameters: BpParameters,
 ) -> None:
-    graphs = drifting(3, 3) + drifting(4, 3)
+    graphs = drifting(3, 3) + drifting(5, 3)
     windows = list(found(graphs, parameters))
     alone = find_communities(graphs[3].adjacency(), parameters)
     assert [window.n_continued > 0 for window in windows] == [0, 1, 1, 0, 1, 1]
