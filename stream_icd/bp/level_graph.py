@@ -105,7 +105,8 @@ def _of_rows(indptr: Labels, weights: Floats) -> tuple[Floats, Floats]:
 def links(graph: LevelGraph, labels: Labels, inside: bool) -> Floats:
     """The weight of each node's edges to nodes of its own label, or of other labels, (n,)."""
     found = np.empty(len(labels))
-    in_parts(partial(_add_links, graph, labels, inside, found), np.diff(graph.indptr))
+    add = partial(_add_links, graph, labels, inside, found)
+    in_parts(add, len(labels), lambda: np.diff(graph.indptr))
     return found
 
 
@@ -209,7 +210,7 @@ def reordered(graph: LevelGraph, order: Labels) -> LevelGraph:
         strengths=graph.strengths[order],
         n_linked=graph.n_linked[order],
     )
-    in_parts(partial(_fill_rows, graph, order, place, into), degrees)
+    in_parts(partial(_fill_rows, graph, order, place, into), len(order), lambda: degrees)
     return into
 
 
@@ -245,8 +246,11 @@ def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
         coarse: LevelGraph = coarsened(graph, labels, n_groups)
         return coarse
     members, starts = members_of(labels, n_groups)
-    entries = np.bincount(labels, np.diff(graph.indptr), n_groups)
-    parts = in_parts(partial(_group_rows, graph, labels, members, starts), entries)
+    parts = in_parts(
+        partial(_group_rows, graph, labels, members, starts),
+        n_groups,
+        lambda: np.bincount(labels, np.diff(graph.indptr), n_groups),
+    )
     counts, indices, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
     indptr = np.append(0, np.cumsum(counts)).astype(np.int32)
     of_nodes = graph.strengths, graph.n_linked

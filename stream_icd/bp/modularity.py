@@ -153,7 +153,7 @@ def connected_pieces(
         own = visits[starts[first] : starts[end]]
         _move_in_turn(graph, pieces, own, resolution, labels, True)
 
-    in_parts(join, np.bincount(labels, np.diff(graph.indptr)))
+    in_parts(join, len(starts) - 1, lambda: np.bincount(labels, np.diff(graph.indptr)))
     return pieces
 
 

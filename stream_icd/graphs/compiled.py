@@ -85,19 +85,21 @@ def keep_threads(threads: int) -> Iterator[None]:
             _kept.pool, _kept.n_threads = None, 1
 
 
-def in_parts(work: Callable[[int, int], Result], weights: NDArray[Any]) -> list[Result]:
-    """Return `work(start, end)` of consecutive ranges with about equal sums of weights.
+def in_parts(
+    work: Callable[[int, int], Result], n_items: int, weights: Callable[[], NDArray[Any]]
+) -> list[Result]:
+    """Return `work(start, end)` of consecutive ranges of 0..n_items with about equal weights.
 
-    weights: (n,) entries of each item; the ranges are those of 0..n.
+    weights: makes the entries of each item, (n_items,); called only if there are several threads.
     """
     n_parts = n_threads()
     if n_parts > 1:
-        ends = np.cumsum(weights)
-        n_parts = min(n_parts, int(ends[-1]) // WORTH_A_THREAD) if len(ends) else 1
+        ends = np.cumsum(weights())
+        n_parts = min(n_parts, int(ends[-1]) // WORTH_A_THREAD) if n_items else 1
     if n_parts <= 1:
-        return [work(0, len(weights))]
+        return [work(0, n_items)]
     inner = np.searchsorted(ends, ends[-1] * np.arange(1, n_parts) / n_parts)
-    return in_threads(work, [0, *inner.tolist(), len(weights)])
+    return in_threads(work, [0, *inner.tolist(), n_items])
 
 
 def in_threads(work: Callable[[int, int], Result], bounds: Sequence[int]) -> list[Result]:

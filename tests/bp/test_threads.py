@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -162,10 +163,11 @@ def test_kept_threads_end_with_the_outermost_block() -> None:
 def test_small_graphs_and_small_parts_take_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ThreadPoolExecutor, "submit", None)  # nothing may start one
     assert compiled.threads_for(SMALL_ENOUGH_FOR_A_TEST - 1, 4) == 1
-    weights = np.full(10, SMALL_ENOUGH_FOR_A_TEST / 10)
     with compiled.keep_threads(4):
-        assert compiled.in_parts(lambda first, end: (first, end), weights) == [(0, 10)]
-        assert compiled.in_parts(lambda first, end: (first, end), np.empty(0)) == [(0, 0)]
+        for n_items in (0, 10):
+            weights = partial(np.full, n_items, SMALL_ENOUGH_FOR_A_TEST / 10)
+            parts = compiled.in_parts(lambda *part: part, n_items, weights)
+            assert parts == [(0, n_items)]
 
 
 def _found(adjacency: csr_array) -> bytes:
