@@ -261,18 +261,7 @@ def merged_communities(
     remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
     """
     coarse = coarsen(graph, labels, n_communities)
-    rows = np.repeat(np.arange(n_communities), np.diff(coarse.indptr))
-    outside = np.bincount(rows, coarse.weights, n_communities)
-    within = np.maximum(coarse.strengths - outside, 0.0) / 2
-    sizes = np.bincount(labels, minlength=n_communities)
-    before = np.bincount(remembered[remembered >= 0], minlength=n_communities)
-    stayed = np.bincount(labels[labels == remembered], minlength=n_communities)
-    is_left_over = 2 * stayed < before
-    half_expected = np.sqrt(within[rows] * within[coarse.indices])
-    alike = (half_expected > 0) & (half_expected <= coarse.weights)
-    alike |= is_left_over[rows] | is_left_over[coarse.indices]
-    pairs = np.flatnonzero(alike & (rows < coarse.indices))
-    rows, columns, between = rows[pairs], coarse.indices[pairs], coarse.weights[pairs]
+    rows, columns, between, within, sizes = _alike(coarse, labels, remembered)
     volumes, lift = coarse.strengths, (1 - mixing) / mixing * coarse.total
 
     def likelihood(within: Floats, volumes: Floats) -> Floats:
@@ -293,3 +282,38 @@ def merged_communities(
             small, large = sorted(pair, key=lambda c: (c < n_remembered, sizes[c], -c))
             into[small], free[pair] = large, False
     return into
+
+
+@compiled()
+def _alike(
+    coarse: LevelGraph, labels: Labels, remembered: Labels
+) -> tuple[Ids, Ids, Floats, Floats, Ids]:
+    """The pairs that may be merged, (m,), with the edge weight between the two.
+
+    Then the edge weight inside each community, (K,), and its number of nodes.
+    """
+    indptr, indices, weights = coarse.indptr, coarse.indices, coarse.weights
+    k = len(coarse.strengths)
+    sizes, before, stayed = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    for node, label in enumerate(labels):
+        sizes[label] += 1
+        if remembered[node] >= 0:
+            before[remembered[node]] += 1
+            stayed[label] += remembered[node] == label
+    left_over, within = 2 * stayed < before, np.empty(k)
+    for one in range(k):
+        outside = 0.0
+        for entry in range(indptr[one], indptr[one + 1]):
+            outside += weights[entry]
+        within[one] = max(coarse.strengths[one] - outside, 0.0) / 2
+    rows, columns = np.empty(len(indices), np.int64), np.empty(len(indices), np.int64)
+    between, n = np.empty(len(indices)), 0
+    for one in range(k):
+        for entry in range(indptr[one], indptr[one + 1]):
+            other = indices[entry]
+            half_expected = np.sqrt(within[one] * within[other])
+            alike = 0 < half_expected <= weights[entry]
+            if one < other and (alike or left_over[one] or left_over[other]):
+                rows[n], columns[n], between[n] = one, other, weights[entry]
+                n += 1
+    return rows[:n], columns[:n], between[:n], within, sizes
