@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 MOST_TEXT = (1 << 31) - 1
 """Bytes of text in an array of type `string`; longer ones are `large_string`."""
 
+WIDE = pa.int64(), pa.string()
+"""The types of nearly all ids."""
+
 FEW_FOR_EACH = 16
 """Known ids and ids in their span, for each wanted one, up to which a table of the span is made."""
 
@@ -42,7 +45,9 @@ def widened(ids: pa.Array) -> pa.Array:
 def wide_type(*columns: pa.Array | pa.ChunkedArray) -> pa.DataType:
     """Return the one type of ids of their kind, for columns of one type; ids may be null."""
     kind = columns[0].type
-    if is_text(kind) and kind != pa.string():
+    if kind in WIDE:
+        return kind
+    if is_text(kind):
         most = sum(map(_text_bytes, columns))
         return pa.large_string() if most > MOST_TEXT else pa.string()
     if not pa.types.is_integer(kind):

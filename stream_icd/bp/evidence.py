@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import AnyLabels, Labels, compact
 from stream_icd.bp.agglomeration import agglomerate
-from stream_icd.bp.level_graph import LevelGraph, coarsen, finest_level
+from stream_icd.bp.level_graph import LevelGraph, coarsen, level_of, rows_of
 from stream_icd.bp.level_graph import compact as renumbered
 from stream_icd.bp.likelihood import STRONG_BITS, modularity_of
 from stream_icd.bp.modularity import maximise_modularity
@@ -26,7 +26,6 @@ from stream_icd.bp.partition import measured
 from stream_icd.communities import EvidenceStrength
 from stream_icd.graphs.adjacency import among, linked_nodes
 from stream_icd.graphs.compiled import compiled
-from stream_icd.graphs.weights import comparable
 
 FEW_EDGES = 200  # of a small graph, at most; the comparison takes 5 to 10 ms
 REWIRINGS = 19  # random graphs to compare a small graph with
@@ -59,7 +58,7 @@ def evidence_for(adjacency: csr_array, communities: AnyLabels, seed: int = 0) ->
     if not adjacency.nnz:
         return Evidence(0.0, "none")
     linked = linked_nodes(adjacency)
-    graph = finest_level(comparable(among(adjacency, linked)))
+    graph = level_of(rows_of(among(adjacency, linked)).comparable())
     labels = compact(communities[linked]).astype(np.int32)
     level = coarsen(graph, *renumbered(labels))  # so the edges are counted once
     pieces = np.arange(level.n_nodes, dtype=np.int32)

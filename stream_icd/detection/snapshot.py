@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import structlog
@@ -169,7 +170,17 @@ def communities_with(
     memory, use = remembered or (None, None)
     evidence = evidence_for(adjacency, labels, settings.seed)
     weights = community_weights(adjacency, labels)
-    communities = Communities(
+    known: dict[str, Any] = {}
+    if memory is not None:
+        known = {
+            "community_ids": memory.community_ids,
+            "replaced": memory.replaced,
+            "horizon": memory.horizon,
+            "predicted_bits": memory.predicted_bits,
+            "moved": None if memory.moved is None else memory.moved.pairs,
+            "moved_bits": None if memory.moved is None else memory.moved.bits,
+        }
+    return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
         window=snapshot.window,
@@ -191,17 +202,7 @@ def communities_with(
         evidence=evidence.strength,
         bits_saved=evidence.bits_saved,
         memory=use,
-    )
-    if memory is None:
-        return communities
-    return replace(
-        communities,
-        community_ids=memory.community_ids,
-        replaced=memory.replaced,
-        horizon=memory.horizon,
-        predicted_bits=memory.predicted_bits,
-        moved=None if memory.moved is None else memory.moved.pairs,
-        moved_bits=None if memory.moved is None else memory.moved.bits,
+        **known,
     )
 
 

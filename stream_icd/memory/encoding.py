@@ -80,7 +80,8 @@ FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
 def encode_memory(memory: Memory) -> bytes:
     """Encode the memory as an Arrow IPC stream; the same memory gives the same bytes."""
     ids = np.zeros(memory.n_nodes, np.int64)  # the column has a place for each node
-    ids[: len(memory.community_ids)] = np.diff(memory.community_ids, prepend=0)
+    ids[: len(memory.community_ids)] = memory.community_ids
+    ids[1 : len(memory.community_ids)] -= memory.community_ids[:-1]
     columns: dict[str, Any] = {
         "node": memory.nodes,
         "seen": pa.array(memory.seen.astype(np.uint8)),

@@ -77,12 +77,14 @@ def _median(weights: Floats) -> float:
     return heaviest if heaviest == weights.min() else float(np.median(weights))
 
 
+@compiled()
 def rounded(weights: Floats) -> Floats:
     """Return the weights with 8 significant bits, those of bfloat16: two bytes each."""
-    most = np.finfo(np.float32).max / 2
-    bits = np.minimum(weights, most).astype(np.float32).view(np.uint32)
-    up = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    return ((bits + up) & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float64)
+    found = np.minimum(weights, np.finfo(np.float32).max / 2).astype(np.float32)
+    bits = found.view(np.uint32)
+    for at, one in enumerate(bits):
+        bits[at] = (one + 0x7FFF + ((one >> 16) & 1)) & 0xFFFF0000
+    return found.astype(np.float64)
 
 
 def unseen(window: Rows, evidence: Rows) -> Rows:
