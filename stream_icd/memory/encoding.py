@@ -267,16 +267,16 @@ def _later(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.float32]]:
     """The entries above the diagonal: where rows begin, gaps between columns, and weights."""
     indptr, indices, weights = evidence
-    offsets = np.zeros(len(indptr), np.int32)
+    offsets, later = np.zeros(len(indptr), np.int32), indptr[:-1].copy()
     gaps, kept = np.empty(len(indices), np.uint32), np.empty(len(indices), np.float32)
     n_kept = 0
-    for row in range(len(indptr) - 1):
+    for row in range(len(later)):
         last = row
-        for entry in range(indptr[row], indptr[row + 1]):
+        for entry in range(later[row], indptr[row + 1]):  # the rows before it have counted the rest
             column = indices[entry]
-            if column > row:
-                gaps[n_kept], kept[n_kept] = column - last, weights[entry]
-                last, n_kept = column, n_kept + 1
+            gaps[n_kept], kept[n_kept] = column - last, weights[entry]
+            last, n_kept = column, n_kept + 1
+            later[column] += 1
         offsets[row + 1] = n_kept
     return offsets, gaps[:n_kept], kept[:n_kept]
 

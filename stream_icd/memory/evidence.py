@@ -109,12 +109,13 @@ def _only_in(window: Rows, evidence: Rows) -> NDArray[np.bool_]:
 @compiled()
 def _chosen(graph: Rows, chosen: NDArray[np.bool_]) -> Rows:
     """The matrix with only these of its entries."""
-    n_chosen, end = chosen.sum(), 0
-    starts, columns = np.zeros_like(graph.indptr), np.empty(n_chosen + 1, np.int32)
+    n_entries, n_chosen, end = len(chosen), chosen.sum(), 0
+    places = np.empty(n_entries + 1, np.int32)  # of each entry, among those that are chosen
+    columns = np.empty(n_chosen + 1, np.int32)
     weights = np.empty(n_chosen + 1)  # with a place for one that is not chosen, after the last
-    for row in range(len(starts) - 1):
-        for entry in range(graph.indptr[row], graph.indptr[row + 1]):
-            columns[end], weights[end] = graph.indices[entry], graph.weights[entry]
-            end += chosen[entry]
-        starts[row + 1] = end
-    return Rows(starts, columns[:end], weights[:end])
+    for entry in range(n_entries):  # not by rows, whose ends the processor cannot foresee
+        columns[end], weights[end] = graph.indices[entry], graph.weights[entry]
+        places[entry] = end
+        end += chosen[entry]
+    places[n_entries] = end
+    return Rows(places[graph.indptr], columns[:end], weights[:end])
