@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 
@@ -58,20 +53,3 @@ def compact(communities: AnyLabels) -> Ids:
     if within and np.bincount(labels).all():  # as from a detector: no need to sort them
         return labels
     return np.unique(communities, return_inverse=True)[1].astype(np.int64, copy=False)
-
-
-def symmetric(
-    row: NDArray[np.integer], column: NDArray[np.integer], weights: Floats, n_nodes: int
-) -> csr_array:
-    """Return the symmetric matrix of entries above its diagonal, `(n_nodes, n_nodes)`, rows sorted.
-
-    The entries are sorted by row and column. So each row is sorted, if those to earlier nodes are
-    given first.
-
-    >>> symmetric(np.array([0, 1]), np.array([2, 2]), np.array([5.0, 7.0]), 3).toarray().tolist()
-    [[0.0, 0.0, 5.0], [0.0, 0.0, 7.0], [5.0, 7.0, 0.0]]
-    """
-    from scipy.sparse import coo_array
-
-    ends = np.concatenate([column, row]), np.concatenate([row, column])
-    return coo_array((np.concatenate([weights, weights]), ends), (n_nodes, n_nodes)).tocsr()

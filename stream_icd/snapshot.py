@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from stream_icd.arrays import Floats, Ids, symmetric
+from stream_icd.arrays import Floats, Ids
 from stream_icd.coordinates import Coordinates, coordinates_of_rows, numbers
 from stream_icd.errors import BadSnapshot, LimitExceeded
 from stream_icd.node_ids import is_id_type, widened
@@ -145,9 +145,11 @@ class Snapshot:
 
     def adjacency(self) -> csr_array:
         """The symmetric adjacency matrix A, `(n_nodes, n_nodes)` float64, zero diagonal."""
-        row, column = self.edges.astype(_index_type(2 * self.n_edges))
+        from stream_icd.symmetric import symmetric  # few that read snapshots need numba and scipy
+
+        low, high = self.edges
         weights = np.ones(self.n_edges) if self.weights is None else self.weights
-        return symmetric(row, column, weights, self.n_nodes)
+        return symmetric(low, high, weights, self.n_nodes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Snapshot):

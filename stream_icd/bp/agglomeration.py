@@ -24,7 +24,7 @@ from stream_icd.bp.level_graph import (
     within_groups,
 )
 from stream_icd.bp.likelihood import MIXING_RANGE
-from stream_icd.graphs.compiled import compiled
+from stream_icd.compiled import compiled
 
 SHARE_AT_ONCE = 4
 """Each round unites one in this many of the pairs: gains change as communities grow."""

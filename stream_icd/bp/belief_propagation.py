@@ -33,7 +33,7 @@ from stream_icd.bp.sweep import (
     Visits,
     sweep,
 )
-from stream_icd.graphs.compiled import LARGE, compiled, in_threads
+from stream_icd.compiled import LARGE, compiled, in_threads
 
 N_BLOCKS = 4
 """Blocks of a large graph, with about as many entries each: the most threads of a sweep."""
@@ -110,7 +110,7 @@ def believe(
     certain = uninformed_prior(n_nodes)  # each node of its start community
     certain.communities[:, 0], certain.shares[:, 0] = start, 1.0
     beliefs = Beliefs(
-        np.tile(certain.communities, (copies, 1)),
+        np.concatenate([certain.communities] * copies),
         certain.shares,
         np.empty((copies * len(graph.indices), N_KEPT), np.float32),
         np.ones(copies * n_nodes, np.bool_),

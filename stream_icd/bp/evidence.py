@@ -24,8 +24,8 @@ from stream_icd.bp.likelihood import STRONG_BITS, modularity_of
 from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.partition import measured
 from stream_icd.communities import EvidenceStrength
+from stream_icd.compiled import compiled
 from stream_icd.graphs.adjacency import among, linked_nodes
-from stream_icd.graphs.compiled import compiled
 
 FEW_EDGES = 200  # of a small graph, at most; the comparison takes 5 to 10 ms
 REWIRINGS = 19  # random graphs to compare a small graph with

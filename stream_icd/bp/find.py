@@ -35,7 +35,7 @@ from stream_icd.bp.partition import (
     split_communities,
 )
 from stream_icd.communities import checked_n_communities
-from stream_icd.graphs.compiled import keep_threads, threads_for
+from stream_icd.compiled import keep_threads, threads_for
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.partition import partition_code
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Ids, Labels
+from stream_icd.compiled import FAR, compiled, in_parts, n_threads, prefetch
 from stream_icd.errors import BadInput, LimitExceeded
-from stream_icd.graphs.compiled import FAR, compiled, in_parts, n_threads, prefetch
 from stream_icd.graphs.weights import EXPONENT, comparable_weights
 
 MOST_ENTRIES = int(np.iinfo(np.int32).max)

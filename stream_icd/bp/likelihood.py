@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Labels
 from stream_icd.bp.level_graph import ROUNDING, LevelGraph, links, summed
-from stream_icd.graphs.compiled import compiled
+from stream_icd.compiled import compiled
 
 MIXING_RANGE = (0.01, 0.99)
 """Limits of the mixing in the likelihood, which needs a value strictly inside 0..1."""

@@ -25,7 +25,7 @@ from stream_icd.bp.level_graph import (
     members_of,
     summed,
 )
-from stream_icd.graphs.compiled import (
+from stream_icd.compiled import (
     FAR,
     LARGE,
     compiled,

@@ -21,7 +21,7 @@ from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.partition import exactly, split_communities
 from stream_icd.bp.sweep import MOST_TRUST, Prior
-from stream_icd.graphs.compiled import compiled
+from stream_icd.compiled import compiled
 
 Shares = NDArray[np.float32]
 

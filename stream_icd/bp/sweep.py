@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stream_icd.arrays import Floats
 from stream_icd.bp.level_graph import LevelGraph
-from stream_icd.graphs.compiled import FAR, compiled, prefetch
+from stream_icd.compiled import FAR, compiled, prefetch
 
 TOLERANCE = 5e-3
 """Less is no change: of a belief, so that it changes no other one, and of the nodes that change

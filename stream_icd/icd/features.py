@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Ids
+from stream_icd.compiled import compiled
 from stream_icd.errors import BadSettings
-from stream_icd.graphs.compiled import compiled
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.structure import Floats, SparsePlusRankOne, Variant, structure_matrix
 

@@ -25,8 +25,8 @@ from stream_icd.arrays import NOBODY
 from stream_icd.bp.level_graph import Rows, check_size
 from stream_icd.bp.posterior import Posterior
 from stream_icd.bp.sweep import N_KEPT
+from stream_icd.compiled import compiled
 from stream_icd.errors import BadMemory, BadSnapshot
-from stream_icd.graphs.compiled import compiled
 from stream_icd.memory.memory import (
     CERTAIN,
     COUNTS,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_icd.arrays import Floats
 from stream_icd.bp.level_graph import Rows
-from stream_icd.graphs.compiled import compiled
+from stream_icd.compiled import compiled
 from stream_icd.graphs.weights import HEAVIEST
 
 LEAST_WEIGHT = 0.01

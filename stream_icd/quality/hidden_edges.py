@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import AnyLabels, Floats, compact, symmetric
+from stream_icd.arrays import AnyLabels, Floats, compact
 from stream_icd.errors import BadSettings
 from stream_icd.quality.partition import community_weights
+from stream_icd.symmetric import symmetric
 
 SPLITS = 2
 """Number of tenths of the edges that `mean_hidden_edge_score` hides, one after the other."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_icd.arrays import Ids, Labels, symmetric
+from stream_icd.arrays import Ids, Labels
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -35,6 +35,8 @@ class PlantedGraph:
 
     def adjacency(self) -> csr_array:
         """Symmetric 0/1 adjacency, (n_nodes, n_nodes) float64, canonical, zero diagonal."""
+        from stream_icd.symmetric import symmetric  # a producer of graphs needs no numba
+
         low, high = self.edges
         return symmetric(low, high, np.ones(len(low)), self.n_nodes)
 

@@ -28,7 +28,7 @@ from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.graphs.compiled import FAR, LARGE
+from stream_icd.compiled import FAR, LARGE
 from stream_icd.icd.features import coarsening_matrix
 from stream_icd.icd.structure import structure_matrix
 from stream_icd.memory.detect import detect_window

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from stream_icd import compiled
 from stream_icd.bp import belief_propagation, modularity
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.level_graph import (
@@ -23,7 +24,6 @@ from stream_icd.bp.level_graph import (
 from stream_icd.bp.likelihood import modularity_of
 from stream_icd.bp.modularity import connected_pieces, move_nodes
 from stream_icd.bp.posterior import initial_posterior, next_posterior
-from stream_icd.graphs import compiled
 from stream_icd.quality.agreement import nmi
 from stream_icd.registry.find import open_model
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr

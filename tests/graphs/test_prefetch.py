@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_icd.graphs.compiled import compiled, prefetch
+from stream_icd.compiled import compiled, prefetch
 
 
 @compiled()

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from stream_icd import node_ids
-from stream_icd.arrays import symmetric
 from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.demo.layout import largest, place_discs, place_members, radii_of
 from stream_icd.snapshot import Snapshot
@@ -118,7 +117,9 @@ def _links(window: SeenWindow, snapshot: Snapshot) -> csr_array:
     between = (ends >= 0).all(axis=0) & (ends[0] != ends[1])
     column, row = np.searchsorted(window.ids, ends[:, between])
     weights = np.ones(snapshot.n_edges) if snapshot.weights is None else snapshot.weights
-    return symmetric(row, column, weights[between], window.n_communities)
+    k = window.n_communities
+    links = coo_array((weights[between], (row, column)), (k, k)).tocsr()
+    return csr_array(links + links.T)
 
 
 def frame_of(coordinates: Coordinates, before: Frame | None) -> Frame:
