@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from zlib import crc32
 
@@ -55,7 +56,7 @@ class BpParameters:
             if not fits:
                 raise BadSettings(f"{name} must be {allowed}, not {getattr(self, name)!r}")
 
-    @property
+    @cached_property
     def checksum(self) -> int:
         """Differs for other parameters, with a probability of nearly 1; 31 bits."""
         return crc32(repr(self).encode()) >> 1
