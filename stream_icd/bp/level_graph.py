@@ -180,15 +180,20 @@ def induced(graph: LevelGraph, rows: Ids) -> LevelGraph:
 
 @compiled()
 def entries_at(graph: Rows | LevelGraph, at: Ids) -> Rows:
-    """The entries of some rows and columns of a matrix, ascending; -1 for empty ones."""
+    """The entries of some rows and columns of a matrix; `at` ascends, but for -1: an empty one."""
     indptr, indices, weights = graph.indptr, graph.indices, graph.weights
-    place, n_entries = np.full(len(indptr) - 1, -1, np.int32), 0
+    place, starts = np.full(len(indptr) - 1, -1, np.int32), np.zeros(len(at) + 1, np.int32)
+    n_entries, end = 0, 0
     for new, row in enumerate(at):
         if row >= 0:
             place[row] = new
             n_entries += indptr[row + 1] - indptr[row]
-    starts, end = np.zeros(len(at) + 1, np.int32), 0
+        starts[new + 1] = n_entries
     columns, kept = np.empty(n_entries, np.int32), np.empty(n_entries)
+    if n_entries == len(indices):  # nodes without entries come or go
+        for entry, column in enumerate(indices):
+            columns[entry], kept[entry] = place[column], weights[entry]
+        return Rows(starts, columns, kept)
     for new, row in enumerate(at):
         if row >= 0:
             for entry in range(indptr[row], indptr[row + 1]):
