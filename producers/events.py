@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stream_icd import programs
+from stream_icd.errors import BadSettings
 from stream_icd.programs.declared import command, option
 from stream_icd.programs.options import GraphName, ReadingProducer, RowOptions
 
@@ -54,13 +55,19 @@ class Events(RowOptions, ReadingProducer):
         from urllib.parse import quote
 
         from stream_icd.programs.windowed import windowed_source
+        from stream_icd.snapshot import LEAST_WEIGHT, MOST_WEIGHT
         from stream_icd.sources.timed_rows import EventSettings
         from stream_icd.sources.windows import Hopping, Rule, Session
         from stream_icd.times import parse_duration
 
         weights: dict[str, Number] = {}
         if self.weight is not None and self.weight != "count":
-            weights["weight"] = self.weight, lambda given: given > 0
+            weights["weight"] = (
+                self.weight,
+                lambda given: (given >= LEAST_WEIGHT) & (given <= MOST_WEIGHT),
+            )
+        if self.session and (self.hop or parse_duration(self.align)):
+            raise BadSettings("--session has no windows to shift: leave out --hop and --align")
         size = parse_duration(self.session or self.window)
         rule: Rule = (
             Session(size)

@@ -74,6 +74,8 @@ class Lfr(Producer):
 
         settings = self._settings("--sizes", self.sizes, self.mixing)
         change = None
+        if self.sizes_after is not None and self.change_at is None:
+            raise BadSettings("--sizes-after needs --change-at")
         if self.change_at is not None:
             sizes = self.sizes_after or self.sizes
             later = self._settings("--sizes-after", sizes, self.mixing_after)
@@ -106,7 +108,7 @@ class Lfr(Producer):
         )
 
     def _settings(self, option: str, sizes: str, mixing: float) -> "LfrSettings":
-        """Settings with these community sizes; the largest degree fits the largest community."""
+        """Settings with these community sizes; the largest degree fits community and graph."""
         from stream_icd.synthetic.lfr import LfrSettings
 
         match = re.fullmatch(r"(\d{1,9})-(\d{1,9})", sizes)
@@ -118,5 +120,5 @@ class Lfr(Producer):
             mixing=mixing,
             min_community=least,
             max_community=most,
-            max_degree=min(LfrSettings.max_degree, most),
+            max_degree=min(LfrSettings.max_degree, most, self.nodes - 1),
         )

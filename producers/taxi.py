@@ -36,7 +36,7 @@ class Taxi(RowOptions, ReadingProducer):
     )
     radius: float = option(0.0, "Link taxis within this distance, metres.", min=0)
     sample: int | None = option(None, "Use a random sample of this number of active taxis.", min=2)
-    seed: int = option(0, "Random seed of the sample.", min=0)
+    seed: int = option(0, "Random seed of the sample.", min=0, max=2**64 - 1)
     coordinates: bool = option(
         True,
         "Put the position of each taxi into the snapshot, for the map of stream-icd view.",

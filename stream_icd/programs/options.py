@@ -361,3 +361,5 @@ class RowOptions:
     def __post_init__(self) -> None:
         if (self.path is None) == (self.topic is None):
             raise BadSettings("give either a path to read from, or a topic with --topic")
+        if self.path is None and (self.sort or self.columns):
+            raise BadSettings("--sort and --columns are for files: leave them out with --topic")

@@ -26,7 +26,7 @@ from stream_icd.sources.node_tables import LabelTable
 from stream_icd.sources.windows import OnLate, TimedRows
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.synthetic.planted_graph import PlantedGraph
+from stream_icd.synthetic.planted_graph import PlantedGraph, check_size
 
 FORMS = """\
   files:path=graphs/                        a folder of edge lists, a graph a file
@@ -43,6 +43,7 @@ A folder alone is files: or archive:, whichever it holds. Every form takes graph
 (100). Forms joined by " + " are a mixture"""
 
 DEFAULT_GRAPHS = 100
+MOST_GRAPHS = 1_000_000
 
 MORE = " + "
 """Between the descriptions of a mixture."""
@@ -83,8 +84,9 @@ def training_graphs(description: str) -> list[LabelledGraph]:
         return [graph for turn in turns for graph in turn if graph is not None]
     try:
         kind, options = _parsed(description)
-        if (limit := int(options.pop("graphs", DEFAULT_GRAPHS))) < 1:
-            raise ValueError(f"graphs={limit} is not above 0")
+        limit = int(options.pop("graphs", DEFAULT_GRAPHS))
+        if not 1 <= limit <= MOST_GRAPHS:
+            raise ValueError(f"graphs={limit} is not from 1 to {MOST_GRAPHS:,}")
         graphs = _generated(kind, options) if kind in GENERATED else _produced(kind, options)
     except (UsageError, ValueError) as error:
         said = getattr(error, "format_message", error.__str__)()
@@ -129,8 +131,11 @@ def _generated(kind: str, given: Options) -> Iterator[LabelledGraph]:
         if not sizes:
             raise ValueError(f"nodes={options['nodes']}: the first number is above the second")
 
+        check_size(sizes[-1])
+
         def draw(rng: np.random.Generator) -> PlantedGraph:
-            return generate_lfr(rng, LfrSettings(n_nodes=int(rng.choice(sizes)), mixing=mixing))
+            n_nodes = sizes[rng.choice(len(sizes))]
+            return generate_lfr(rng, LfrSettings(n_nodes=n_nodes, mixing=mixing))
 
     graphs = (draw(np.random.default_rng(seed)) for seed in count(first))
     return (LabelledGraph(graph.adjacency(), graph.communities) for graph in graphs)
@@ -150,7 +155,7 @@ def _produced(kind: str, options: Options) -> Iterator[LabelledGraph]:
         moment = Moment(snapshot.graph, snapshot.nodes, snapshot.window)
         return LabelledGraph(snapshot.adjacency(), communities, moment)
 
-    return starmap(labelled, source.snapshots)
+    return starmap(labelled, islice(source.snapshots, producer.limit))
 
 
 def _producer(name: str, options: Options) -> Producer:

@@ -261,17 +261,26 @@ def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
 
 
 def _graphml(content: IO[bytes]) -> pa.Table:
-    """Read nodes, edges and the edge attribute `weight` of the first graph."""
+    """Read nodes, edges and the edge attribute `weight` of the first graph.
+
+    An edge without the attribute has its default, or 1.
+    """
     text = content.read()
     _refuse_entities(text)
     src: list[str | None] = []
     dst: list[str | None] = []
     weights: list[str | None] = []
-    weight_key = None
-    for element in ElementTree.fromstring(text).iter():
+    weight_key, weight = None, "1"
+    root = ElementTree.fromstring(text)
+    first = root.find("{*}graph")
+    for element in (*root.iterfind("{*}key"), *([] if first is None else first.iter())):
         match element.tag.rpartition("}")[2]:
-            case "key" if element.get("attr.name") == "weight" and element.get("for") == "edge":
+            case "key" if element.get("attr.name") == "weight" and element.get("for", "all") in (
+                "edge",
+                "all",
+            ):
                 weight_key = element.get("id")
+                weight = element.findtext("{*}default", weight)
             case "node":
                 src.append(element.get("id"))
                 dst.append(None)
@@ -279,7 +288,7 @@ def _graphml(content: IO[bytes]) -> pa.Table:
             case "edge":
                 src.append(element.get("source"))
                 dst.append(element.get("target"))
-                weights.append(_weight(element, weight_key))
+                weights.append(_weight(element, weight_key, weight))
     columns = {"src": pa.array(src, pa.string()), "dst": pa.array(dst, pa.string())}
     if weight_key is not None:
         columns["weight"] = pa.array(weights, pa.string())
@@ -300,7 +309,7 @@ def _refuse_entities(text: bytes) -> None:
         raise BadInput(f"its XML has an encoding that cannot be read: {error}") from error
 
 
-def _weight(edge: ElementTree.Element, key: str | None) -> str | None:
+def _weight(edge: ElementTree.Element, key: str | None, default: str) -> str | None:
     if key is None:
         return None
-    return next((data.text for data in edge if data.get("key") == key), "1")
+    return next((data.text for data in edge if data.get("key") == key), default)

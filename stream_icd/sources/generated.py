@@ -18,7 +18,7 @@ from stream_icd.sources.source import Source
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.gn import check_gn, generate_gn
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.synthetic.planted_graph import PlantedGraph
+from stream_icd.synthetic.planted_graph import PlantedGraph, check_size
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 STEP = timedelta(minutes=1)
@@ -147,6 +147,7 @@ def independent_lfr(
     most = settings.n_nodes if most_nodes is None else most_nodes
     if most < settings.n_nodes:
         raise BadSettings(f"most_nodes={most} is below n_nodes={settings.n_nodes}")
+    check_size(most)
     if shift != "none":
         replace(settings, mixing=mixing_after)  # fails at once, not during the stream
 

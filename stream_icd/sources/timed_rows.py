@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stream_icd.arrays import Floats
-from stream_icd.errors import BadRow, BadSettings, BadSnapshot
+from stream_icd.errors import BadRow, BadSettings
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables import RawRows, columns_of, time_column
@@ -99,7 +100,7 @@ def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRo
 
     def check(column: str, readable: Mask, why: str) -> None:
         for index in np.flatnonzero(good & ~readable):
-            where, value = batch.place[index], batch.rows[column][int(index)].as_py()
+            where, value = batch.place[index], _shown(batch.rows[column][int(index)])
             on_bad_row(BadRow(f"{batch.origin}:{where}: {column} {value!r:.60} is {why}"))
         good[~readable] = False
 
@@ -114,6 +115,14 @@ def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRo
         check(column, readable, "out of range or not a number")
     rows = TimedRows(batch.origin, batch.stream, batch.place, time, pa.table(values))
     return rows if good.all() else rows.where(good)
+
+
+def _shown(value: pa.Scalar) -> object:
+    """Return the value, or the number of a time that Python has no object for."""
+    try:
+        return value.as_py()
+    except OverflowError:
+        return value.value
 
 
 def sorted_by_time(arrivals: Iterable[TimedRows | Quiet]) -> Iterator[TimedRows]:
@@ -156,18 +165,20 @@ class EventSettings:
             raise BadSettings(f"least_nodes={self.least_nodes}; an edge has two nodes")
 
     def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:
-        """Return the graph of a window of events: rows of `src`, `dst` and perhaps `weight`."""
+        """Return the graph of a window of events: rows of `src`, `dst` and perhaps `weight`.
+
+        Raises `BadSnapshot` if the weights of all edges add up to more than `MOST_WEIGHT`.
+        """
         weights = rows["weight"].to_numpy() if "weight" in rows.column_names else None
-        try:
-            snapshot = snapshot_from_pairs(
-                rows["src"],
-                rows["dst"],
-                graph=self.graph,
-                id=snapshot_id(self.graph, window),
-                window=window,
-                weights=np.ones(len(rows)) if self.counted else weights,
-                source=self.source,
-            )
-        except BadSnapshot:  # rows are already checked: there are only self loops
-            return None
+        if pc.all(pc.equal(rows["src"], rows["dst"])).as_py():
+            return None  # only self loops make no snapshot
+        snapshot = snapshot_from_pairs(
+            rows["src"],
+            rows["dst"],
+            graph=self.graph,
+            id=snapshot_id(self.graph, window),
+            window=window,
+            weights=np.ones(len(rows)) if self.counted else weights,
+            source=self.source,
+        )
         return snapshot if snapshot.n_nodes >= self.least_nodes else None

@@ -32,7 +32,9 @@ def kind_of_ids(ids: pa.ChunkedArray) -> IdKind:
     """Return the kind for `auto`: integers if the first id is an integer."""
     if pa.types.is_integer(ids.type):
         return "integer"
-    first = pc.match_substring_regex(ids.cast(pa.string()).slice(0, 1), INTEGER)
+    if pa.types.is_nested(ids.type):
+        return "string"
+    first = pc.match_substring_regex(ids.slice(0, 1).cast(pa.string()), INTEGER)
     return "integer" if first.to_pylist() == [True] else "string"
 
 
@@ -47,7 +49,7 @@ def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
     if not is_id_type(ids.type):
         return pa.nulls(len(ids), pa.int64()), np.zeros(len(ids), bool)
     if kind == "integer" and pa.types.is_integer(ids.type):
-        ids = ids.cast(pa.int64())
+        ids = _signed(ids)
         return ids, _mask(ids.is_valid())
     text = ids.cast(pa.string())
     if kind == "integer":
@@ -57,11 +59,19 @@ def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
     return text, ~_mask(pc.fill_null(spoilt, True))
 
 
+def _signed(integers: pa.Array) -> pa.Array:
+    """Return the integers as int64; null if above its range."""
+    if pa.types.is_uint64(integers.type):
+        fits = pc.less(integers, pa.scalar(2**63, pa.uint64()))
+        integers = pc.if_else(fits, integers, None)
+    return integers.cast(pa.int64())
+
+
 def read_numbers(column: pa.ChunkedArray, is_good: Callable[[Floats], Mask]) -> tuple[Floats, Mask]:
     """Return the numbers, and which of them are finite and good."""
     try:
         array = column.combine_chunks().cast(pa.float64())
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         array = pa.array([_float(value) for value in column.to_pylist()], pa.float64())
     numbers = array.to_numpy(zero_copy_only=False)
     return numbers, np.isfinite(numbers) & is_good(numbers)
@@ -82,7 +92,7 @@ def read_times(column: pa.ChunkedArray, unit: TimeUnit, zone: str) -> tuple[Ids,
     """
     times = column.combine_chunks()
     if pa.types.is_date(times.type):
-        times = times.cast(pa.timestamp("us"))
+        times = times.cast(pa.date64()).cast(pa.timestamp("ms"))
     if pa.types.is_timestamp(times.type):
         micros = _of_timestamps(times, zone)
     elif is_text(times.type):
@@ -135,7 +145,7 @@ def _of_numbers(numbers: pa.Array, unit: TimeUnit) -> pa.Array:
         values = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False) * (10**6 / per_second)
         sane = (values > FIRST_TIME) & (values < LAST_TIME)
         return pa.array(np.where(sane, np.round(values), 0).astype(np.int64), mask=~sane)
-    whole = pc.fill_null(numbers.cast(pa.int64()), -(2**63)).to_numpy(zero_copy_only=False)
+    whole = pc.fill_null(_signed(numbers), -(2**63)).to_numpy(zero_copy_only=False)
     if per_second > 10**6:
         return pa.array(whole // (per_second // 10**6), mask=whole == -(2**63))
     factor = 10**6 // per_second
@@ -144,11 +154,13 @@ def _of_numbers(numbers: pa.Array, unit: TimeUnit) -> pa.Array:
 
 
 def _of_timestamps(times: pa.Array, zone: str) -> pa.Array:
-    precise = times.cast(pa.timestamp("us", times.type.tz), safe=False)
-    if precise.type.tz is None:
-        # Clock set back: take the first of two equal hours; set forward: take the time after it.
-        precise = pc.assume_timezone(precise, zone, ambiguous="earliest", nonexistent="latest")
-    return precise.cast(pa.int64())
+    micros = _of_numbers(times.cast(pa.int64()), times.type.unit)
+    if times.type.tz is not None:
+        return micros
+    # Clock set back: take the first of two equal hours; set forward: take the time after it.
+    local = micros.cast(pa.timestamp("us"))
+    zoned = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="latest")
+    return zoned.cast(pa.int64())
 
 
 def _mask(booleans: pa.Array) -> Mask:

@@ -359,7 +359,6 @@ class LateRows:
         for place, time, row in zip(late.place.tolist(), late.time.tolist(), rows, strict=True):
             at = f"{late.origin}:{place}"
             if at not in self._known:
-                self._known.add(at)
                 lines.append(json.dumps({"at": at, "time": time_at(time).isoformat(), **row}))
         try:
             with self._path.open("a", encoding="utf-8") as file:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stream_icd.arrays import Ids
 from stream_icd.errors import BadSettings
-from stream_icd.synthetic.planted_graph import PlantedGraph, shuffle_nodes
+from stream_icd.synthetic.planted_graph import PlantedGraph, check_size, shuffle_nodes
 
 
 def generate_gn(
@@ -26,7 +26,8 @@ def generate_gn(
     47,500 · p_in + 12,450,000 · (1 − p_in)/249 edges: 49,250 for 0.3 and 49,000 for 0.4. Time and
     memory grow with the edges, never with the pairs.
 
-    Raises `BadSettings` for a probability outside [0, 1] or more communities than nodes.
+    Raises `BadSettings` for a probability outside [0, 1], more communities than nodes, or more
+    nodes than `MOST_NODES`.
 
     >>> generate_gn(np.random.default_rng(7), n_nodes=100, n_communities=5).n_communities
     5
@@ -44,7 +45,8 @@ def generate_gn(
 
 
 def check_gn(n_nodes: int, n_communities: int, **probabilities: float) -> None:
-    """Raise `BadSettings` for a probability outside [0, 1] or more communities than nodes."""
+    """Raise `BadSettings` for what `generate_gn` refuses."""
+    check_size(n_nodes)
     if not 1 <= n_communities <= n_nodes:
         raise BadSettings(f"n_communities must be in 1..n_nodes ({n_nodes}), not {n_communities}")
     for name, probability in probabilities.items():

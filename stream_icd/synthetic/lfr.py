@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_icd.arrays import Floats, Ids, Labels
 from stream_icd.errors import BadSettings
-from stream_icd.synthetic.planted_graph import Edges, PlantedGraph, shuffle_nodes
+from stream_icd.synthetic.planted_graph import Edges, PlantedGraph, check_size, shuffle_nodes
 
 Degrees = Ids
 
@@ -48,6 +48,7 @@ class LfrSettings:
     mixing: float = 0.3
 
     def __post_init__(self) -> None:
+        check_size(self.n_nodes)
         if not 0 <= self.mixing <= 1:
             raise BadSettings(f"mixing must be in 0..1, not {self.mixing}")
         if not 1 <= self.min_community <= self.max_community:

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stream_icd.arrays import Ids, Labels
+from stream_icd.errors import BadSettings
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Edges = Ids
+
+MOST_NODES = 50_000_000
+"""Of a generated graph; a snapshot has at most as many rows (`Limits.rows`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +43,12 @@ class PlantedGraph:
 
         low, high = self.edges
         return symmetric(low, high, np.ones(len(low)), self.n_nodes)
+
+
+def check_size(n_nodes: int) -> None:
+    """Raise `BadSettings` for more nodes than `MOST_NODES`."""
+    if n_nodes > MOST_NODES:
+        raise BadSettings(f"n_nodes={n_nodes} is too many; the limit is {MOST_NODES:,}")
 
 
 def ordered_edges(pairs: Ids, n_nodes: int) -> Edges:

@@ -323,3 +323,10 @@ def test_listing_producers_loads_none_of_what_they_work_with() -> None:
 def parameters(name: str) -> set[str]:
     (entry,) = entry_points(group="stream_icd.producers", name=name)
     return {str(parameter.name) for parameter in typer.main.get_command(entry.load()).params}
+
+
+def test_lfr_graphs_may_be_smaller_than_the_largest_usual_degree(produce: Produce) -> None:
+    code, said = produce("lfr", "--nodes", "60", "--limit", "1")
+    assert (code, summary(said)["snapshots"]) == (0, 1)
+    code, said = produce("lfr", "--nodes", "300", "--sizes-after", "5-20")
+    assert (code, "--sizes-after needs --change-at" in said) == (78, True)

@@ -91,6 +91,18 @@ def test_graphml_may_be_in_utf_16(tmp_path: Path) -> None:
     assert (snapshot.n_nodes, snapshot.n_edges, bad) == (4, 2, [])
 
 
+def test_the_first_graph_of_graphml_is_read_with_the_default_of_its_weights(tmp_path: Path) -> None:
+    (tmp_path / "g.graphml").write_text("""<graphml>
+      <key id="w" for="edge" attr.name="weight"><default>2.5</default></key>
+      <graph><edge source="a" target="b"/>
+        <edge source="b" target="c"><data key="w">7</data></edge></graph>
+      <graph><edge source="x" target="y"/></graph></graphml>""")
+    (snapshot,), _ = read(tmp_path)
+    assert snapshot.nodes.to_pylist() == ["a", "b", "c"]
+    assert snapshot.weights is not None
+    assert snapshot.weights.tolist() == [2.5, 7]
+
+
 def test_without_a_header_the_first_two_columns_are_the_ends(tmp_path: Path) -> None:
     (tmp_path / "g.txt").write_text("# SNAP\n# From\tTo\n1\t2\n2\t3\n")
     (snapshot,), _ = read(tmp_path)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadRow, BadSettings, BadSnapshot
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.tables import read_rows
@@ -71,6 +71,17 @@ def test_small_windows_are_left_out_and_counted() -> None:
     assert counted == {"small_windows": 2}
 
 
+def test_a_window_whose_weights_are_too_large_is_not_left_out_silently() -> None:
+    with pytest.raises(BadSnapshot, match="divide all weights"):
+        cut(events((0.1, 1, 2), (0.2, 2, 3), weights=[9e149, 9e149]))
+
+
+def test_a_weight_outside_the_limits_is_a_bad_row(tmp_path: Path) -> None:
+    (tmp_path / "mails.csv").write_text("t,src,dst,w\n1,1,2,1e-200\n")
+    with pytest.raises(BadRow, match="w '1e-200' is out of range"):
+        training_graphs(f"events:path={tmp_path}/mails.csv,weight=w")
+
+
 def test_sessions_make_snapshots_too() -> None:
     snapshots, _ = cut(events((0.0, 1, 2), (0.3, 2, 3), (5.0, 1, 3)), rule=Session(HOUR))
     assert [s.id for s in snapshots] == [
@@ -106,6 +117,13 @@ def test_late_rows_are_kept_in_a_file_each_once(tmp_path: Path) -> None:
         {"at": "mails.csv:2", "time": "1970-01-01T00:06:00+00:00", "src": 1, "dst": "b"},
         {"at": "mails.csv:3", "time": "1970-01-01T00:30:00+00:00", "src": 2, "dst": "c"},
     ]
+
+
+def test_late_rows_of_two_files_of_one_name_are_both_kept(tmp_path: Path) -> None:
+    late = LateRows(tmp_path / "late.jsonl", lambda _what, _n: None)
+    for day in (1, 2):  # a/mails.csv and b/mails.csv
+        late(events((day, 1, 2)))
+    assert len((tmp_path / "late.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_file_for_late_rows_that_is_something_else_is_not_touched(tmp_path: Path) -> None:

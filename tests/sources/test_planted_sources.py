@@ -98,6 +98,8 @@ def test_other_settings_are_other_sources() -> None:
     [
         lambda: independent_gn(0, 1, n_nodes=5, n_communities=6),
         lambda: independent_gn(0, 1, p_in=1.5),
+        lambda: independent_gn(0, 1, n_nodes=10**20),
+        lambda: independent_lfr(0, 1, SMALL, most_nodes=10**20),
         lambda: independent_gn(0, 1, p_in_after=-0.1),
         lambda: independent_lfr(0, 1, SMALL, most_nodes=100),
         lambda: independent_lfr(0, 1, SMALL, shift="sudden", mixing_after=1.5),

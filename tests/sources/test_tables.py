@@ -20,7 +20,7 @@ from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.sources import tables
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
-from stream_icd.sources.values import read_times
+from stream_icd.sources.values import read_numbers, read_times
 from stream_icd.sources.windows import TimedRows
 
 EVENTS = Columns("t", {"src": "src", "dst": "dst"})
@@ -187,6 +187,29 @@ def test_a_row_of_parquet_with_a_gap_is_reported(tmp_path: Path) -> None:
     rows, bad = read(tmp_path / "rows.parquet")
     assert [row["t"] for row in rows] == [1, 4]
     assert [error.split(": ")[0] for error in bad] == ["rows.parquet:1", "rows.parquet:2"]
+
+
+BAD_COLUMNS = {
+    "u64 ids": {"src": pa.array([1, 2**63], pa.uint64())},
+    "u64 times": {"t": pa.array([1, 2**63 + 5], pa.uint64())},
+    "days": {"t": pa.array([0, 2**31 - 1], pa.date32())},
+    "milliseconds": {"t": pa.array([0, 2**58], pa.timestamp("ms"))},
+    "lists": {"src": pa.array([[1], [2]])},
+}
+
+
+@pytest.mark.parametrize("name", BAD_COLUMNS)
+def test_values_of_parquet_that_no_row_may_have_are_bad_rows(name: str, tmp_path: Path) -> None:
+    columns = {"t": pa.array([1, 2]), "src": pa.array([1, 2]), "dst": pa.array([2, 3])}
+    pq.write_table(pa.table(columns | BAD_COLUMNS[name]), tmp_path / "rows.parquet")
+    rows, bad = read(tmp_path / "rows.parquet")
+    assert (len(rows), len(bad)) == ((0, 2) if name == "lists" else (1, 1))
+
+
+def test_weights_that_are_no_numbers_are_bad() -> None:
+    for weights in ([[1.0]], [datetime(2026, 1, 1, tzinfo=UTC)]):
+        _, good = read_numbers(pa.chunked_array([weights]), lambda given: given > 0)
+        assert good.tolist() == [False]
 
 
 @pytest.mark.parametrize(

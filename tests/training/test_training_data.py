@@ -26,7 +26,10 @@ from stream_icd.wire.snapshots import encode_snapshot
     ("description", "words"),
     [
         ("sbm:nodes=3", "no graphs at or of kind 'sbm'"),
-        ("gn:graphs=-1", "graphs=-1 is not above 0"),
+        ("gn:graphs=-1", "graphs=-1 is not from 1 to 1,000,000"),
+        ("gn:graphs=9223372036854775808", "graphs=9223372036854775808 is not from 1 to"),
+        ("gn:nodes=99999999999999999999", "n_nodes=99999999999999999999 is too many; the limit"),
+        ("lfr:nodes=5000-9999999999", "n_nodes=9999999999 is too many"),
         ("lfr:seed=-1", "seed=-1 is below 0"),
         ("gn:nodes=100-200", "'100-200'"),
         ("lfr:nodes=600-500", "nodes=600-500: the first number is above the second"),
@@ -36,6 +39,9 @@ from stream_icd.wire.snapshots import encode_snapshot
         ("gn:p_in=high", "could not convert"),
         ("as:graphs=3", "'path'"),
         ("events:path=rows.csv,sort=maybe", "maybe"),
+        ("events:path=rows.csv,session=1h,hop=1m", "leave out --hop and --align"),
+        ("events:topic=mails,sort=yes", "--sort and --columns are for files"),
+        ("taxi:path=rows.csv,sample=2,seed=99999999999999999999", "less than or equal to"),
     ],
 )
 def test_descriptions_are_checked(description: str, words: str, tmp_path: Path) -> None:
@@ -173,6 +179,7 @@ def test_a_source_takes_all_options_of_its_producer(tmp_path: Path) -> None:
         graph.adjacency.nnz // 2 for graph in training_graphs(f"events:path={path},session=20m")
     ]
     assert sizes == [2, 1]
+    assert len(training_graphs(f"events:path={path},session=20m,limit=1")) == 1
     with pytest.raises(BadSettings, match="Invalid value for '--least-nodes'"):
         training_graphs(f"events:path={path},least_nodes=1")
     (tmp_path / "1.txt").write_text(
