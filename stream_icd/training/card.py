@@ -14,7 +14,7 @@ from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
 from stream_icd.training.bp.fitted import Fit, Tried
 from stream_icd.training.icd.epochs import best_epoch, draw_training
-from stream_icd.training.train_model import TrainedModel, split_in_order
+from stream_icd.training.train_model import TrainedModel, split
 from stream_icd.training.yardstick import DEFAULT
 
 
@@ -92,7 +92,7 @@ def _learned_on(trained: TrainedModel) -> str:
         how = "without known communities, with memory, by predicting new edges of the next windows"
     trains = ""
     if trained.history:
-        first, *_ = split_in_order(trained.graphs, trained.model.recipe.split)
+        first, *_ = split(trained.graphs, trained.model.recipe)
         trains = f"; the encoder from {len(first):,} other graphs"
     return f"{n:,} {'graph' if n == 1 else 'graphs'}, {how}{trains}"
 

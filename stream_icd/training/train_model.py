@@ -76,14 +76,14 @@ def train_model(
         on_epoch: called after each epoch of the encoder's training.
 
     Raises:
-        BadSettings: too few graphs for the split, none with an edge, or another recipe's
-            checkpoints.
+        BadSettings: too few graphs for the split, or that do not overlap the test windows; none
+            with an edge; or another recipe's checkpoints.
         MissingExtra: the encoder is to be trained, and torch is not installed.
     """
     used = list(graphs)
     if not recipe.every_kind:
         used = [graph for graph in graphs if graph.labels is not None] or used
-    first, second, third = _split(used, recipe)
+    first, second, third = split(used, recipe)
     training: Training | None = None
     if recipe.trains_encoder:
         with needs_extra("train", "torch"):
@@ -110,15 +110,40 @@ def train_model(
     return TrainedModel(model, fit, history, used, tuple(tested))
 
 
-def _split(
+def split(
     graphs: Sequence[LabelledGraph], recipe: Recipe
 ) -> tuple[Sequence[LabelledGraph], Sequence[LabelledGraph], Sequence[LabelledGraph]]:
-    """Split by the recipe; without encoder training, the test set may be empty for few graphs."""
+    """Split by the recipe; without encoder training, the test set may be empty for few graphs.
+
+    Windows that overlap those of the test share edges with them, and are left out.
+    """
     if not graphs:
         raise BadSettings(f"no graphs to learn from: {recipe.data or 'none were given'}")
-    if recipe.trains_encoder or len(graphs) > 2:
-        return split_in_order(graphs, recipe.split)
-    return (), graphs, ()
+    if not recipe.trains_encoder and len(graphs) <= 2:
+        return (), graphs, ()
+    first, second, tests = split_in_order(graphs, recipe.split)
+    trains, learns = (
+        [graph for graph in part if not _overlaps_any(graph, tests)] for part in (first, second)
+    )
+    if (first and not trains) or (second and not learns):
+        raise BadSettings(
+            "the windows to learn from overlap those to test on, and so share edges with them: "
+            "give more windows, or windows that do not overlap"
+        )
+    return trains, learns, tests
+
+
+def _overlaps_any(graph: LabelledGraph, others: Sequence[LabelledGraph]) -> bool:
+    """Whether another window of the same stream overlaps that of a graph."""
+    if (ours := graph.moment) is None:
+        return False
+    theirs = (other.moment for other in others if other.moment is not None)
+    windows = (moment.window for moment in theirs if moment.graph == ours.graph)
+    return any(
+        ours.window.start < window.end and window.start < ours.window.end
+        for window in windows
+        if window != ours.window  # files of one day are graphs of their own
+    )
 
 
 def _tested(
