@@ -33,6 +33,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from stream_icd.errors import BadRow, BadSettings, BadSnapshot, SourceNotFound
+from stream_icd.node_ids import plain_columns
 from stream_icd.printable import listed
 from stream_icd.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
@@ -204,7 +205,10 @@ def _read(name: str, opens: OpenFile, on_bad_row: OnBadRow) -> pa.Table:
 
 def _times_of_parquet(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
     table = _read_parquet(path)
+    kind = table["window_start"].type
     try:
+        if pa.types.is_integer(kind):  # Arrow would take them for microseconds
+            raise pa.ArrowTypeError(kind)
         time = table["window_start"].cast(pa.timestamp("us", "UTC"))
         # Rows are stored by pair, which compresses best; a stable sort keeps the pairs in order.
         by_time = table.set_column(0, "window_start", time).sort_by("window_start")
@@ -212,7 +216,6 @@ def _times_of_parquet(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
     except MemoryError:
         raise
     except (pa.ArrowException, OverflowError) as error:
-        kind = table["window_start"].type
         raise BadSettings(
             f"{path}: window_start ({kind}) does not hold dates or times from the year 1 to 9999"
         ) from error
@@ -232,7 +235,7 @@ def _read_parquet(path: Path) -> pa.Table:
     try:
         found = pq.read_schema(path).names
         if all(found.count(column) == 1 for column in COLUMNS):
-            return pq.read_table(path, columns=COLUMNS)
+            return plain_columns(pq.read_table(path, columns=COLUMNS))
     except MemoryError:
         raise
     except (pa.ArrowException, *DAMAGED) as error:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -129,12 +128,14 @@ def _one_time(text: str | None, unit: TimeUnit, zone: str) -> int | None:
         return None
     with suppress(ValueError, OverflowError):
         number = int(text) if text.lstrip("-").isdigit() else float(text)
-        micros = round(number * 10**6 / PER_SECOND[unit])
-        return micros if FIRST_TIME <= micros < LAST_TIME else None
+        rounded = round(number * 10**6 / PER_SECOND[unit])
+        return rounded if FIRST_TIME <= rounded < LAST_TIME else None
     with suppress(ValueError, OverflowError):
         time = datetime.fromisoformat(text.strip())
-        zoned = time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))
-        return (zoned.astimezone(UTC) - EPOCH) // MICROSECOND
+        if time.tzinfo is None:
+            micros: int | None = _of_timestamps(pa.array([time]), zone)[0].as_py()
+            return micros
+        return (time.astimezone(UTC) - EPOCH) // MICROSECOND
     return None
 
 

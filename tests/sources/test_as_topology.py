@@ -204,6 +204,7 @@ BAD_PARQUET = {
     "has the columns src, dst, day; expected window_start, src, dst": {"day": [date(2026, 1, 1)]},
     r"window_start \(string\) does not hold dates or times": {"window_start": ["Monday"]},
     r"window_start \(int32\) does not hold": {"window_start": pa.array([1], pa.int32())},
+    r"window_start \(int64\) does not hold": {"window_start": pa.array([1577836800])},
     r"window_start .* from the year 1 to 9999": {
         "window_start": pa.array([10**18], pa.timestamp("us"))
     },
@@ -218,6 +219,17 @@ def test_what_is_wrong_with_parquet_is_said_in_one_line(reason: str, tmp_path: P
     with pytest.raises(BadSettings, match=reason) as refused:
         read_as_topology(tmp_path / "days.parquet")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "names", [pa.array(["a", "b"]).dictionary_encode(), pa.array(["a", "b"], pa.string_view())]
+)
+def test_names_in_parquet_may_be_categories_or_views(names: pa.Array, tmp_path: Path) -> None:
+    ends = {"src": names.slice(0, 1), "dst": names.slice(1, 1)}
+    table = pa.table({"window_start": [date(2026, 1, 1)], **ends})
+    pq.write_table(table, tmp_path / "days.parquet")
+    (snapshot,) = snapshots(tmp_path / "days.parquet")
+    assert snapshot.nodes.to_pylist() == ["a", "b"]
 
 
 def test_times_in_parquet_are_windows_too(tmp_path: Path) -> None:

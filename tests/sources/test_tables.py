@@ -295,6 +295,13 @@ def test_an_hour_that_a_clock_shows_twice_is_its_first() -> None:
     assert times[0] == datetime(2024, 10, 27, 0, 30, tzinfo=UTC).timestamp() * 1e6
 
 
+def test_a_bad_row_changes_no_time_of_the_others() -> None:
+    texts = ["2024-10-27 02:30:00", "2024-03-31 02:30:00"]  # shown twice, and never
+    alone, _ = read_times(pa.chunked_array([texts]), "s", "Europe/Rome")
+    mixed, _ = read_times(pa.chunked_array([[*texts, "tomorrow"]]), "s", "Europe/Rome")
+    assert mixed[:2].tolist() == alone.tolist()
+
+
 def test_rows_are_sorted_by_time(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("t,src,dst\n30,1,3\n10,1,2\n20,2,3\n")
     raw = read_rows(tmp_path / "rows.csv", EVENTS.names, lambda _: None)
