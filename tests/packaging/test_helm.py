@@ -227,6 +227,21 @@ def test_detectors_are_scaled_by_their_own_lag(objects: dict[str, list[dict[str,
     assert given == {"username", "password", "ca", "cert", "key"}
 
 
+def test_no_detector_and_large_numbers_are_what_they_say(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(
+        "detector: {replicas: 0}\nretrainer: {everyWindows: 1000000}\npodAnnotations: {a: b}\n"
+    )
+    done = template("--values", tmp_path / "values.yaml")
+    objects = [one for one in yaml.safe_load_all(done.stdout) if one]
+    assert of_kind(objects, "Deployment", "detector")["spec"]["replicas"] == 0
+    assert '"--every-windows","1000000"' in done.stdout
+    for one in objects:
+        spec = one.get("spec", {})
+        spec = spec.get("jobTemplate", {}).get("spec", spec)
+        if "template" in spec:
+            assert spec["template"]["metadata"]["annotations"] == {"a": "b"}, one["kind"]
+
+
 def test_secrets_are_files_and_no_argument(objects: dict[str, list[dict[str, Any]]]) -> None:
     for name, pod in pods(objects["secured-values"]).items():
         for container in pod["containers"]:

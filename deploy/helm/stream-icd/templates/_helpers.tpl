@@ -229,7 +229,7 @@ metadata:
   labels: {{ include "stream-icd.labels" $labels | nindent 4 }}
 spec:
   {{- if not .scaled }}
-  replicas: {{ default 1 .replicas }}
+  replicas: {{ dig "replicas" 1 . }}
   {{- end }}
   selector:
     matchLabels: {{ include "stream-icd.selector" $labels | nindent 6 }}
