@@ -88,5 +88,18 @@ def test_there_is_a_limit_on_tabs() -> None:
     assert asyncio.run(scene()) == (False, True)
 
 
+def test_tabs_can_be_disconnected_from_another_thread() -> None:
+    async def scene() -> int:
+        fan_out = FanOut()
+        fan_out.start()
+        tabs = await connected(fan_out, 2)
+        await asyncio.to_thread(fan_out.close_soon)
+        await asyncio.gather(*tabs)
+        return len(fan_out)
+
+    assert asyncio.run(scene()) == 0
+    FanOut().close_soon()  # before the server runs
+
+
 def test_news_before_the_server_runs_is_no_error() -> None:
     FanOut().publish(OURS, b"early")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import logging
 import re
+import signal
 import socket
 import threading
 import time
@@ -22,7 +24,7 @@ from stream_icd.view.web.page_files import page_files
 from stream_icd.view.web.tabs import QUESTIONS
 from testbed.brokers import wait_until
 from testbed.windows import window
-from tests.view.windows import Placed, get, name, page_of, seen
+from tests.view.windows import Placed, get, name, page_of, queries, seen
 
 pytest.importorskip("starlette", reason="pip install 'stream-icd[view]'")
 
@@ -230,6 +232,29 @@ def has_ended(one: socket.socket) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def test_ctrl_c_ends_open_tabs_without_an_error(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The signal sets it for all servers of the process.
+    monkeypatch.setattr("sse_starlette.sse.AppStatus.should_exit", False)
+    from stream_icd.view.web.app import View
+    from stream_icd.view.web.serve import address, listening, server_of
+
+    view = View(queries(seen(1)), access_for("127.0.0.1", None))
+    open_socket = listening("127.0.0.1", 0)
+    server = server_of(view)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [open_socket]}, daemon=True)
+    thread.start()
+    with open_socket, connected(address(open_socket)) as tab:
+        tab.sendall(BEGUN.replace(b"overview", b"stream") + b"\r\n")
+        while not len(view.fan_out):
+            time.sleep(0.01)
+        server.handle_exit(signal.SIGINT, None)
+        assert has_ended(tab)
+        thread.join()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 BEGUN = b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -54,7 +55,22 @@ def server_of(view: View) -> uvicorn.Server:
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=STOP_S,
     )
-    return uvicorn.Server(config)
+    return PageServer(config, view)
+
+
+class PageServer(uvicorn.Server):
+    """A server that a signal ends without an error in the log.
+
+    Streams of news never end by themselves, and uvicorn logs those that are cut off.
+    """
+
+    def __init__(self, config: uvicorn.Config, view: View) -> None:
+        super().__init__(config)
+        self._view = view
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._view.fan_out.close_soon()
 
 
 class PatientForAWhile(H11Protocol):

@@ -173,6 +173,11 @@ class FanOut:
                 self.n_dropped += 1
                 self._drop(tab)
 
+    def close_soon(self) -> None:
+        """End all connections; from any thread or signal handler, never waits."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.close)
+
     def close(self) -> None:
         """End all connections."""
         for tab in list(self._tabs):
