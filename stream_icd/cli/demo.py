@@ -68,6 +68,7 @@ class Demo(MethodOptions):
         from stream_icd.demo.run import demo_broker, keep, run_demo
         from stream_icd.imports import needs_extra
         from stream_icd.programs.process import progress_bar
+        from stream_icd.store.whole_file import make_folder, writing
 
         with needs_extra("demo", "matplotlib"):
             from stream_icd.demo.picture import DPI, demo_figure, draw_story, strongest_events
@@ -75,7 +76,8 @@ class Demo(MethodOptions):
         self.chosen_horizon()  # a wrong one is refused before anything starts
         attributes = self.attributes()
         console, folder = Console(), self.out.resolve()
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            make_folder(folder)
         programs = self.programs(folder)
         story = programs.story
         with demo_broker(folder) as settings:

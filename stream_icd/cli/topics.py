@@ -107,7 +107,7 @@ class Skip(BrokerOptions):
         settings = self.kafka()
         if self.to is None:
             skipped = skip_what_is_gone(settings, self.topic, self.group)
-        elif place := re.fullmatch(r"(\d+):(\d+)", self.to):
+        elif place := re.fullmatch(r"(\d{1,9}):(\d{1,18})", self.to):
             skipped = (skip_to(settings, self.topic, self.group, int(place[1]), int(place[2])),)
         else:
             raise BadSettings(f"--to {self.to}: give PARTITION:OFFSET, such as 3:42")

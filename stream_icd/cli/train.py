@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Literal
 
 import typer
@@ -114,7 +115,7 @@ class Train:
             )
         write_model(trained, self.out)
         say(*card(trained).split("\n"))
-        console.print(f"use it: stream-icd consume detect --model {self.out}", soft_wrap=True)
+        say(f"use it: stream-icd consume detect --model {shlex.quote(self.out)}")
 
     def chosen(self, name: str) -> Recipe:
         """Return the recipe of the options; a new one gets this name."""

@@ -141,8 +141,10 @@ def chosen(names: Sequence[str], methods: dict[str, Method]) -> dict[str, Method
     """The methods of these names, in this order.
 
     Raises:
-        BadSettings: a name is unknown.
+        BadSettings: a name is unknown, or there is none.
     """
+    if not names:
+        raise BadSettings(f"no method is named: choose from {', '.join(methods)}")
     for name in names:
         if name not in methods:
             hint = did_you_mean(name, methods)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
+from math import inf
 from threading import TIMEOUT_MAX, Event
 from typing import Protocol
 
@@ -119,7 +120,7 @@ class Pace:
     sleep: Callable[[float], object]
 
     def __post_init__(self) -> None:
-        if self.rate is not None and self.rate <= 0:
+        if self.rate is not None and not 0 < self.rate < inf:
             raise BadSettings(f"rate {self.rate}; give snapshots per second above 0, or none")
 
     def wait(self, started: float, n_sent: int) -> None:

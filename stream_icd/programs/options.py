@@ -280,6 +280,10 @@ class WorkerOptions(BrokerOptions):
     metrics_port: MetricsPort = None
     metrics_host: MetricsHost = "127.0.0.1"
 
+    def __post_init__(self) -> None:
+        if self.group == "":  # as by an unset variable of a script
+            raise BadSettings("--group is empty: name the group, or omit it")
+
     def group_of(self, name: str) -> str:
         """Return the group of the program of this name.
 

@@ -104,6 +104,8 @@ def _parsed(description: str) -> tuple[str, Options]:
                 raise ValueError(f"{part!r} is not name=value")
             options[name] = value
         return kind, options
+    if not description.strip():
+        raise ValueError("it is empty")
     folder = Path(description)
     if folder.is_dir():
         return "archive" if is_archive(folder) else "files", {"path": description}

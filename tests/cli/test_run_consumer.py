@@ -9,6 +9,9 @@ import sys
 
 import pytest
 
+from stream_icd.errors import BadSettings
+from stream_icd.programs.options import WorkerOptions
+
 FORGOTTEN = """
 import gc, weakref
 from stream_icd.programs.process import FreezeWhatStays
@@ -104,3 +107,8 @@ os.kill(os.getpid(), signal.SIGTERM)
 """
     done = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
     assert done.returncode == 143
+
+
+def test_an_empty_group_is_refused() -> None:
+    with pytest.raises(BadSettings, match="--group is empty"):
+        WorkerOptions(group="")

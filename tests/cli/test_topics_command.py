@@ -70,5 +70,7 @@ def test_a_group_without_a_position_skips_nothing(
         admin.move_group(group, {TopicPartition(topic, 0): 3})  # as if the broker had lost records
     back = topics(broker, "skip", "--group", group, "--topic", topic)
     assert back.stdout == f"back      {topic}[0] from 3 to 0\n"
+    huge = topics(broker, "skip", "--group", group, "--topic", topic, "--to", f"0:{10**20}")
+    assert (huge.returncode, "give PARTITION:OFFSET" in huge.stderr) == (78, True)
     elsewhere = topics(broker, "skip", "--group", group, "--topic", make_topic())
     assert f"it has one in {topic}: " in elsewhere.stderr

@@ -37,7 +37,7 @@ from stream_icd.demo.results import (
     tracked,
 )
 from stream_icd.demo.run import Arrival, DemoFailed, DemoRun, Programs, Story, demo_broker, run_demo
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadSettings, StoreUnwritable
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from testbed.windows import follow, window
@@ -90,6 +90,12 @@ def test_a_horizon_that_is_none_is_refused_before_anything_starts(tmp_path: Path
     assert isinstance(done.exception, BadSettings)
     assert "horizon 0.0: give auto, off" in str(done.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    done = CliRunner().invoke(app, ["--out", str(tmp_path / "out")])
+    assert isinstance(done.exception, StoreUnwritable)
 
 
 def test_ctrl_c_stops_everything_that_was_started(tmp_path: Path) -> None:

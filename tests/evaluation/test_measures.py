@@ -38,6 +38,8 @@ def test_methods_are_chosen_by_name() -> None:
     assert list(chosen(["leiden", "bp"], methods)) == ["leiden", "bp"]
     with pytest.raises(BadSettings, match="no method 'lieden'; did you mean leiden"):
         chosen(["lieden"], methods)
+    with pytest.raises(BadSettings, match="no method is named: choose from bp"):
+        chosen([], methods)
 
 
 def test_two_methods_of_one_name_are_refused() -> None:

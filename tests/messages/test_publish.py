@@ -85,8 +85,9 @@ def test_the_rate_is_kept_without_drift(snapshot) -> None:
 
 
 def test_a_rate_of_nothing_is_refused() -> None:
-    with pytest.raises(BadSettings, match="rate 0"):
-        Pace(0, Clock().monotonic, Clock().sleep)
+    for rate in (0, float("nan"), float("inf")):
+        with pytest.raises(BadSettings, match=f"rate {rate}; give"):
+            Pace(rate, Clock().monotonic, Clock().sleep)
 
 
 def test_a_pause_is_no_longer_than_a_thread_can_wait() -> None:
