@@ -43,9 +43,12 @@ def printable(text: str) -> str:
 def say(*lines: str, err: bool = False) -> None:
     """Write lines to standard output, or to standard error: each is one line there.
 
-    Tabs stay, since they separate columns; escape them in a name that is in a column.
+    Tabs stay, since they separate columns; escape them in a name that is in a column. Nothing is
+    written to an output that was closed before the program began.
     """
     stream = sys.stderr if err else sys.stdout
+    if stream is None:
+        return
     for line in lines:
         stream.write("\t".join(map(printable, line.split("\t"))) + "\n")
     stream.flush()

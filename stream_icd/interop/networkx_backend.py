@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from numbers import Real
 from typing import Any, ClassVar
 
 import networkx
@@ -21,6 +23,7 @@ from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.detection.detect import detect
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.registry.find import open_model
+from stream_icd.snapshot import LEAST_WEIGHT, MOST_WEIGHT
 
 THRESHOLD = 0.0000001
 """The default of `louvain_communities`."""
@@ -161,7 +164,10 @@ def _why_not(given: Mapping[str, Any]) -> str:
     """Return why these arguments are not supported; empty if they are."""
     if given.get("threshold", THRESHOLD) != THRESHOLD or given.get("max_level") is not None:
         return "stream_icd ends when no move gains: leave out threshold and max_level"
-    if given.get("model") is not None and given.get("resolution", 1) != 1:
+    resolution = given.get("resolution", 1)
+    if not (isinstance(resolution, Real) and isfinite(resolution)):
+        return "the resolution must be a finite number"
+    if given.get("model") is not None and resolution != 1:
         return "a model has its own resolution: leave out resolution or model"
     return ""
 
@@ -205,4 +211,10 @@ def _checked(values: list[Any]) -> Floats:
         raise NotImplementedError(f"the weights must be numbers: {error}") from error
     if not (np.isfinite(weights) & (weights >= 0)).all():
         raise NotImplementedError("the weights must be finite and not negative")
+    least, total = weights[weights > 0].min(initial=MOST_WEIGHT), (weights / MOST_WEIGHT).sum()
+    if least < LEAST_WEIGHT or total > 1:
+        raise NotImplementedError(
+            f"the weights must be at least {LEAST_WEIGHT:g}, and at most {MOST_WEIGHT:g} together: "
+            "multiply or divide all of them"
+        )
     return weights

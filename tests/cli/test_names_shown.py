@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
@@ -85,6 +86,11 @@ def test_a_subscriber_s_table_has_a_line_a_snapshot(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert all(line.count(ESCAPED) == 3 for line in lines[1:])  # graph, snapshot, model
+
+
+def test_nothing_is_written_to_a_closed_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)  # as Python starts with `>&-`
+    say("as733")
 
 
 def test_a_gap_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

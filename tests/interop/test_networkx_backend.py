@@ -128,7 +128,11 @@ def test_a_model_gives_what_icd_finds(graph: nx.Graph) -> None:
         (nx.path_graph(3), {"max_level": 2}, "leave out threshold and max_level"),
         (nx.path_graph(3), {"threshold": 0.1}, "leave out threshold and max_level"),
         (nx.path_graph(3), {"model": "default", "resolution": 2}, "leave out resolution"),
+        (nx.path_graph(3), {"resolution": float("nan")}, "must be a finite number"),
+        (nx.path_graph(3), {"resolution": "1"}, "must be a finite number"),
         (nx.Graph([(0, 1, {"weight": -1})]), {}, "not negative"),
+        (nx.Graph([(0, 1, {"weight": 1e-200})]), {}, "multiply or divide all"),
+        (nx.Graph([(0, 1, {"weight": 1e308}), (1, 2, {"weight": 1e308})]), {}, "divide all"),
         (nx.Graph([(0, 1, {"weight": "x"})]), {}, "must be numbers"),
     ],
 )
