@@ -132,13 +132,12 @@ class Broker:
 
     def run(self) -> None:
         from stream_icd.kafka.embedded import embedded_broker
-        from stream_icd.kafka.settings import KafkaSettings
         from stream_icd.kafka.topics import create_topics
         from stream_icd.programs.process import stop_on_signals
 
         stop = stop_on_signals()
         with embedded_broker(port=self.port) as running:
-            created = create_topics(KafkaSettings(bootstrap_servers=running.bootstrap_servers))
+            created = create_topics(running.settings)
             say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created)}")
             say("in another terminal:")
             say(f"  export STREAM_ICD_BOOTSTRAP_SERVERS={running.bootstrap_servers}")

@@ -175,9 +175,8 @@ class Programs:
 def demo_broker(folder: Path) -> Iterator[KafkaSettings]:
     """Run an embedded broker with all topics for the duration of the block."""
     with embedded_broker(log_file=folder / "broker.log") as broker:
-        settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
-        create_topics(settings)
-        yield settings
+        create_topics(broker.settings)
+        yield broker.settings
 
 
 def run_demo(
@@ -191,13 +190,18 @@ def run_demo(
         DemoFailed: one of them ended with an error.
     """
     started: list[Child] = []
+    env = {
+        **os.environ,
+        "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
+        "STREAM_ICD_SECURITY_PROTOCOL": settings.security_protocol,
+    }
 
     def start(arguments: Arguments, name: str, stdout: int | None = None) -> Child:
         child = start_child(
             # -P: ignore any producers.py or kafka.py in the working directory.
             (sys.executable, "-P", "-m", "stream_icd.cli", *arguments),
             folder / f"{name}.log",
-            env={**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers},
+            env=env,
             stdout=stdout,
         )
         started.append(child)

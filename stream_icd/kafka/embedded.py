@@ -34,6 +34,13 @@ class EmbeddedBroker:
     pid: int
     log_file: Path
 
+    @property
+    def settings(self) -> KafkaSettings:
+        """Settings of its clients: it knows neither TLS nor passwords, whatever others need."""
+        return KafkaSettings(
+            bootstrap_servers=self.bootstrap_servers, security_protocol="PLAINTEXT"
+        )
+
 
 @contextmanager
 def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[EmbeddedBroker]:

@@ -12,7 +12,7 @@ import pytest
 
 from stream_icd.errors import BadSettings, MissingExtra
 from stream_icd.kafka.client.connections import open_admin
-from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.kafka.embedded import EmbeddedBroker, embedded_broker
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
@@ -139,3 +139,11 @@ def test_it_dies_with_its_parent_even_on_kill_9() -> None:
     parent.wait()
     parent.stdout.close()
     wait_until(lambda: not alive(broker))
+
+
+def test_its_clients_need_no_security_that_another_broker_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STREAM_ICD_SECURITY_PROTOCOL", "SSL")
+    running = EmbeddedBroker("127.0.0.1:9092", 0, Path("broker.log"))
+    assert running.settings.security_protocol == "PLAINTEXT"
