@@ -166,7 +166,11 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
     for index in np.flatnonzero(~good):
         values = batch.rows.slice(int(index), 1).to_pylist()[0]
         shown = ", ".join(f"{name} {value!r:.40}" for name, value in values.items())
-        why = "its weight is not above 0" if named[index] else f"an id is {wrong_with_id(kind)}"
+        why = (
+            "its weight is no finite number above 0"
+            if named[index]
+            else f"an id is {wrong_with_id(kind)}"
+        )
         on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {shown} is not an edge: {why}"))
     table = pa.table(columns)
     return table if good.all() else table.filter(pa.array(good))

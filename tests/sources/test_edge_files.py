@@ -125,7 +125,7 @@ def test_the_reason_says_whether_an_id_or_a_weight_is_wrong(tmp_path: Path) -> N
     (tmp_path / "g.csv").write_text("src,dst,weight\n1,2,1\na,3,1\n3,4,-1\n")
     _, bad = read(tmp_path)
     assert bad[0].endswith("an id is not of type integer (--ids)")
-    assert bad[1].endswith("its weight is not above 0")
+    assert bad[1].endswith("its weight is no finite number above 0")
 
 
 def test_one_snapshot_a_file_in_the_order_of_names(tmp_path: Path) -> None:
