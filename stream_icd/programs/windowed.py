@@ -79,12 +79,13 @@ def windowed_source(
         )
         rows = timed_rows(records, columns, run.bad_rows)
         n_streams = describe_topic(run.settings, options.topic).partitions
+    of_graph = options.graph.replace("/", "%2F")  # a file, not a folder
     return windowed_snapshots(
         rows,
         settings,
         n_streams=n_streams,
         after=after,
-        on_late=run.on_late(options.late_rows or Path(f"{options.graph}.late.jsonl")),
+        on_late=run.on_late(options.late_rows or Path(f"{of_graph}.late.jsonl")),
         count=run.count,
         stop=run.stop,
     )

@@ -330,3 +330,13 @@ def test_lfr_graphs_may_be_smaller_than_the_largest_usual_degree(produce: Produc
     assert (code, summary(said)["snapshots"]) == (0, 1)
     code, said = produce("lfr", "--nodes", "300", "--sizes-after", "5-20")
     assert (code, "--sizes-after needs --change-at" in said) == (78, True)
+
+
+def test_late_rows_of_a_graph_with_a_slash_are_kept_here(
+    produce: Produce, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mails.csv").write_text("t,src,dst\n0,1,2\n9000,2,3\n5,3,4\n")
+    code, said = produce("events", "mails.csv", graph=f"{topic_name}/mails")
+    assert (code, summary(said)["late_rows"]) == (0, 1)
+    assert (tmp_path / f"{topic_name}%2Fmails.late.jsonl").is_file()
