@@ -184,7 +184,8 @@ def _report(sent: Published, changed: Sequence[str], run: ProducerRun, way_out: 
             topic=run.topic,
         )
     finish(run.stop, False, **asdict(sent), bad_rows=run.n_bad_rows, **run.left_out)
-    if run.n_bad_rows and not sent.snapshots and not sent.already_sent:
+    n_windows = run.left_out["small_windows"] + run.left_out["earlier_windows"]
+    if run.n_bad_rows and not (sent.snapshots or sent.already_sent or n_windows):
         raise NoGoodRows(
             f"no snapshot was sent: the input has {run.n_bad_rows:,} bad rows and no good "
             f"ones; the first bad row: {run.first_bad_row}"

@@ -308,7 +308,8 @@ def windowed_snapshots(
 
     Args:
         after: skip windows that end at or before this time: they were already made.
-        count: called with `small_windows`, which make no snapshot.
+        count: called with `small_windows`, which make no snapshot, and with `earlier_windows`,
+            which were already made.
     """
 
     windows = cut_windows(
@@ -323,8 +324,8 @@ def windowed_snapshots(
     def snapshots() -> Iterator[tuple[Snapshot, None]]:
         for window, rows in windows:
             if after is not None and window.end <= after:
-                continue
-            if (snapshot := settings.snapshot(window, rows)) is None:
+                count("earlier_windows", 1)
+            elif (snapshot := settings.snapshot(window, rows)) is None:
                 count("small_windows", 1)
             else:
                 yield snapshot, None

@@ -115,8 +115,9 @@ def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
     assert [s.n_edges for s in found] == [len(some) for some in edges]
 
     patient = ("--lateness", "3000000d", "--until", "end")  # longer ago than the year 1
-    _, said = finish(produce(embedded, topic, *patient, folder=tmp_path))
-    assert '"bad_rows": 1, "event": "finished"' in said  # it read everything again
+    status, said = finish(produce(embedded, topic, *patient, folder=tmp_path))
+    assert '"bad_rows": 1, "earlier_windows": 1, ' in said  # it read everything again
+    assert status == 0, said  # not all rows were bad
 
 
 def test_late_events_are_counted_and_kept_once(
