@@ -86,6 +86,8 @@ class Train:
         folder = open_store(self.out)
         if folder.exists(RECIPE_FILE):
             raise BadSettings(f"{folder.place} already holds a model; give --out a new folder")
+        if folder.above().exists(folder.name):
+            raise BadSettings(f"{folder.place} is a file; give --out a new folder")
         chosen = self.chosen(folder.name)
         if not chosen.data:
             raise BadSettings("no graphs to train on: give --data, such as --data graphs/")

@@ -12,15 +12,15 @@ from stream_icd.registry.find import open_model
 from stream_icd.training.card import write_model
 from stream_icd.training.train_model import train_model
 
-MIXTURE = "lfr:mixing=0.3,nodes=600,graphs=3 + gn:p_in=0.4,nodes=600,communities=30,graphs=2"
+MIXTURE = "lfr:mixing=0.1,nodes=600,graphs=3 + gn:p_in=0.6,nodes=600,communities=50,graphs=2"
 
 
 def test_a_mixture_takes_its_kinds_in_turns() -> None:
     graphs = training_graphs(MIXTURE)
     known = [graph.n_communities for graph in graphs]
     assert len(graphs) == 5
-    assert (known[1], known[3]) == (30, 30)
-    assert 30 not in (known[0], known[2], known[4])
+    assert (known[1], known[3]) == (50, 50)
+    assert 50 not in (known[0], known[2], known[4])
 
 
 def test_without_labels_a_mixture_is_best_left_to_the_search_of_each_graph(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_learning_is_repeatable_on_any_number_of_threads_and_shows_its_progress(
 
 
 def test_unrelated_windows_turn_memory_off_and_are_then_found_as_if_alone() -> None:
-    graphs = unrelated(5, 3)
+    graphs = unrelated(8, 3)
     fit = fit_parameters(windows(graphs))
     # `default` predicts the hidden edges as well, within the standard error, in fewer bits.
     assert (fit.parameters.stay, fit.n_windows, fit.learned_from) == (0.0, 3, "default")
@@ -156,7 +156,7 @@ def test_two_windows_are_too_few() -> None:
 @pytest.mark.parametrize("churn", [0.0, 0.2])
 def test_labels_say_how_long_nodes_stay(churn: float) -> None:
     settings = LfrSettings(n_nodes=N, mixing=0.3)
-    drift = list(generate_drifting_lfr(3, 4, settings, churn, event_rate=0.0))
+    drift = list(generate_drifting_lfr(4, 4, settings, churn, event_rate=0.0))
     rng, graphs = np.random.default_rng(0), []
     for graph, _ in drift:
         new_number = rng.permutation(graph.n_communities).astype(np.int32)
@@ -169,7 +169,7 @@ def test_labels_say_how_long_nodes_stay(churn: float) -> None:
 
 
 def test_labels_of_unrelated_windows_turn_memory_off() -> None:
-    assert stay_of_labels(windows(unrelated(5, 3), with_labels=True)) == 0.0
+    assert stay_of_labels(windows(unrelated(8, 3), with_labels=True)) == 0.0
 
 
 def test_labels_of_other_nodes_say_nothing() -> None:

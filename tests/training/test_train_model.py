@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -81,7 +82,9 @@ def test_a_model_is_trained_into_an_object_store_and_again_from_its_recipe_there
     first, again = new_folder(s3), new_folder(s3)
     monkeypatch.chdir(tmp_path)
     done = run_here("train", "--data", SMALL.data, "--out", first)
-    assert f"use it: stream-icd consume detect --model {first}" in done.stdout, done.stderr
+    assert f"use it: stream-icd consume detect --model {shlex.quote(first)}" in done.stdout, (
+        done.stderr
+    )
     assert run_here("train", first.replace("?", "/recipe.toml?"), "--out", again).returncode == 0
     written, made_again = open_store(first), open_store(again)
     assert written.files() == ["about.toml", "card.md", "recipe.toml"] == made_again.files()
@@ -91,6 +94,11 @@ def test_a_model_is_trained_into_an_object_store_and_again_from_its_recipe_there
     refused = run_here("train", "--data", SMALL.data, "--out", first)
     assert refused.returncode != 0
     assert f"{written.place} already holds a model; give --out a new folder" in refused.stderr
+    taken = tmp_path / "taken"
+    taken.touch()
+    refused = run_here("train", "--data", SMALL.data, "--out", str(taken))
+    assert f"{taken} is a file; give --out a new folder" in refused.stderr
+    assert "reading" not in refused.stdout
 
 
 def test_without_labels_the_card_says_so_and_shows_both_criteria() -> None:
