@@ -27,6 +27,7 @@ from benchmarks.shared.kept import Figures, Kept
 from benchmarks.shared.methods import graph_methods
 from benchmarks.shared.methods.graph_methods import Find, scores_of
 from benchmarks.shared.pages.sections import write_section
+from benchmarks.shared.spread import with_spread
 from benchmarks.shared.streams.known_streams import Purpose
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
@@ -121,13 +122,7 @@ def section(
 
 
 def _cell(figures: Figures | None) -> str:
-    return "" if figures is None else _with_spread(figures["ami"])
-
-
-def _with_spread(amis: list[float]) -> str:
-    """The mean over the seeds, and the standard deviation; of what ran once, the figure alone."""
-    spread = f" ± {np.std(amis, ddof=1):.1f}" if len(amis) > 1 else ""
-    return f"{np.mean(amis):.1f}{spread}"
+    return "" if figures is None else with_spread(figures["ami"])
 
 
 def _means(known: Mapping[str, Figures], kinds: list[str], names: list[str]) -> Iterator[str]:
@@ -138,7 +133,7 @@ def _means(known: Mapping[str, Figures], kinds: list[str], names: list[str]) -> 
             yield ""
             continue
         amis = np.mean([one["ami"] for one in of_name], axis=0).tolist()
-        yield f"**{_with_spread(amis)}** ({np.mean([one['seconds'] for one in of_name]):.3f} s)"
+        yield f"**{with_spread(amis)}** ({np.mean([one['seconds'] for one in of_name]):.3f} s)"
 
 
 if __name__ == "__main__":

@@ -9,16 +9,15 @@ Only streams and seeds for choosing are used. Writes a section of docs/method.md
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.shared.commit import measured_at
+from benchmarks.shared.left_out import left_out
 from benchmarks.shared.pages.rule_table import compare_rules, cost_table
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.tracking_memory import SETTLED, Stream, summed, tracked, with_memory
@@ -99,25 +98,16 @@ def main() -> None:
     write_section("method.md", "rules.py", f"{table}{events}\n{measured_at()}")
 
 
-@contextmanager
-def left_out(name: str) -> Iterator[None]:
-    """Detection without a rule, while the context lasts."""
-    with ExitStack() as stack:
-        for target, stand_in in RULES.get(name, {}).items():
-            stack.enter_context(patch(target, stand_in))
-        yield
-
-
 def _without(name: str) -> Callable[..., Remembered]:
     def detect(*given: Any, **options: Any) -> Remembered:
-        with left_out(name):
+        with left_out(RULES.get(name, {})):
             return detect_remembering(*given, **options)
 
     return detect
 
 
 def _events_f1(name: str, stream: Stream, n_seeds: int) -> float:
-    with left_out(name):
+    with left_out(RULES.get(name, {})):
         steps = [tracked(with_memory(stream, seed)) for seed in range(n_seeds)]
     return summed([score_late(step, SETTLED, 1) for step in steps]).f1()
 

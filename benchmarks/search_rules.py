@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from rich.progress import track
@@ -23,8 +21,10 @@ from threadpoolctl import threadpool_limits
 from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TRAINING_SEED, BenchmarkGraph, data_sets
 from benchmarks.shared.graphs.known_graphs import ClassifiedGraph, known_graphs
+from benchmarks.shared.left_out import left_out
 from benchmarks.shared.methods.graph_methods import ours, scores_of
 from benchmarks.shared.pages.sections import write_section
+from benchmarks.shared.spread import with_spread
 from stream_icd.bp import find
 from stream_icd.bp.partition import measured
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
@@ -126,16 +126,14 @@ def cells_without(
 ) -> Iterator[str]:
     """AMI of each group without a rule, and the seconds of processor time of all graphs."""
     method, spent = ours(), 0.0
-    with ExitStack() as stack:
-        for target, stand_in in RULES[name].items():
-            stack.enter_context(patch(target, stand_in))
+    with left_out(RULES[name]):
         for kinds in groups.values():
             amis = []
             for seed in range(n_seeds):
                 scores = [[scores_of(one, method, seed) for one in kind] for kind in kinds]
                 amis.append(np.mean([np.mean(of_kind, axis=0)[0] for of_kind in scores]))
                 spent += sum(one[-1] for of_kind in scores for one in of_kind)
-            yield f"{np.mean(amis):.1f} ± {np.std(amis, ddof=1):.1f}"
+            yield with_spread(amis)
     yield f"{spent / n_seeds:.2f}"
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from benchmarks.shared.kept import Figures
-from benchmarks.shared.pages.encoder_page import least_to_most, with_spread
+from benchmarks.shared.pages.encoder_page import least_to_most
+from benchmarks.shared.spread import with_spread
 from lab.markdown import head, line
 
 Cell = tuple[str, str, str]

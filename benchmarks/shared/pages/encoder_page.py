@@ -8,9 +8,9 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from benchmarks.shared.kept import Figures
+from benchmarks.shared.spread import with_spread
 
 Curves = Mapping[tuple[str, str], Sequence[Sequence[Figures]]]
 """The points of each seed, by data set and encoder."""
@@ -63,11 +63,6 @@ def _row(name: str, encoder: str, seeds: Sequence[Sequence[Figures]]) -> str:
 def least_to_most(steps: Sequence[int]) -> str:
     """The steps of some seeds: one number if they are the same."""
     return " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
-
-
-def with_spread(values: Sequence[float] | NDArray[np.float64]) -> str:
-    """Mean ± standard deviation."""
-    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
 
 
 def draw_curves(curves: Curves, path: Path) -> None:

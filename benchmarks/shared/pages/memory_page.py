@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.shared.commit import measured_at
 from benchmarks.shared.kept import Figures
+from benchmarks.shared.spread import with_spread
 from benchmarks.shared.streams.memory_streams import SETTLED, Stream
 
 Known = dict[str, Figures]
@@ -81,16 +82,10 @@ def _drift_row(stream: Stream, figures: list[Figures]) -> str:
     size = f"{stream.n_nodes:,}" + " (small)" * stream.small
     return (
         f"| {stream.mixing} | {size} | {100 * stream.churn:g} % | {known} | {len(figures)} "
-        f"| {alone.mean():.1f} | **{_spread(memory)}** | {(memory - alone).min():+.1f} "
+        f"| {alone.mean():.1f} | **{with_spread(memory)}** | {(memory - alone).min():+.1f} "
         f"| {_smooth(figures)} | {_all(figures, 'stay')[:, SETTLED:].mean():.3f} "
         f"| {spent[0]:.0f} | {spent[1]:.0f} | {spent[1] / spent[0]:.2f} |"
     )
-
-
-def _spread(scores: NDArray[np.float64]) -> str:
-    """The mean, and the standard deviation over the streams if there are several."""
-    mean = f"{scores.mean():.1f}"
-    return f"{mean} ± {scores.std(ddof=1):.1f}" if len(scores) > 1 else mean
 
 
 def _smooth(figures: list[Figures]) -> str:
@@ -120,8 +115,8 @@ def _learned_row(stream: Stream, figures: list[Figures]) -> str:
     resolution, mixing, stay, seconds = values
     return (
         f"| {stream.mixing} | {len(figures)} | {resolution:.1f} | {mixing:.2f} | {stay:.3f} "
-        f"| {_settled(figures, 'alone').mean():.1f} | **{_spread(_settled(figures, 'memory'))}** "
-        f"| {seconds:.0f} |"
+        f"| {_settled(figures, 'alone').mean():.1f} "
+        f"| **{with_spread(_settled(figures, 'memory'))}** | {seconds:.0f} |"
     )
 
 
@@ -143,7 +138,8 @@ def _peer_rows(known: Known, peers: Sequence[str], stream: Stream) -> Iterator[s
 
 def _peer_row(name: str, scores: NDArray[np.float64], sees: str, seconds: float) -> str:
     middle, newest = 100 * scores[:, 3:7].mean(), 100 * scores[:, -1]
-    return f"| {name} | {sees} | {len(scores)} | {middle:.1f} | {_spread(newest)} | {seconds:.2f} |"
+    shown = f"{middle:.1f} | {with_spread(newest)}"
+    return f"| {name} | {sees} | {len(scores)} | {shown} | {seconds:.2f} |"
 
 
 def _real_row(name: str, figures: Figures) -> str:

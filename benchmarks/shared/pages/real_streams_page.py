@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from benchmarks.shared.kept import Figures
+from benchmarks.shared.spread import with_spread
 from benchmarks.shared.streams.known_streams import KnownStream, Purpose
 
 Known = Mapping[str, Figures]
@@ -104,10 +105,7 @@ def _ami(figures: Sequence[Figures]) -> str:
     if any(UNFINISHED in figure for figure in figures):
         return f"more than {figures[0][UNFINISHED]} min"
     scores = [figure["ami"] for figure in figures]
-    if not scores:
-        return ""
-    spread = f" ± {np.std(scores, ddof=1):.1f}" if len(scores) > 1 else ""
-    return f"{np.mean(scores):.1f}{spread}"
+    return with_spread(scores) if scores else ""
 
 
 def _mean(figures: Sequence[Figures], name: str, digits: int) -> str:

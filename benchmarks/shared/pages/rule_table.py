@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.shared.methods.stream_methods import Remember, remembering
+from benchmarks.shared.spread import with_spread
 from benchmarks.shared.streams.known_streams import known_streams
 from benchmarks.shared.streams.stream_scores import StreamScores, scores_of
 from stream_icd.registry.find import open_model
@@ -73,7 +74,6 @@ def cost_table(found: Mapping[tuple[str, str], Sequence[StreamScores]]) -> str:
 def cells(scores: Sequence[StreamScores]) -> str:
     """The cells of a row: means over the seeds, and the standard deviation of AMI."""
     ami = [score.ami for score in scores]
-    spread = f" ± {np.std(ami, ddof=1):.1f}" if len(ami) > 1 else ""
     horizons = [score.horizon for score in scores if score.horizon is not None]
     means = [
         f"{np.mean([getattr(score, name) for score in scores]):.{digits}f}"
@@ -87,4 +87,4 @@ def cells(scores: Sequence[StreamScores]) -> str:
     ]
     horizon = f"{np.mean(horizons):.1f}" if horizons else ""
     spent = f"{np.mean([score.milliseconds for score in scores]):.1f}"
-    return f"| {np.mean(ami):.1f}{spread} | {' | '.join(means)} | {horizon} | {spent} |"
+    return f"| {with_spread(ami)} | {' | '.join(means)} | {horizon} | {spent} |"
