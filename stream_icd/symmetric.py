@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats
 from stream_icd.compiled import compiled
+
+Index = TypeVar("Index", bound=np.integer)
 
 
 def symmetric(
@@ -23,14 +27,17 @@ def symmetric(
     """
     kind = np.int32 if max(2 * len(row), n_nodes) < 1 << 31 else np.int64
     row, column = row.astype(kind, copy=False), column.astype(kind, copy=False)
-    return csr_array(_both_ways(row, column, weights, n_nodes), (n_nodes, n_nodes))
+    return csr_array(both_ways(row, column, weights, n_nodes), (n_nodes, n_nodes))
 
 
 @compiled()
-def _both_ways(
-    row: NDArray[np.integer], column: NDArray[np.integer], weights: Floats, n_nodes: int
-) -> tuple[Floats, NDArray[np.integer], NDArray[np.integer]]:
-    """The matrix in CSR form: weights, columns and where rows begin."""
+def both_ways(
+    row: NDArray[Index], column: NDArray[Index], weights: NDArray[np.floating], n_nodes: int
+) -> tuple[Floats, NDArray[Index], NDArray[Index]]:
+    """The matrix of `symmetric` in CSR form: weights, columns and where rows begin.
+
+    row, column: of one type, that of the result; columns are places of 0..n_nodes-1.
+    """
     starts = np.zeros(n_nodes + 1, row.dtype)
     for ends in (row, column):
         for node in ends:

@@ -39,6 +39,7 @@ from stream_icd.memory.memory import (
 )
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Window
+from stream_icd.symmetric import both_ways
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import refusing
@@ -291,41 +292,28 @@ def _evidence(table: pa.Table, name: str) -> Rows:
     if not ((weights > 0) & (weights < np.inf)).all():
         raise BadMemory(f"{name}: weights must be positive and finite")
     check_size(table.num_rows, 2 * len(weights))
-    evidence = _both_ways(counts, gaps.flatten().to_numpy(), weights)
-    if evidence is None:
+    entries = _entries(counts, gaps.flatten().to_numpy())
+    if entries is None:
         raise BadMemory(f"{name}: an edge names a node that is not one of the later nodes")
-    return evidence
+    both, indices, indptr = both_ways(*entries, weights, table.num_rows)
+    return Rows(indptr, indices, both)
 
 
 @compiled()
-def _both_ways(
-    counts: NDArray[np.int32], gaps: NDArray[np.uint32], weights: NDArray[np.float32]
-) -> Rows | None:
-    """The graph of the entries above its diagonal, as from `_later`; None if one is not there."""
-    n_nodes, n_read = len(counts), 0
-    columns, indptr = np.empty(len(gaps), np.int32), np.zeros(n_nodes + 1, np.int32)
-    for row in range(n_nodes):
+def _entries(
+    counts: NDArray[np.int32], gaps: NDArray[np.uint32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+    """Rows and columns of the entries above the diagonal, of `_later`; None if one is not there."""
+    rows, columns, end = np.empty(len(gaps), np.int32), np.empty(len(gaps), np.int32), 0
+    for row, count in enumerate(counts):
         column = row
-        for entry in range(n_read, n_read + counts[row]):
+        for entry in range(end, end + count):
             column += gaps[entry]
-            if not gaps[entry] or column >= n_nodes:
+            if not gaps[entry] or column >= len(counts):
                 return None
-            columns[entry] = column
-            indptr[column + 1] += 1
-        indptr[row + 1] += counts[row]
-        n_read += counts[row]
-    indptr = np.cumsum(indptr).astype(np.int32)
-    places, n_read = indptr.copy(), 0
-    indices, both = np.empty(2 * len(gaps), np.int32), np.empty(2 * len(gaps))
-    for row in range(n_nodes):  # the rows before it have written what is before the diagonal
-        for entry in range(n_read, n_read + counts[row]):
-            column = columns[entry]
-            indices[places[row]], both[places[row]] = column, weights[entry]
-            indices[places[column]], both[places[column]] = row, weights[entry]
-            places[row] += 1
-            places[column] += 1
-        n_read += counts[row]
-    return Rows(indptr, indices, both)
+            rows[entry], columns[entry] = row, column
+        end += count
+    return rows, columns
 
 
 def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
