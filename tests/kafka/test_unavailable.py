@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from kafka.net.transport import KafkaTCPTransport
 
 from stream_icd.errors import Action, BrokerUnavailable
 from stream_icd.kafka.client.connections import quiet_while_connecting
@@ -138,3 +139,16 @@ def test_the_log_has_no_errors_that_are_none(
     said = capsys.readouterr().err
     assert said.count("TimedOut") == 2
     assert "Cancelled" not in said
+
+
+def test_a_client_that_is_closed_while_it_waits_for_data_logs_no_error(
+    embedded: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    recognise(embedded.settings())
+    transport = KafkaTCPTransport(None, None)
+    assert transport._sock_recv()[1] is not None  # as after close: there is no socket
+    assert not caplog.records
+    with socket.socket() as transport._sock:
+        pass  # a receive fails for a reason that the log must say
+    transport._sock_recv()
+    assert "Error receiving network data" in caplog.text

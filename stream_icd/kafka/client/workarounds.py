@@ -54,6 +54,7 @@ Connections:
   at once, as in Kafka's own clients, and the last reason is kept.
 - After it has found the brokers, the client waits a tenth of a second before it looks for a topic's
   partitions, and `retry_backoff_ms` does not reach there. A detector has half a dozen connections.
+- A client that is closed while it waits for data reads once more, and logs that it has no socket.
 """
 
 from __future__ import annotations
@@ -350,7 +351,7 @@ class Network(KafkaNetClient):  # type: ignore[misc]
     def __init__(self, **config: Any) -> None:
         for name in ("kafka.net.connection", "kafka.protocol.parser"):
             logging.getLogger(name).addFilter(_hide_logins)
-        for name in ("kafka.cluster", "kafka.net.selector"):
+        for name in ("kafka.cluster", "kafka.net.selector", "kafka.net.transport"):
             logging.getLogger(name).addFilter(_hide_noise)
         net = NetworkSelector(**config)
         super().__init__(net, _Manager(net, **config), **config)
@@ -376,7 +377,10 @@ def _hide_logins(record: logging.LogRecord) -> bool:
 
 
 def _hide_noise(record: logging.LogRecord) -> bool:
-    """Drop the error of a client that is closed while it asks for metadata, and the warning that
-    its thread did not run for a tenth of a second, as on a busy machine."""
-    said = record.getMessage()
-    return not (said == "Metadata refresh: failed Cancelled" or "blocking the event loop" in said)
+    """Drop the errors of a client that is closed while it asks for metadata or waits for data (its
+    socket is None then), and the warning that its thread did not run for a tenth of a second, as on
+    a busy machine."""
+    said, error = record.getMessage(), record.exc_info and record.exc_info[1]
+    was_closed = "Error receiving network data" in said and isinstance(error, AttributeError)
+    is_cancelled = said == "Metadata refresh: failed Cancelled"
+    return not (was_closed or is_cancelled or "blocking the event loop" in said)
