@@ -287,23 +287,20 @@ def _group_rows(
     for node in members[starts[first] : starts[end]]:
         most += indptr[node + 1] - indptr[node]
     counts = np.empty(end - first, np.int32)
-    indices, weights = np.empty(most, np.int32), np.empty(most + 1)
+    # With two places that are not kept: for a neighbour after the last, and for edges inside.
+    indices, weights = np.empty(most + 1, np.int32), np.empty(most + 2)
     slot = np.full(len(starts) - 1, -1, np.int32)  # position of a neighbouring group in this row
     n_edges = 0
     for group in range(first, end):
-        row, slot[group] = n_edges, most  # edges inside add up behind the last place, not used
-        for turn in range(starts[group], starts[group + 1]):
-            node = members[turn]
-            if len(labels) >= FAR:
-                ask_for_groups(indptr, columns, of_entries, members, turn, labels)
+        row, slot[group] = n_edges, most + 1
+        for node in members[starts[group] : starts[group + 1]]:
             for edge in range(indptr[node], indptr[node + 1]):
                 other = labels[columns[edge]]
-                if slot[other] < row:
-                    slot[other] = n_edges
-                    indices[n_edges] = other
-                    weights[n_edges] = 0.0
-                    n_edges += 1
-                weights[slot[other]] += of_entries[edge]
+                is_new = slot[other] < row  # without a branch, which the processor would guess
+                place = n_edges if is_new else slot[other]
+                slot[other], indices[n_edges], weights[n_edges] = place, other, 0.0
+                weights[place] += of_entries[edge]
+                n_edges += is_new
         counts[group - first], slot[group] = n_edges - row, -1
     return counts, indices[:n_edges].copy(), weights[:n_edges].copy()
 
