@@ -93,8 +93,13 @@ class AllowedJob(NamedTuple):
     link: Link | None = None
 
 
-def _sent(link: Link | None) -> tuple[str, float] | None:
-    return None if link is None else (link.chain, link.most_bytes)
+def _sent(link: Link | None) -> tuple[str, float, bool, Baton] | None:
+    """Return what the relay of a job begins with: what the job takes, too, if that is there."""
+    if link is None:
+        return None
+    if link.is_ready and link.instead is None:
+        return link.chain, link.most_bytes, True, link.before.result()
+    return link.chain, link.most_bytes, False, None
 
 
 class WorkerProcess:
@@ -288,14 +293,14 @@ class Meter:
 class _PipeRelay:
     """The relay of a chain in a worker process, for jobs that run one after the other.
 
-    It tells the parent that a job takes something, and whether the parent has to send it: the job
-    before may have handed it on here.
+    It tells the parent that a job takes something, and whether the parent has to send it: it may
+    have come with the job, or the job before may have handed it on here.
     """
 
     line: Connection
     most_bytes: float
-    is_here: bool = False
-    baton: Baton = None
+    is_here: bool
+    baton: Baton
 
     def take(self) -> Baton:
         self.line.send(not self.is_here)
@@ -330,8 +335,8 @@ def _serve(
                 if link is None:
                     answer, baton = _attempted(work, job), None
                 else:
-                    chain, most_bytes = link
-                    relay = relays.setdefault(chain, _PipeRelay(line, most_bytes))
+                    chain, *begins_with = link
+                    relay = relays.setdefault(chain, _PipeRelay(line, *begins_with))
                     answer, baton = _attempted(work, job, relay), relay.baton
                 line.send((answer, baton))
                 if not answer[0]:
