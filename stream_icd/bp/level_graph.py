@@ -283,10 +283,7 @@ def _group_rows(
 ) -> tuple[Labels, Labels, Floats]:
     """The rows of the groups first..end-1: number of entries of each, columns and weights."""
     indptr, columns, of_entries = graph.indptr, graph.indices, graph.weights
-    most = 0
-    for node in members[starts[first] : starts[end]]:
-        most += indptr[node + 1] - indptr[node]
-    counts = np.empty(end - first, np.int32)
+    most, counts = len(columns), np.empty(end - first, np.int32)
     # With two places that are not kept: for a neighbour after the last, and for edges inside.
     indices, weights = np.empty(most + 1, np.int32), np.empty(most + 2)
     slot = np.full(len(starts) - 1, -1, np.int32)  # position of a neighbouring group in this row
