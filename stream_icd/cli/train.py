@@ -86,8 +86,6 @@ class Train:
         folder = open_store(self.out)
         if folder.exists(RECIPE_FILE):
             raise BadSettings(f"{folder.place} already holds a model; give --out a new folder")
-        if folder.above().exists(folder.name):
-            raise BadSettings(f"{folder.place} is a file; give --out a new folder")
         chosen = self.chosen(folder.name)
         if not chosen.data:
             raise BadSettings("no graphs to train on: give --data, such as --data graphs/")
@@ -123,7 +121,7 @@ class Train:
         """Return the recipe of the options; a new one gets this name."""
         from stream_icd.icd.presets import preset
         from stream_icd.icd.recipe import Recipe, recipe_from_toml
-        from stream_icd.store.store import open_store
+        from stream_icd.store.store import store_at
 
         if self.recipe is not None and self.encoder is not None:
             raise BadSettings("a recipe names the encoder that it trains: leave out --encoder")
@@ -132,7 +130,7 @@ class Train:
         elif self.recipe is None:
             chosen = Recipe(name=name, split=(0.0, 0.8, 0.2))
         else:
-            file = open_store(self.recipe)
+            file = store_at(self.recipe)
             folder = file.above()
             if not folder.exists(file.name):
                 raise SourceNotFound(

@@ -9,7 +9,7 @@ from stream_icd.errors import BadSettings, ModelNotFound
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS, champion
 from stream_icd.registry.model import VersionedModel, models_in, proved_on, read_model
 from stream_icd.registry.versions import existing_folder, versions
-from stream_icd.store.store import Store, open_store
+from stream_icd.store.store import Store, open_store, store_at
 
 
 def models_folder() -> Path:
@@ -34,7 +34,7 @@ def folder_of(name: str) -> Store:
     shipped = shipped_models()
     if name in shipped:
         return shipped[name]
-    folder = open_store(name)
+    folder = store_at(name)
     if not folder.is_there():
         raise ModelNotFound(
             f"no model {name!r}: give a folder, or one of the shipped models: "

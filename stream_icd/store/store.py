@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -192,6 +193,19 @@ class Store:
 
 def open_store(uri: str) -> Store:
     """Open the store at a URI such as `s3://bucket/folder`, `file:///folder`, or a local path.
+
+    Raises:
+        BadSettings: it is a file on a disk; or as `store_at`.
+        StoreUnreachable: the store does not answer.
+    """
+    store = store_at(uri)
+    if isinstance(store.filesystem, fs.LocalFileSystem) and os.path.isfile(store.root):
+        raise BadSettings(f"{store.place} is a file: give a folder")
+    return store
+
+
+def store_at(uri: str) -> Store:
+    """As `open_store`, also if there is a file at the place.
 
     Raises:
         BadSettings: no file system is known for the URI, or it is empty or contains a password.

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_icd.cli.main import app
-from stream_icd.errors import ModelDamaged, ModelNotFound
+from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.registry.about import UNSAID, About, read_about, write_about
@@ -54,13 +54,12 @@ def test_a_card_is_shown() -> None:
 
 def test_what_is_no_model_is_not_shown(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    for command, place in (
-        ("show", tmp_path),
-        ("show", tmp_path / "file"),
-        ("list", tmp_path / "file"),
-    ):
+    for command, place in (("show", tmp_path), ("show", tmp_path / "file")):
         with pytest.raises(ModelNotFound):
             models(command, str(place))
+    for options in ([str(tmp_path / "file")], ["--registry", str(tmp_path / "file")]):
+        with pytest.raises(BadSettings, match="is a file: give a folder"):
+            models("list", *options)
 
 
 @pytest.mark.parametrize("text", ["purpose = ", 'colour = "red"'])

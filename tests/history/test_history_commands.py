@@ -56,6 +56,13 @@ def test_a_folder_that_is_not_there_is_named(command: str, tmp_path: Path) -> No
         history(command, str(tmp_path / "histry"), *READERS[command])
 
 
+@pytest.mark.parametrize("command", READERS)
+def test_a_file_is_no_archive(command: str, tmp_path: Path) -> None:
+    (tmp_path / "file.csv").touch()
+    with pytest.raises(BadSettings, match=r"/file\.csv is a file: give a folder"):
+        history(command, str(tmp_path / "file.csv"), *READERS[command])
+
+
 def test_an_empty_folder_says_how_to_fill_it(tmp_path: Path) -> None:
     with pytest.raises(
         SourceNotFound, match="holds no archived snapshots; to archive them: .*archive"

@@ -97,7 +97,7 @@ def test_a_model_is_trained_into_an_object_store_and_again_from_its_recipe_there
     taken = tmp_path / "taken"
     taken.touch()
     refused = run_here("train", "--data", SMALL.data, "--out", str(taken))
-    assert f"{taken} is a file; give --out a new folder" in refused.stderr
+    assert f"{taken} is a file: give a folder" in refused.stderr
     assert "reading" not in refused.stdout
 
 
