@@ -24,8 +24,9 @@ from stream_icd.evaluation.method import OWN, Task, methods_in
 from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
+from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.history.files import ArchivedWindow
-from stream_icd.printable import safe_cells
+from stream_icd.printable import listed, safe_cells
 from stream_icd.quality.agreement import accuracy, ami, nmi
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.quality.partition import modularity, ncut
@@ -34,6 +35,7 @@ from stream_icd.retraining.jobs import run_job
 from stream_icd.retraining.windows import Accumulated, Lesson, accumulated, read_lesson
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file, writing
+from stream_icd.times import AHEAD
 from stream_icd.training.yardstick import Comparison, compared_with_default
 
 
@@ -73,14 +75,20 @@ def open_windows(
     Windows far ahead of `now`, the time, are not used; nor those before that overlap the newest.
 
     Raises:
-        BadSettings: there is no window, or several graphs and none was named.
+        SourceNotFound: there is no archive, or it is empty.
+        BadSettings: it has no such graph, or several and none was named; or all its windows are far
+            ahead.
     """
     found = accumulated(store, now, graph, n_windows + n_past)
     names = sorted({window.partition.graph for window in found.windows})
+    if found.ahead and not names:
+        raise BadSettings(
+            f"all windows of {store.place} end more than {AHEAD.days} days ahead of the clock"
+        )
     if not names:
-        raise BadSettings("the archive has no windows" + (f" of {graph}" if graph else ""))
+        raise nothing_selected(store, Selection(graph=graph))
     if len(names) > 1:
-        raise BadSettings(f"the archive has several graphs: choose one of {', '.join(names)}")
+        raise BadSettings(f"{store.place} holds several graphs: give --graph, of {listed(names)}")
     newest = found.windows[-n_windows:]
     before = found.windows[: -len(newest)]
     past = [window for window in before if window.window.end <= newest[0].window.start]

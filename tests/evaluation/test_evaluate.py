@@ -250,7 +250,7 @@ def _sparse_window(rng: np.random.Generator, number: int) -> Snapshot:
     [
         (("--picture", "picture.jpeg"), ".png, .svg, .pdf"),
         (("--methods", "bp,louvian"), "no method 'louvian'"),
-        (("--graph", "other"), "no windows of other"),
+        (("--graph", "other"), "no snapshots of graph other; it holds"),
         (("--seconds", "0"), "above 0"),
     ],
 )
@@ -264,7 +264,7 @@ def test_one_of_several_graphs_must_be_named(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     for name, (snapshot, _) in zip(("a", "b"), WINDOWS, strict=False):
         Archive(store).add("snapshots", encode_snapshot(replace(snapshot, graph=name)))
-    with pytest.raises(BadSettings, match="choose one of a, b"):
+    with pytest.raises(BadSettings, match="holds several graphs: give --graph, of a, b"):
         open_windows(store, None, 5, 0, NOW)
     assert len(open_windows(store, "b", 5, 0, NOW)) == 1
 
