@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.printable import printable, say, shortened
+from stream_icd.printable import listed, printable, say, shortened
 from stream_icd.programs.declared import command, option, options
 from stream_icd.programs.options import NamesFile, kafka_settings, naming_by
 from stream_icd.programs.past import First, Last, parse_time
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from stream_icd.view.panels.queries import Queries
 
 report, explain = typer.Typer(), typer.Typer()
+
+A_FEW = 3
 
 
 @options
@@ -120,7 +122,7 @@ class Explain(ArchivedGraph):
     def run(self) -> None:
         if (self.node is None) == (self.community is None):
             raise BadSettings("give --node or --community, one of them")
-        from stream_icd.view.panels.details import explained, explained_community
+        from stream_icd.view.panels.details import explained, explained_community, names_like
         from stream_icd.view.panels.queries import MOST_WINDOWS
 
         until = parse_time("--at", self.at)
@@ -142,6 +144,12 @@ class Explain(ArchivedGraph):
             _say_numbers_of_community(about)
         elif self.node is not None:
             found, called = explained(kept, self.node, read)
+            if found.now is None and found.before is None:
+                some = listed(names_like(kept[-1], "", A_FEW))
+                raise BadSettings(
+                    f"no window up to {found.at} has node {self.node!r}; nodes of that window are, "
+                    f"for example, {some}"
+                )
             say(*found.sentences(called))
             _say_numbers(found)
 

@@ -46,6 +46,12 @@ def test_another_time_is_another_window(history: str) -> None:
     assert "the first window begins at 2020" in early.stderr
 
 
+def test_a_node_that_no_window_has_is_an_error(history: str) -> None:
+    done = run_here("explain", "--history", history, "--node", "99")
+    assert done.returncode == 78
+    assert "has node '99'; nodes of that window are, for example, 0, 1, 2" in done.stderr
+
+
 def test_a_community_is_told_in_words_and_then_in_numbers(history: str) -> None:
     done = run_here("explain", "--history", history, "--community", "1")
     lines = done.stdout.splitlines()
