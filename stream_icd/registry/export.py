@@ -10,7 +10,7 @@ import pyarrow as pa
 from stream_icd.errors import BadSettings, StoreUnreachable
 from stream_icd.imports import needs_extra
 from stream_icd.printable import place_of
-from stream_icd.registry.model import LINEAGE_FILE, RECIPE_FILE, flat_recipe, read_model
+from stream_icd.registry.model import LINEAGE_FILE, flat_recipe, read_model
 from stream_icd.registry.versions import MODEL_FILES, files_in
 from stream_icd.store.store import Store, open_store
 
@@ -25,12 +25,12 @@ def export_folder(folder: Store, target: str) -> str:
     """Copy a model and its lineage, byte for byte, to a new folder; return the folder's place.
 
     Raises:
-        BadSettings: the target holds a model already.
+        BadSettings: the target is a file, or holds files already.
         ModelError, StoreError: the model cannot be used, or the copy not be written.
     """
     place = open_store(target)
-    if place.exists(RECIPE_FILE):
-        raise BadSettings(f"{place.place} already holds a model; export to a new folder")
+    if place.files():
+        raise BadSettings(f"{place.place} is not empty: export to a new folder")
     for name, content in _files(folder).items():
         place.put(name, pa.py_buffer(content))
     return place.place

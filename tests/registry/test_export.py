@@ -35,8 +35,12 @@ def test_a_copy_has_the_same_files_and_version(folder: Store, tmp_path: Path) ->
     copy = open_store(place)
     assert copy.files() == folder.files()
     assert all(copy.open(name).read() == folder.open(name).read() for name in folder.files())
-    with pytest.raises(BadSettings, match="already holds a model; export to a new folder"):
-        export_folder(folder, place)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "card.md").write_text("my cards")
+    for taken in (place, str(tmp_path / "mine")):
+        with pytest.raises(BadSettings, match="is not empty: export to a new folder"):
+            export_folder(folder, taken)
+    assert (tmp_path / "mine" / "card.md").read_text() == "my cards"
 
 
 def test_mlflow_gets_files_parameters_and_version(
