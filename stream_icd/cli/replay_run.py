@@ -27,7 +27,7 @@ from stream_icd.kafka.waiting import Stop
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Refused
-from stream_icd.messages.topic_range import TopicRange, read_range
+from stream_icd.messages.topic_range import TopicRange, read_range, said_position
 from stream_icd.printable import printable, say
 from stream_icd.programs.process import finish, progress_bar, stop_on_signals, wide_console
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
@@ -97,7 +97,7 @@ def topic_jobs(
 def no_snapshots(part: TopicRange, graph: str | None) -> BadSettings:
     """The error for a part of a topic in which there is nothing to replay."""
     of = "no snapshot" if graph is None else f"no snapshot of graph {graph}"
-    start, end = part.start or "the beginning", part.end or "the end"
+    start, end = said_position(part.start, "the beginning"), said_position(part.end, "the end")
     return BadSettings(f"{part.topic} holds {of} from {start} to {end}")
 
 

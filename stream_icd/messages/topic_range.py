@@ -86,11 +86,23 @@ def read_range(
         )
 
 
+def said_position(position: Position, otherwise: str) -> str:
+    """Return a position as an option has it, and `otherwise` for None.
+
+    >>> said_position({0: 120, 3: 40}, "the end")
+    '0:120,3:40'
+    """
+    if isinstance(position, dict):
+        return ",".join(f"{partition}:{offset}" for partition, offset in position.items())
+    return str(position or otherwise)
+
+
 def parse_position(option: str, text: str | None, n_partitions: int) -> Position:
     """Parse `OFFSET`, `PARTITION:OFFSET,…`, or a date or time (UTC by default).
 
     Raises:
-        BadSettings: the text is none of these, or a single offset for several partitions.
+        BadSettings: the text is none of these, a single offset for several partitions, or names a
+            partition twice, or one that the topic does not have.
     """
     if text is None:
         return None
@@ -102,7 +114,15 @@ def parse_position(option: str, text: str | None, n_partitions: int) -> Position
             )
         return {0: int(text)}
     if re.fullmatch(r"\d+:\d+(,\d+:\d+)*", text):
-        pairs = (pair.split(":") for pair in text.split(","))
-        return {int(partition): int(offset) for partition, offset in pairs}
+        pairs = [pair.split(":") for pair in text.split(",")]
+        offsets = {int(partition): int(offset) for partition, offset in pairs}
+        if len(offsets) < len(pairs):
+            raise BadSettings(f"{option} {text} names a partition twice: give one offset for each")
+        if max(offsets) >= n_partitions:
+            raise BadSettings(
+                f"{option} {text}: the topic has no partition {max(offsets)}; its partitions are "
+                f"0 to {n_partitions - 1}"
+            )
+        return offsets
     forms = "a time such as 2026-01-31T12:00:00Z, an offset, or PARTITION:OFFSET[,PARTITION:OFFSET]"
     return time_of_option(option, text, forms)

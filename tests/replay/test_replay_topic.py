@@ -255,6 +255,10 @@ def test_an_offset_alone_is_refused_where_there_are_several_partitions() -> None
         parse_position("--from", "120", 6)
     with pytest.raises(BadSettings, match="yesterday"):
         parse_position("--from", "yesterday", 1)
+    with pytest.raises(BadSettings, match="no partition 6; its partitions are 0 to 5"):
+        parse_position("--from", "0:1,6:0", 6)
+    with pytest.raises(BadSettings, match="names a partition twice"):
+        parse_position("--from", "0:1,0:5", 6)
     assert parse_position("--from", "2:120,4:7", 6) == {2: 120, 4: 7}
     with pytest.raises(BadSettings, match="the same ones"):
         TopicRange("t", {0: 1}, {1: 2})
