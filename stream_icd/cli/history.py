@@ -14,7 +14,7 @@ import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import printable, say
-from stream_icd.programs.declared import argument, command, option
+from stream_icd.programs.declared import argument, command, option, path
 from stream_icd.programs.options import OnlyGraph
 from stream_icd.programs.past import ArchiveUri, PastOptions, parse_time
 
@@ -99,7 +99,8 @@ class Export(PastOptions):
     out: Annotated[
         Path,
         typer.Option(
-            help="File to write; its extension sets the format: .parquet, .csv or .arrow."
+            parser=path,
+            help="File to write; its extension sets the format: .parquet, .csv or .arrow.",
         ),
     ]
     kind: Kind = option("snapshots", "Kind of messages.")

@@ -9,10 +9,13 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field
 from functools import partial
-from typing import Annotated, Any, TypeVar, dataclass_transform
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, dataclass_transform, get_args
 
 import typer
 from typer.core import TyperCommand
+
+from stream_icd.errors import BadSettings
 
 SHOWN = "shown"
 """Where the metadata of a field have what makes its `typer.Option` or `typer.Argument`."""
@@ -39,6 +42,16 @@ def argument(help: str, *, default: Any = MISSING, **rules: Any) -> Any:
     return field(default=default, metadata={SHOWN: partial(typer.Argument, help=help, **rules)})
 
 
+def path(text: str | Path) -> Path:
+    """Return the path of an option; raise `BadSettings` if it is empty.
+
+    To pathlib, it would be the current folder; it comes from an unset variable of a script.
+    """
+    if text == "":
+        raise BadSettings("the path of a file or folder is empty: give one, or . for this folder")
+    return Path(text)
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(argument,))
 def options(declared: type[Options]) -> type[Options]:
     """Make a class a frozen dataclass whose fields are options."""
@@ -46,6 +59,8 @@ def options(declared: type[Options]) -> type[Options]:
     for name, kind in types.items():
         shown = getattr(vars(declared).get(name), "metadata", {}).get(SHOWN)
         if shown is not None:
+            if Path in (kind, *get_args(kind)):
+                shown = partial(shown, parser=path)
             names = [f"--{name.replace('_', '-')}"] if kind is bool and not shown.args else []
             types[name] = Annotated[kind, shown(*names)]
     declared.__annotations__ = types

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Option
 
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.programs.declared import argument, option, options
+from stream_icd.programs.declared import argument, option, options, path
 from stream_icd.replay.pacing import parse_rate
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ NamesFile = Annotated[
     Path | None,
     Option(
         "--names",
+        parser=path,
         metavar="FILE|topic",
         help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
         "Parquet, with the column node and one for each attribute, such as country. topic: by "

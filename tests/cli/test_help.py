@@ -154,3 +154,10 @@ def test_a_full_disk_behind_the_output_is_said_in_one_line() -> None:
             check=False,
         )
     assert (done.returncode, done.stderr) == (75, "OSError: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize("command", ["as", "files", "events"])
+def test_an_empty_path_is_not_this_folder(command: str) -> None:
+    done = run_here("produce", command, "")
+    assert done.returncode == 78
+    assert "the path of a file or folder is empty" in done.stderr
