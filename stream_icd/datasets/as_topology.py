@@ -20,11 +20,12 @@ import re
 import tarfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -173,14 +174,20 @@ def _opens(file: Path) -> OpenFile:
 def _members(path: Path) -> Mapping[str, OpenFile]:
     try:
         archive = tarfile.open(path)  # noqa: SIM115 - the readers below outlive this function
-        members = [member for member in archive.getmembers() if member.isfile()]
+        members = [
+            member for member in archive.getmembers() if not (member.isdir() or member.isdev())
+        ]
     except DAMAGED as error:
         raise BadSettings(f"{path} is not a tar archive, or is damaged: {error}") from error
 
-    def opens(member: tarfile.TarInfo) -> OpenFile:
-        return lambda: cast(IO[bytes], archive.extractfile(member))
+    return {member.name: partial(_opened, archive, member) for member in members}
 
-    return {member.name: opens(member) for member in members}
+
+def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    with suppress(KeyError, RecursionError):  # a link to what is not there, or to itself
+        if (file := archive.extractfile(member)) is not None:
+            return file
+    raise tarfile.ReadError(f"the archive has no file {member.linkname}, to which it is a link")
 
 
 def _time_in(name: str) -> datetime | None:

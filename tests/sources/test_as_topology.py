@@ -398,3 +398,27 @@ def test_as_733_has_the_statistics_of_its_documentation() -> None:
     assert (min(nodes), max(nodes), min(edges), max(edges)) == (103, 6474, 239, 12572)
     assert round(sum(nodes) / 733) == 4183
     assert round(sum(edges) / 733) == 7784
+
+
+def test_links_in_an_archive_are_the_files_that_they_link_to(tmp_path: Path) -> None:
+    path = tmp_path / "as-733.tar"
+    with tarfile.open(path, "w") as archive:
+        day = tarfile.TarInfo("as19971108.txt")
+        day.size = len(b"1\t2\n")
+        archive.addfile(day, io.BytesIO(b"1\t2\n"))
+        for name, kind, target in (
+            ("as19971109.txt", tarfile.LNKTYPE, day.name),
+            ("as19971110.txt", tarfile.SYMTYPE, day.name),
+            ("as19971111.txt", tarfile.LNKTYPE, "gone.txt"),
+            ("as19971112.txt", tarfile.SYMTYPE, "as19971112.txt"),
+        ):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = kind, target
+            archive.addfile(link)
+    bad: list[BadRow] = []
+    found = [snapshot for snapshot, _ in read_as_topology(path, on_bad_row=bad.append).snapshots]
+    assert [f"{snapshot.window.start:%d}" for snapshot in found] == ["08", "09", "10"]
+    assert all(snapshot.edges.shape == (2, 1) for snapshot in found)
+    missing = [str(row) for row in bad if "to which it is a link" in str(row)]
+    assert len(missing) == 2
+    assert "no file gone.txt" in missing[0]
