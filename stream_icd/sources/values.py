@@ -22,7 +22,14 @@ IdKind = Literal["auto", "integer", "string"]
 Mask = NDArray[np.bool_]
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+MOST = str(2**63 - 1)
+BELOW_MOST = "|".join(  # of 19 digits: the first one that differs from those of MOST is less
+    f"{MOST[:at]}[{int(at == 0)}-{int(digit) - 1}][0-9]{{{18 - at}}}"
+    for at, digit in enumerate(MOST)
+    if digit > "0"
+)
+INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{BELOW_MOST}|{MOST}))$"
+"""Integers without leading zeros that int64 holds."""
 FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 

@@ -242,6 +242,16 @@ def test_ids_are_integers_if_the_first_one_is(tmp_path: Path) -> None:
     assert [row["src"] for row in read(tmp_path / "rows.csv")[0]] == ["007", "8"]
 
 
+@pytest.mark.parametrize("last", [2**63 - 1, -(2**63) + 1, 9 * 10**18, 1_700_000_000_000_000_000])
+def test_ids_of_text_are_integers_as_far_as_int64_goes(last: int, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"t,src,dst\n1,7,{last}\n2,{last},7\n3,7,{2**63}\n")
+    rows, bad = read(tmp_path / "rows.csv")
+    assert [(row["src"], row["dst"]) for row in rows] == [(7, last), (last, 7)]
+    assert len(bad) == 1
+    (tmp_path / "rows.csv").write_text(f"t,src,dst\n1,{2**63},7\n")
+    assert [row["src"] for row in read(tmp_path / "rows.csv")[0]] == [str(2**63)]
+
+
 BEIJING = timezone(timedelta(hours=8))
 NOON = datetime(2008, 2, 2, 12, tzinfo=UTC)
 US = pa.timestamp("us")
