@@ -109,7 +109,7 @@ class Subscribe(BrokerOptions):
     out: Path | None = option(
         None,
         "With --format parquet: FILE.parquet, complete when the stream ends, or a folder with one "
-        "file per result.",
+        "file per result, which --group needs.",
     )
     names: NamesFile = None
 
@@ -121,6 +121,8 @@ class Subscribe(BrokerOptions):
 
     def check(self) -> None:
         """Check that the options fit together; raise `BadSettings` if they do not."""
+        from stream_icd.cli.subscribe_formats import is_one_file
+
         if self.node is not None and self.is_filtered:
             raise BadSettings(
                 "--node reports all events of one node: leave out --event, --community, "
@@ -128,6 +130,11 @@ class Subscribe(BrokerOptions):
             )
         if (self.format == "parquet") != (self.out is not None):
             raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
+        if self.group is not None and self.out is not None and is_one_file(self.out):
+            raise BadSettings(
+                "a group continues after a restart, and the new file would replace the results "
+                "before: give --out a folder, or leave out --group"
+            )
         if self.members and self.node is None and self.community is None:
             raise BadSettings("--members shows one community: name it with --community or --node")
 

@@ -75,6 +75,11 @@ def write_arrow(results: Iterable[Item], shape: Shape[Item]) -> None:
         writer.close()
 
 
+def is_one_file(out: Path) -> bool:
+    """Whether all results go to one Parquet file; else the place is a folder."""
+    return out.suffix == ".parquet" and not out.is_dir()
+
+
 def write_parquet(results: Iterable[Item], shape: Shape[Item], out: Path) -> None:
     """Parquet: one file, whole when the stream ends; or, in a folder, a file a result.
 
@@ -82,7 +87,7 @@ def write_parquet(results: Iterable[Item], shape: Shape[Item], out: Path) -> Non
     FILE.incomplete.parquet.
     """
     with writing(out):
-        if out.suffix == ".parquet" and not out.is_dir():
+        if is_one_file(out):
             _write_one_file(_tables(results, shape), out)
         else:
             _write_a_file_each(map(shape.table, results), out)

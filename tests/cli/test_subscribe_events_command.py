@@ -239,6 +239,7 @@ def test_a_group_goes_on_where_it_was(
         (("--event", "eaten"), "choose from born, grown, shrunk, merged, split, continued, died"),
         (("--node", "1", "--event", "born"), "leave out --event"),
         (("--format", "parquet"), "--out FILE.parquet or --out FOLDER go together"),
+        (("--format", "parquet", "--out", "x.parquet", "--group", "g"), "give --out a folder"),
         (("--members",), "name it with --community or --node"),
         (("--out", "x"), "--out FILE.parquet or --out FOLDER go together"),
         (("--group", "g", "--from", "beginning"), "leave out start (--from)"),
