@@ -210,7 +210,7 @@ def _refuse_events(rows: pa.Table, columns: Sequence[str], folder: Path) -> None
     options = {} if tuple(names.values()) == ENDS[0] else names
     if time != time_column(columns):
         options |= {"time": time, "sort": "yes"}
-    if weight is not None:
+    if weight is not None and not _is_absent(rows[weight]).all():  # as in an export of an archive
         options["weight"] = weight
     _refuse_times(rows[time], f"column {time}", options, folder)
 

@@ -276,6 +276,7 @@ EVENTS = {
     "time.csv": "source,target,weight,Time\n1,2,1,1767225600\n2,3,1,1767398400\n",
     "two.csv": "time,timestamp,src,dst\n1767225600,7,1,2\n1767398400,9,2,3\n",
     "windows.csv": "window_start,src,dst\n2026-01-03,2,3\n2026-01-01,1,2\n",
+    "unweighted.csv": "window_start,src,dst,weight\n2026-01-03,2,3,\n2026-01-01,1,2,\n",
     "snap.txt": "1 2 1767225600\n2 3 1767398400\n",
     "rated.csv": "6,2,4,1767225600.72\n6,5,2,1767398400.2\n",
 }
