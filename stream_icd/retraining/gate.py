@@ -115,8 +115,9 @@ class Rules:
     def __post_init__(self) -> None:
         if not (self.margin >= 0 and 0.5 < self.confidence < 1 and self.slowdown >= 1):
             raise BadSettings(
-                f"{self}: need margin of at least 0, confidence between 0.5 and 1, and slowdown "
-                "of at least 1"
+                f"margin {self.margin}, confidence {self.confidence}, slowdown {self.slowdown}: "
+                "the margin must be at least 0, the confidence above 0.5 and below 1, and the "
+                "slowdown at least 1"
             )
 
 

@@ -71,7 +71,7 @@ def read_archive(
     names = [summary.name for summary in seen.summaries()]
     if not names and archived.models:
         models = ", ".join(printable(shortened(name)) for name in archived.models)
-        raise BadSettings(f"there are no results of that model; the archive has: {models}")
+        raise BadSettings(f"{store.place} has no results of model {model}; it has: {models}")
     if not names:
         raise nothing_selected(store, Selection("communities", graph, None, first, last))
     graphs = sorted({name.graph for name in names})

@@ -214,7 +214,7 @@ def test_a_graph_must_be_chosen_among_several(archive: Store) -> None:
     with pytest.raises(BadSettings, match=r"--graph: g, other\\x1b"):
         read_archive(archive)
     assert read_archive(archive, "g")[1].graph == "g"
-    with pytest.raises(BadSettings, match="the archive has: m"):
+    with pytest.raises(BadSettings, match="has no results of model as; it has: m"):
         read_archive(archive, "g", "as")
     with pytest.raises(BadSettings, match="no communities of graph h"):
         read_archive(archive, "h")
