@@ -12,7 +12,14 @@ from functools import partial
 from pathlib import Path
 from threading import Event
 
-from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows, SourceNotFound
+from stream_icd.errors import (
+    BadInput,
+    BadRow,
+    BadSettings,
+    NoGoodRows,
+    SourceNotFound,
+    StoreUnreachable,
+)
 from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.edge_list import is_edge_list, read_edge_list
@@ -63,6 +70,7 @@ def watch_edge_files(
     Raises:
         SourceNotFound: the folder does not exist, is an archive, or has no file to send and is not
             watched.
+        StoreUnreachable: the folder cannot be read, or, while it is watched, is no longer there.
         BadSettings: `folder` is not a folder, or `every_s` is not positive.
     """
     if not folder.exists():
@@ -127,7 +135,11 @@ def _watch(
 
 def _files(folder: Path) -> Stamps:
     stamps = {}
-    for file in sorted(folder.iterdir()):
+    try:
+        present = sorted(folder.iterdir())
+    except OSError as error:  # such as a disk that is no longer mounted
+        raise StoreUnreachable(f"cannot read the folder {folder}: {error.strerror}") from error
+    for file in present:
         unfinished = file.name.startswith(".") or file.name.endswith((".tmp", ".part"))
         if not unfinished and (is_edge_list(file) or file.suffix in PICKLES):
             with suppress(FileNotFoundError):  # deleted since the listing

@@ -189,7 +189,8 @@ def read_attributes(path: str | Path) -> Attributes:
     columns = columns_of(path)
     read = read_rows(path, columns, stop_at_bad_row)  # raises at once if the format is unknown
     if NODE not in columns:
-        named = f"has the columns {', '.join(columns)}" if columns else "is empty, or damaged"
+        given = f"has the columns {', '.join(columns)}"
+        named = given if columns else "is empty, damaged or unreadable"
         raise BadSettings(
             f"{path} {named}; a table of attributes has the column node, and one for each "
             "attribute, such as country"

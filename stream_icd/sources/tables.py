@@ -8,6 +8,7 @@ import csv as one_line
 import gzip
 import io
 import json
+import os
 import re
 import tarfile
 import zlib
@@ -26,7 +27,7 @@ import pyarrow.parquet as pq
 from stream_icd.arrays import Ids
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.node_ids import plain_columns
-from stream_icd.sources.source import OnBadRow
+from stream_icd.sources.source import OnBadRow, pass_over
 
 DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
 """Exceptions that reading a damaged file can raise."""
@@ -91,7 +92,7 @@ def read_rows(
         SourceNotFound: `path` does not exist, or its folder has no such file.
         BadSettings: the format is unknown, or a column is missing.
     """
-    if not (files := _tables_at(path)):
+    if not (files := _tables_at(path, on_bad_row)):
         known = ", ".join(READERS)
         if path.exists() and not path.is_dir():
             raise BadSettings(f"{path.name} is none of {known}")
@@ -99,11 +100,23 @@ def read_rows(
     return _read_files(files, _Wanted(columns, on_bad_row, header))
 
 
-def _tables_at(path: Path) -> list[Path]:
-    """Return the file, or those in a folder and its subfolders, if their format is known."""
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    shown = (f for f in files if not any(part[0] == "." for part in f.relative_to(path).parts))
-    return [file for file in shown if form_of(file.name) in READERS and file.is_file()]
+def _tables_at(path: Path, on_bad_row: OnBadRow) -> list[Path]:
+    """Return the file, or those in a folder and its subfolders, if their format is known.
+
+    Args:
+        on_bad_row: called with each subfolder that cannot be read.
+    """
+    files = sorted(_files_below(path, on_bad_row)) if path.is_dir() else [path]
+    return [file for file in files if form_of(file.name) in READERS and file.is_file()]
+
+
+def _files_below(folder: Path, on_bad_row: OnBadRow) -> Iterator[Path]:
+    def unreadable(error: OSError) -> None:
+        on_bad_row(BadRow(f"the folder {error.filename} cannot be read: {error.strerror}"))
+
+    for here, folders, names in os.walk(folder, onerror=unreadable):
+        folders[:] = (name for name in folders if name[0] != ".")
+        yield from (Path(here, name) for name in names if name[0] != ".")
 
 
 def _read_files(files: Iterable[Path], wanted: _Wanted) -> Iterator[RawRows]:
@@ -131,7 +144,7 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
 
     Empty if there is no file, or it is empty or damaged: `read_rows` says so.
     """
-    if not (files := _tables_at(path)):
+    if not (files := _tables_at(path, pass_over)):
         return []
     file = files[0]
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import subprocess
@@ -10,6 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,3 +163,14 @@ def test_an_empty_path_is_not_this_folder(command: str) -> None:
     done = run_here("produce", command, "")
     assert done.returncode == 78
     assert "the path of a file or folder is empty" in done.stderr
+
+
+def test_a_missing_permission_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> Iterator[Path]:  # root may read all folders
+        raise PermissionError(errno.EACCES, "Permission denied", "days")
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    done = run_here("produce", "as", str(tmp_path))
+    assert (done.returncode, done.stderr) == (78, "OSError: [Errno 13] Permission denied: 'days'\n")

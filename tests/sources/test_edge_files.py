@@ -20,7 +20,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.errors import BadRow, BadSettings, SourceNotFound, StoreUnreachable
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.edge_files import watch_edge_files, windows_of
@@ -395,6 +395,15 @@ def test_a_watched_folder_sends_files_when_they_stop_growing(tmp_path: Path) -> 
     found, bad = read(tmp_path, every_s=2.0, stop=looks)
     assert [(s.id, s.n_edges) for s in found] == [("files/a.csv", 1), ("files/b.csv", 3)]
     assert bad == []
+
+
+def test_a_watched_folder_that_vanishes_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    source = watch_edge_files(folder, every_s=0.01)
+    folder.rmdir()
+    with pytest.raises(StoreUnreachable, match="cannot read the folder .*/mounted: No such file"):
+        next(source.snapshots)
 
 
 def test_a_watched_file_that_changes_is_sent_again_and_one_that_vanishes_is_not(

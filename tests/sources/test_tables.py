@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import json
+import os
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
@@ -118,6 +120,24 @@ def test_hidden_copies_in_a_folder_are_not_read(tmp_path: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("t,src,dst\n10,1,2\n")
     assert read(folder) == read(folder / "._x.csv") == (EXPECTED[:1], [])
+
+
+def test_a_subfolder_that_cannot_be_read_is_a_bad_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "06").mkdir()
+    (tmp_path / "x.csv").write_text("t,src,dst\n10,1,2\n")
+    scan = os.scandir
+
+    def refused(folder: str) -> object:  # root may read all folders
+        if Path(folder).name == "06":
+            raise PermissionError(errno.EACCES, "Permission denied", folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    rows, (bad,) = read(tmp_path)
+    assert rows == EXPECTED[:1]
+    assert bad.endswith("06 cannot be read: Permission denied")
 
 
 def test_a_folder_is_read_in_the_order_of_names_and_below(tmp_path: Path) -> None:
