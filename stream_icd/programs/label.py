@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -48,10 +48,11 @@ def send_labels(
         graph: the graph of windows without one; None: the one that has such a window.
 
     Raises:
-        BadSettings: several graphs have such a window; nothing is sent.
+        BadSettings: several graphs have such a window, or a window has two names; nothing is sent.
     """
     archived, counts = _archived(store, graph), Counts()
     named = {name: _named(archived, name) for name in groups}
+    _refuse_two_names(named)
     for name, label_of in groups.items():
         if not named[name]:
             counts.unknown_windows.append(name)
@@ -93,6 +94,20 @@ def _named(archived: Archived, name: WindowName) -> list[ArchivedWindow]:
             f"{listed(found)}: choose one with --graph, or add the column graph"
         )
     return [window for graph in found for window in archived[graph][name.window]]
+
+
+def _refuse_two_names(named: Mapping[WindowName, Sequence[ArchivedWindow]]) -> None:
+    """Check that no window has two names: the labels of one would replace those of the other."""
+    name_of: dict[tuple[str, str], WindowName] = {}
+    for name, of_name in named.items():
+        for noted in of_name:
+            window = noted.partition.graph, noted.identity.snapshot_id
+            if (other := name_of.setdefault(window, name)) != name:
+                said = " and ".join(repr(str(each)) for each in (other, name))
+                raise BadSettings(
+                    f"{said} are names of the same window, {window[1]}: give all its labels one "
+                    "name, and all rows a graph or none"
+                )
 
 
 def _labels(snapshot: Snapshot, label_of: LabelOfNode, source: str) -> Labels | None:

@@ -88,6 +88,15 @@ def test_what_nobody_knows_is_counted_and_not_sent(archive: str, tmp_path: Path)
     ]
 
 
+def test_a_window_with_two_names_is_refused(archive: str, tmp_path: Path) -> None:
+    rows = _rows((0,))
+    short = [(str(row[0]).removeprefix(f"{GRAPH}/"), *row[1:]) for row in rows]
+    table = _table(tmp_path / "known.csv", [*rows[:80], *short[80:]], "snapshot,node,community")
+    done = run_here("label", table, "--archive", archive, "--dry-run")
+    assert done.returncode == 78
+    assert f"are names of the same window, {rows[0][0]}: give all its labels one" in done.stderr
+
+
 def test_windows_may_be_named_by_their_start(archive: str, tmp_path: Path) -> None:
     snapshot, known = WINDOWS[1]
     table = pa.table(
