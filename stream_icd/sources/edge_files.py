@@ -40,8 +40,9 @@ DATE = re.compile(
 )
 
 
-Stamps = Mapping[Path, tuple[int, int]]
-"""When each file was changed, in nanoseconds since 1970, and its size."""
+Stamps = Mapping[Path, tuple[int, int, int]]
+"""When each file was changed, in nanoseconds since 1970, its size, and when its status was changed,
+such as the permission to read it."""
 
 
 def watch_edge_files(
@@ -144,14 +145,14 @@ def _files(folder: Path) -> Stamps:
         if not unfinished and (is_edge_list(file) or file.suffix in PICKLES):
             with suppress(FileNotFoundError):  # deleted since the listing
                 stat = file.stat()
-                stamps[file] = stat.st_mtime_ns, stat.st_size
+                stamps[file] = stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns
     return stamps
 
 
 def _read_all(
     files: Iterable[Path], folder: Stamps, reading: _Reading
 ) -> Iterator[tuple[Snapshot, None]]:
-    changed = {file.name: modified_ns for file, (modified_ns, _) in folder.items()}
+    changed = {file.name: modified_ns for file, (modified_ns, *_) in folder.items()}
     windows = windows_of(changed, reading.window)
     for file in files:
         try:

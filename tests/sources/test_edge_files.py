@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import pickle
@@ -395,6 +396,27 @@ def test_a_watched_folder_sends_files_when_they_stop_growing(tmp_path: Path) -> 
     found, bad = read(tmp_path, every_s=2.0, stop=looks)
     assert [(s.id, s.n_edges) for s in found] == [("files/a.csv", 1), ("files/b.csv", 3)]
     assert bad == []
+
+
+def test_a_watched_file_is_read_again_when_its_permissions_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1,2\n")
+    opened = Path.open
+
+    def refused(path: Path, *args: object, **options: object) -> object:  # root may read all files
+        if not path.stat().st_mode & 0o040:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "open", refused)
+    file.chmod(0o600)
+    looks = Looks(lambda: None, lambda: None, lambda: file.chmod(0o640), lambda: None, lambda: None)
+    found, bad = read(tmp_path, every_s=2.0, stop=looks)
+    assert [snapshot.id for snapshot in found] == ["files/a.csv"]
+    assert len(bad) == 1
+    assert "Permission denied" in bad[0]
 
 
 def test_a_watched_folder_that_vanishes_is_named(tmp_path: Path) -> None:
