@@ -144,7 +144,7 @@ def _files(folder: Path) -> Stamps:
         unfinished = file.name.startswith(".") or file.name.endswith((".tmp", ".part"))
         if not unfinished and (is_edge_list(file) or file.suffix in PICKLES):
             with suppress(FileNotFoundError):  # deleted since the listing
-                stat = file.stat()
+                stat = file.stat() if file.exists() else file.lstat()  # a link without its file
                 stamps[file] = stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns
     return stamps
 

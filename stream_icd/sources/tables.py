@@ -107,7 +107,9 @@ def _tables_at(path: Path, on_bad_row: OnBadRow) -> list[Path]:
         on_bad_row: called with each subfolder that cannot be read.
     """
     files = sorted(_files_below(path, on_bad_row)) if path.is_dir() else [path]
-    return [file for file in files if form_of(file.name) in READERS and file.is_file()]
+    tables = (file for file in files if form_of(file.name) in READERS)
+    # A link without its file, as on a disk that is not mounted, is refused when it is read.
+    return [file for file in tables if file.is_file() or (file.is_symlink() and not file.exists())]
 
 
 def _files_below(folder: Path, on_bad_row: OnBadRow) -> Iterator[Path]:

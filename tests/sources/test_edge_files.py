@@ -398,6 +398,16 @@ def test_a_watched_folder_sends_files_when_they_stop_growing(tmp_path: Path) -> 
     assert bad == []
 
 
+def test_a_link_without_its_file_is_a_bad_row(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,2\n")
+    (tmp_path / "b.csv").symlink_to(tmp_path / "unmounted.csv")
+    found, bad = read(tmp_path)
+    assert [snapshot.id for snapshot in found] == ["files/a.csv"]
+    assert len(bad) == 1
+    assert "b.csv makes no snapshot" in bad[0]
+    assert "No such file" in bad[0]
+
+
 def test_a_watched_file_is_read_again_when_its_permissions_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,6 +122,15 @@ def test_hidden_copies_in_a_folder_are_not_read(tmp_path: Path) -> None:
     assert read(folder) == read(folder / "._x.csv") == (EXPECTED[:1], [])
 
 
+def test_a_link_without_its_file_is_a_bad_row(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("t,src,dst\n10,1,2\n")
+    (tmp_path / "y.csv").symlink_to(tmp_path / "unmounted.csv")
+    rows, (bad,) = read(tmp_path)
+    assert rows == EXPECTED[:1]
+    assert "y.csv is damaged" in bad
+    assert "No such file" in bad
+
+
 def test_a_subfolder_that_cannot_be_read_is_a_bad_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
