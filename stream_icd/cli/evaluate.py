@@ -105,10 +105,10 @@ def _learning(found: Windows, learners: Sequence[str], learn: int) -> str:
     said = f"{found.graph}: {len(found)} windows"
     if not learners or not learn:
         return said
-    names = " and ".join(learners)
+    who = f"{' and '.join(learners)} {'learns' if len(learners) == 1 else 'learn'}"
     if found.n_past:
-        return f"{said}; {names} learn from the {found.n_past} before them"
-    said += f"; {names} learn from none, since the archive has none before these"
+        return f"{said}; {who} from the {found.n_past} before them"
+    said += f"; {who} from none, since the archive has none before these"
     fewer = max(1, len(found) - learn)
     hint = f": --windows {fewer} leaves {len(found) - fewer} to learn from"
     return said + hint if len(found) > 1 else said

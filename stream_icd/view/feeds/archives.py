@@ -206,4 +206,7 @@ def read_from_archive(store: Store, window: SeenWindow) -> Snapshot:
         if noted.window.start > start:
             break
     snapshot = printable(window.result.snapshot_id)
-    raise NoGraph(f"the archive holds the communities of {snapshot}, not the snapshot itself")
+    raise NoGraph(
+        f"the archive holds the communities of {snapshot}, not the snapshot itself: give one with "
+        "both, as `stream-icd consume archive` writes"
+    )
