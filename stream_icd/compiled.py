@@ -10,11 +10,13 @@ started.
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
+from types import FrameType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -53,6 +55,32 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
             return cast(Function, numba.njit(nogil=True, **options)(function))
 
     return compile_lazily
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block; a second one does not wait.
+
+    An exception that arrives while numba hands a result over, as where it arrived in the loop
+    before, becomes a `SystemError`, or ends the process if the result is a named tuple.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[tuple[int, FrameType | None]] = []
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        waiting.append((number, frame))
+        signal.signal(signal.SIGINT, handler)
+
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if waiting:
+            handler(*waiting[0])
 
 
 _kept = threading.local()

@@ -24,7 +24,7 @@ from stream_icd.bp.likelihood import STRONG_BITS, modularity_of
 from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.partition import measured
 from stream_icd.communities import EvidenceStrength
-from stream_icd.compiled import compiled
+from stream_icd.compiled import compiled, uninterrupted
 from stream_icd.graphs.adjacency import among, linked_nodes
 
 FEW_EDGES = 200  # of a small graph, at most; the comparison takes 5 to 10 ms
@@ -40,6 +40,7 @@ class Evidence(NamedTuple):
     strength: EvidenceStrength
 
 
+@uninterrupted()
 def evidence_for(adjacency: csr_array, communities: AnyLabels, seed: int = 0) -> Evidence:
     """The evidence for a graph's communities; time and memory are O(N + E).
 

@@ -35,7 +35,7 @@ from stream_icd.bp.partition import (
     split_communities,
 )
 from stream_icd.communities import checked_n_communities
-from stream_icd.compiled import keep_threads, threads_for
+from stream_icd.compiled import keep_threads, threads_for, uninterrupted
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.partition import partition_code
 
@@ -43,6 +43,7 @@ STEP = 3.0
 """Factor between two resolutions, upwards."""
 
 
+@uninterrupted()
 def find_communities(
     adjacency: csr_array,
     parameters: BpParameters,

@@ -33,6 +33,7 @@ from stream_icd.compiled import (
     in_threads,
     n_threads,
     prefetch,
+    uninterrupted,
 )
 from stream_icd.graphs.weights import comparable
 
@@ -76,6 +77,7 @@ def maximise_modularity(
     return labels
 
 
+@uninterrupted()
 def estimate_n_communities(adjacency: csr_array, seed: int = 0) -> int:
     """Estimate K as the number of communities found by maximising modularity with local moves.
 

@@ -39,7 +39,7 @@ from stream_icd.bp.posterior import (
     with_exactly,
 )
 from stream_icd.communities import checked_n_communities
-from stream_icd.compiled import keep_threads, threads_for
+from stream_icd.compiled import keep_threads, threads_for, uninterrupted
 from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.changes import Moved, ids_for, moved, replaced_ids
 from stream_icd.memory.evidence import added, kept, unseen
@@ -128,6 +128,7 @@ def detect_remembering(
         return detect_window(*given, horizon=horizon, find=find, seed=seed, clock=clock)
 
 
+@uninterrupted()
 def detect_window(
     adjacency: csr_array,
     nodes: pa.Array,

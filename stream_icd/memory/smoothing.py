@@ -41,6 +41,7 @@ from stream_icd.bp.posterior import (
     uninformed,
 )
 from stream_icd.bp.sweep import N_KEPT, Prior
+from stream_icd.compiled import uninterrupted
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.horizon import Horizon
@@ -191,6 +192,7 @@ def _result(forward: Remembered, own: _About, milliseconds: float) -> Remembered
     )
 
 
+@uninterrupted()
 def _smoothed(
     evidence: Rows,
     parameters: BpParameters,
