@@ -48,7 +48,8 @@ def as_adjacency(graph: Any) -> csr_array:
 
     Raises:
         BadInput: a matrix that is not square, a node out of range, a weight that is negative,
-            complex or not finite, an array that may be either of two.
+            complex or not finite, an array that may be either of two, rows of a table of pandas in
+            another order than its columns.
         BadSettings: a kind of object that is none of these.
 
     >>> as_adjacency((np.array([[0, 1, 1], [1, 2, 2]]), 4)).toarray().tolist()
@@ -227,9 +228,28 @@ def _as_matrix(graph: Any) -> coo_array:
             f"a table of columns {names[:5]} is not a graph: give two columns of ids and, where "
             "edges have weights, `weight`"
         )
+    if names is not None:
+        _check_rows_are_columns(graph, names)
     if hasattr(graph, "__array__") or isinstance(graph, list | tuple):
         return _from_array(graph)
     raise BadSettings(f"a {type(graph).__name__} is not a supported graph; give {ACCEPTED}")
+
+
+def _check_rows_are_columns(matrix: Any, columns: list[str]) -> None:
+    """Check that row i of a table (of pandas: others name no rows) is the node of column i.
+
+    Rows or columns that are only counted have no names, unless the others are the same numbers in
+    another order.
+    """
+    rows = [str(row) for row in getattr(matrix, "index", columns)]
+    counted = [str(place) for place in range(len(rows))]
+    if rows == columns or (counted in (rows, columns) and set(rows) != set(columns)):
+        return
+    row, column = next(pair for pair in zip(rows, columns, strict=True) if pair[0] != pair[1])
+    raise BadInput(
+        f"row {row!r} of a dense matrix is in the place of column {column!r}, but both are one "
+        "node: order the rows as the columns (`table.loc[table.columns]`), or give the pairs"
+    )
 
 
 def _from_networkx(graph: Any) -> coo_array:

@@ -252,3 +252,14 @@ def test_nodes_have_the_names_that_the_graph_gives_them(graph: object, nodes: li
 def test_weighted_triples_are_not_taken_for_another_form(n_triples: int) -> None:
     with pytest.raises(BadInput, match="column `weight`"):
         as_named([(node, node + 1, 2) for node in range(n_triples)])
+
+
+def test_rows_of_a_pandas_matrix_are_the_nodes_of_its_columns() -> None:
+    path = np.eye(4, k=1) + np.eye(4, k=-1)
+    named, counted = pandas.DataFrame(path, list("abcd"), list("abcd")), pandas.DataFrame(path)
+    for good in (named, counted, named.reset_index(drop=True), counted.set_index(named.index)):
+        assert as_adjacency(good).toarray().tolist() == path.tolist()
+    other_names = named.set_axis(list("wxyz"), axis=0)
+    for wrong in (named.loc[list("bacd")], counted[[1, 0, 2, 3]], other_names):
+        with pytest.raises(BadInput, match="is in the place of column"):
+            as_adjacency(wrong)
