@@ -184,6 +184,9 @@ def subscribe_node(
 
     The keyword arguments are those of `subscribe`.
 
+    Raises:
+        BadSettings: the node is neither an integer nor a text, or as `subscribe`.
+
     Example:
         ```python
         from stream_icd import subscribe_node
@@ -192,6 +195,8 @@ def subscribe_node(
             print(f"AS {change.node} left community {change.before} for {change.after}")
         ```
     """
+    if not isinstance(node, Integral | str):
+        raise BadSettings(f"node={node!r}: it must be the id of a node, an integer or a text")
     return following(
         read_options(graph, EVENTS, options),
         decode_events,
@@ -206,6 +211,8 @@ def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:
     kinds = frozenset([event] if isinstance(event, str) else event)
     if unknown := kinds - set(KINDS):
         raise BadSettings(f"unknown event {min(unknown)!r}: choose from {', '.join(KINDS)}")
+    if not kinds:
+        raise BadSettings(f"event={event!r} names no kind: choose from {', '.join(KINDS)}")
     return kinds
 
 

@@ -90,11 +90,21 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         starts = isinstance(self.start, datetime) or self.start in (None, "beginning", "latest")
+        limits = self.limit is None or (hasattr(self.limit, "__index__") and self.limit >= 1)
+        for name in ("topic", "graph", "model", "group"):
+            text = getattr(self, name)
+            if text is not None and not (text and isinstance(text, str)):
+                raise BadSettings(f"{name}={text!r}: it must be a name, or left out")
+        if not isinstance(self.settings, KafkaSettings):  # not shown: there may be a password
+            raise BadSettings(
+                f"settings={type(self.settings).__name__}(…): it must be "
+                "KafkaSettings(bootstrap_servers=…)"
+            )
         for name, good, rule in (
             ("start", starts, "beginning, latest or a datetime with a zone"),
             ("until", self.until in ("forever", "end"), "forever or end"),
             ("revisions", self.revisions in ("newest", "all"), "newest or all"),
-            ("limit", self.limit is None or self.limit >= 1, "at least 1"),
+            ("limit", limits, "a whole number, at least 1"),
         ):
             if not good:
                 raise BadSettings(f"{name}={getattr(self, name)!r}: it must be {rule}")
@@ -146,7 +156,7 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
     It connects when the first item is requested. If you leave the loop early, resources are freed
     when the subscription is closed or garbage-collected; a `with` block closes it at its end.
     `async for` waits in a thread: the event loop continues, and a cancelled wait (a timeout) loses
-    no item.
+    no item. Tasks that share a subscription share its items, each of which one of them gets.
     """
 
     def __init__(self, open_items: Callable[[Event], Generator[Item, None, None]]) -> None:
@@ -154,6 +164,7 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
         self._stop = Event()
         self._items = open_items(self._stop)
         self._awaited: Future[Item] | None = None
+        self._turn = asyncio.Lock()  # of the tasks that wait
 
     def __next__(self) -> Item:
         try:
@@ -164,10 +175,11 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
             raise
 
     async def __anext__(self) -> Item:
-        self._worker = self._worker or Worker("subscription")
-        self._awaited = self._awaited or self._worker.submit(next, self._items, _END)
-        item = await asyncio.shield(asyncio.wrap_future(self._awaited))
-        self._awaited = None
+        async with self._turn:
+            self._worker = self._worker or Worker("subscription")
+            self._awaited = self._awaited or self._worker.submit(next, self._items, _END)
+            item = await asyncio.shield(asyncio.wrap_future(self._awaited))
+            self._awaited = None
         if item is _END:
             self.close()
             raise StopAsyncIteration

@@ -75,12 +75,34 @@ def test_readers_with_different_filters_in_a_group_of_one_name_each_get_all_of_t
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"start": "2026-01-01"}, {"until": "ends"}, {"revisions": "last"}, {"limit": 0}]
+    "wrong",
+    [
+        {"start": "2026-01-01"},
+        {"until": "ends"},
+        {"revisions": "last"},
+        {"limit": 0},
+        {"limit": 1.5},
+        {"model": ""},
+        {"model": 1},
+        {"group": ""},
+        {"settings": "localhost:9092"},
+    ],
 )
 def test_a_wrong_option_is_named_before_anything_is_read(wrong: SubscribeOptions) -> None:
     (name,) = wrong
     with pytest.raises(BadSettings, match=f"{name}=.*: it must be"):
         subscribe("as733", **wrong)
+
+
+def test_what_no_result_can_match_is_refused() -> None:
+    for graph in ("", 733):
+        with pytest.raises(BadSettings, match=f"graph={graph!r}: it must be a name"):
+            subscribe(graph)  # type: ignore[arg-type]
+    for node in (None, [701], 7.5):
+        with pytest.raises(BadSettings, match="node=.* an integer or a text"):
+            subscribe_node(node)  # type: ignore[arg-type]
+    with pytest.raises(BadSettings, match="names no kind: choose from born"):
+        subscribe_events(event=[])
 
 
 def test_each_filter_makes_another_group_and_a_name_alone_stays_as_it_is() -> None:
@@ -220,6 +242,23 @@ def test_a_wait_that_was_given_up_loses_nothing(broker: Broker, make_topic: Make
             return (await asyncio.wait_for(anext(found), 20)).snapshot_id
 
     assert asyncio.run(follow()) == "g/1"
+
+
+def test_tasks_that_share_a_subscription_share_its_results(
+    broker: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    publish(broker, [outgoing(communities, topic) for communities in stream("g", 4)])
+    found = subscribe(until="end", settings=broker.settings(), topic=topic)
+
+    async def follow() -> list[str]:
+        return [communities.snapshot_id async for communities in found]
+
+    async def share() -> list[list[str]]:
+        return await asyncio.gather(follow(), follow())
+
+    one, other = asyncio.run(share())
+    assert sorted(one + other) == ["g/0", "g/1", "g/2", "g/3"]
 
 
 def test_an_asynchronous_loop_that_is_left_leaves_no_thread_behind(
