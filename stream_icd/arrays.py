@@ -43,13 +43,13 @@ def compact(communities: AnyLabels) -> Ids:
     if np.ma.is_masked(communities):
         raise BadSettings("some communities are masked: leave out these nodes, or fill them")
     communities = np.asarray(communities)  # a list, or a pandas Series, at the door
-    if communities.ndim != 1 or communities.dtype.kind not in "iu":
+    if communities.ndim != 1 or (communities.size and communities.dtype.kind not in "iu"):
         raise BadSettings(
             f"communities must be integers of shape (n,), not {communities.dtype} of shape "
             f"{communities.shape}"
         )
     labels: Ids = communities.astype(np.int64)
-    within = communities.min(initial=0) >= 0 and communities.max(initial=-1) < len(communities)
+    within = labels.min(initial=0) >= 0 and labels.max(initial=-1) < len(labels)
     if within and np.bincount(labels).all():  # as from a detector: no need to sort them
         return labels
     return np.unique(communities, return_inverse=True)[1].astype(np.int64, copy=False)

@@ -96,6 +96,12 @@ def test_independent_partitions_share_no_information() -> None:
 @pytest.mark.parametrize("metric", [nmi, ami, accuracy])
 def test_a_partition_may_be_a_list(metric) -> None:  # type: ignore[no-untyped-def]
     assert metric([0, 0, 1, 1], [3, 3, 2, 2]) == 1.0
+    assert metric([], []) == 1.0
+
+
+@pytest.mark.parametrize("metric", [nmi, ami, accuracy])
+def test_labels_may_be_above_the_range_of_int64(metric) -> None:  # type: ignore[no-untyped-def]
+    assert metric([1 << 63, (1 << 64) - 1, 1 << 63], [0, 1, 0]) == 1.0
 
 
 @pytest.mark.parametrize("metric", [nmi, ami, accuracy, contingency])
