@@ -12,13 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
-from stream_icd.node_ids import is_id_type, is_text, places, widened
+from stream_icd.node_ids import is_id_type, is_text, places, values_of, widened
 
 UNKNOWN = -1
 """Code of a node without a value."""
@@ -60,11 +61,14 @@ class Attributes:
     nodes: pa.Array
     columns: tuple[Attribute, ...]
 
-    def of_nodes(self, nodes: pa.Array) -> tuple[Attribute, ...]:
+    def of_nodes(
+        self, nodes: Sequence[int | str] | NDArray[Any] | pa.Array
+    ) -> tuple[Attribute, ...]:
         """Return the attributes of other nodes, in their order; unknown for those not listed.
 
         Raises `BadSettings` if their ids are of another kind, so that no node can ever be found.
         """
+        nodes = _ids(nodes)
         if is_text(nodes.type) != is_text(self.nodes.type):
             ours, theirs = (
                 ("text", "integers") if is_text(self.nodes.type) else ("integers", "text")
@@ -73,7 +77,7 @@ class Attributes:
                 f"the table of attributes names nodes by {ours}, the graph by {theirs}: no node "
                 "can be found. Give the column node the type of the graph's ids"
             )
-        at = places(widened(nodes), self.nodes)
+        at = places(nodes, self.nodes)
         return tuple(
             Attribute(column.name, column.values, np.append(column.codes, np.int32(UNKNOWN))[at])
             for column in self.columns
@@ -103,11 +107,13 @@ class Attributes:
 
 
 def attributes_of(
-    nodes: pa.Array, columns: Mapping[str, Sequence[object] | pa.Array]
+    nodes: Sequence[int | str] | NDArray[Any] | pa.Array,
+    columns: Mapping[str, Sequence[object] | pa.Array],
 ) -> Attributes:
     """Return attributes from a column of ids and one or more columns of values.
 
-    Values are compared as text. A null, a NaN or an empty text is unknown.
+    Columns are lists, or those of NumPy, pandas, Polars or Arrow. Values are compared as text. A
+    null, a NaN or an empty text is unknown.
 
     Raises:
         BadSettings: there is no attribute, a node has no id or is listed twice, the ids are neither
@@ -119,13 +125,11 @@ def attributes_of(
     """
     import pyarrow.compute as pc
 
-    if not columns:
+    if not list(columns):  # a table of pandas has no truth value
         raise BadSettings("a table of attributes needs a column besides node, such as country")
-    if not is_id_type(nodes.type):
-        raise BadSettings(f"node ids are integers or text, not {nodes.type}")
+    nodes = _ids(nodes)
     if nodes.null_count:
         raise BadSettings(f"{nodes.null_count} rows have no node; give each row one")
-    nodes = widened(nodes)
     if n_doubled := len(nodes) - len(pc.unique(nodes)):
         (doubled, _), *_ = Counter(nodes.to_pylist()).most_common(1)
         raise BadSettings(
@@ -139,6 +143,18 @@ def attributes_of(
     )
 
 
+def _ids(nodes: Any) -> pa.Array:
+    """Return a column of ids, whatever holds it, as one array of the type of their kind."""
+    try:
+        ids = nodes if isinstance(nodes, pa.Array | pa.ChunkedArray) else pa.array(nodes)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise BadSettings(f"node ids are not all integers or all text: {error}") from error
+    ids = values_of(ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids)
+    if not is_id_type(ids.type):
+        raise BadSettings(f"node ids are integers or text, not {ids.type}")
+    return widened(ids)
+
+
 def _attribute(name: str, values: Sequence[object] | pa.Array, order: pa.Array) -> Attribute:
     import pyarrow.compute as pc
 
@@ -147,7 +163,7 @@ def _attribute(name: str, values: Sequence[object] | pa.Array, order: pa.Array) 
     try:
         given = pa.array(values)
         text = given.cast(pa.string()).take(order)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OverflowError) as error:
         raise BadSettings(f"column {name} is not all text or all numbers: {error}") from error
     unknown = ["", "nan"] if pa.types.is_floating(given.type) else [""]
     text = pc.if_else(pc.is_in(text, pa.array(unknown)), None, text)

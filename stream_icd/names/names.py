@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stream_icd.arrays import AnyLabels
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.names.attributes import UNKNOWN, Attribute, Attributes, LiveAttributes
 from stream_icd.names.over_represented import Counts, chance, counts, log_odds, significant
@@ -139,7 +141,11 @@ class NamedWindow:
         return agreement
 
 
-def named(nodes: pa.Array, communities: NDArray[np.integer], attributes: Attributes) -> NamedWindow:
+def named(
+    nodes: Sequence[int | str] | NDArray[Any] | pa.Array,
+    communities: AnyLabels,
+    attributes: Attributes,
+) -> NamedWindow:
     """Compare the communities of a window in the attributes of their nodes.
 
     A value is over-represented in a community if more members have it than by chance (`chance`),
@@ -148,11 +154,11 @@ def named(nodes: pa.Array, communities: NDArray[np.integer], attributes: Attribu
     value has no name.
 
     Args:
-        nodes: `(n,)` ids.
+        nodes: `(n,)` ids, such as `ICD.nodes_`.
         communities: community of each node, `(n,)`: labels, or stable ids.
 
     Raises:
-        BadInput: there is another number of communities than of nodes.
+        BadInput: there is another number of communities than of nodes, or they are no integers.
         BadSettings: ids of the table are texts and those of the graph numbers, or the reverse.
 
     >>> from stream_icd.names.attributes import attributes_of
@@ -164,6 +170,8 @@ def named(nodes: pa.Array, communities: NDArray[np.integer], attributes: Attribu
     if len(communities) != len(nodes):
         raise BadInput(f"{len(nodes)} nodes need one community each; got {len(communities)}")
     ids, labels = np.unique(communities, return_inverse=True)
+    if len(ids) and ids.dtype.kind not in "iu":
+        raise BadInput(f"communities are integers, not {ids.dtype}")
     of_nodes = attributes.of_nodes(nodes)
     tables = [counts(labels, len(ids), node) for node in of_nodes]
     z = [log_odds(table) for table in tables]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
+import polars
 import pyarrow as pa
 import pytest
 
@@ -115,6 +117,29 @@ def test_ids_of_another_kind_are_refused_when_the_graph_is_seen() -> None:
     attributes = attributes_of(pa.array(["7018"]), {"country": ["US"]})
     with pytest.raises(BadSettings, match="names nodes by text, the graph by integers"):
         named(pa.array([7018]), np.array([0]), attributes)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        list,
+        np.array,
+        pandas.Series,
+        polars.Series,
+        lambda ids: pa.chunked_array([ids[:40], ids[40:]]),
+    ],
+)
+def test_ids_may_be_in_any_column(column) -> None:  # type: ignore[no-untyped-def]
+    nodes, communities = NODES.to_pylist(), np.repeat([0, 1], 50)
+    expected = named(NODES, communities, attributes_of(NODES, {"class": CLASSES})).names()
+    table = pandas.DataFrame({"class": CLASSES})
+    assert (
+        named(column(nodes), communities, attributes_of(column(nodes), table)).names() == expected
+    )
+    with pytest.raises(BadInput, match="communities are integers, not float64"):
+        named(column(nodes), communities / 2, attributes_of(NODES, table))
+    with pytest.raises(BadSettings, match="node ids are not all integers or all text"):
+        attributes_of(["a", 1], {"class": ["x", "y"]})
 
 
 def test_each_node_has_a_community() -> None:
