@@ -119,6 +119,8 @@ class CommunityEvents:
         """Position of the node in `nodes`; -1 if the node is not in the snapshot."""
         try:
             sought = pa.scalar(node, self.nodes.type)
+            if sought.as_py() != node:  # 1 for 1.5
+                return -1
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             try:
                 sought = pa.scalar(str(node)).cast(self.nodes.type)

@@ -158,11 +158,10 @@ def explain(
         horizon: how many windows the memory was worth.
 
     Raises:
-        BadSettings: there is no window, or no graph.
+        BadSettings: there is no window, or no graph; the first graph is not that of the last
+            window, or they are not newest first; or the horizon is below 1.
     """
-    if not windows or not snapshots:
-        raise BadSettings("give at least one window, and its graph")
-    newest = windows[-1]
+    newest = checked_newest(windows, snapshots, horizon)
     now = newest.community_of(node)
     earlier = ((window, window.community_of(node)) for window in reversed(windows[:-1]))
     before, former = next((pair for pair in earlier if pair[1] not in (None, now)), (None, None))
@@ -181,6 +180,24 @@ def explain(
         reach=snapshots[-1].window.start,
         horizon=horizon,
     )
+
+
+def checked_newest(
+    windows: Sequence[CommunityEvents], snapshots: Sequence[Snapshot], horizon: float
+) -> CommunityEvents:
+    """Return the window to explain; raises as `explain`."""
+    if not windows or not snapshots:
+        raise BadSettings("give at least one window, and its graph")
+    if not horizon >= 1:
+        raise BadSettings(f"horizon={horizon!r}: the memory is worth at least 1 window")
+    newest = windows[-1]
+    ends = [snapshot.window.end for snapshot in snapshots]
+    if ends[0] != newest.window.end or ends != sorted(ends, reverse=True):
+        raise BadSettings(
+            f"graphs end at {', '.join(map(told, ends[:3]))}: give that of the window that ends at "
+            f"{told(newest.window.end)} first, then those before it, newest first"
+        )
+    return newest
 
 
 def _choices_and_edges(

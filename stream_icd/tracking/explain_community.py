@@ -22,6 +22,7 @@ from stream_icd.tracking.explain import (
     MOST_EDGES,
     aligned_edges,
     called_by,
+    checked_newest,
     how_far_back,
     mixing_of,
     rates_of,
@@ -191,11 +192,9 @@ def explain_community(
         after: the window after the last one.
 
     Raises:
-        BadSettings: there is no window, or no graph; or no window has the community.
+        BadSettings: no window has the community; or as `explain`.
     """
-    if not windows or not snapshots:
-        raise BadSettings("give at least one window, and its graph")
-    newest = windows[-1]
+    newest = checked_newest(windows, snapshots, horizon)
     seen = [window for window in windows if (window.communities == community).any()]
     if not seen:
         raise BadSettings(f"no window up to {newest.window.start} has community {community}")

@@ -97,6 +97,15 @@ def test_without_a_graph_there_is_nothing_to_explain() -> None:
         explain("1", TRACKED, [])
 
 
+def test_graphs_and_horizons_that_would_give_wrong_numbers_are_refused() -> None:
+    for graphs in (GRAPHS[::-1], GRAPHS[1:]):
+        with pytest.raises(BadSettings, match="ends at 2020-01-01 02:00 first.*newest first"):
+            explain("9", TRACKED, graphs, horizon=2)
+    for horizon in (0, 0.5, float("nan")):
+        with pytest.raises(BadSettings, match="horizon=.*at least 1 window"):
+            explain("9", TRACKED, GRAPHS, horizon)
+
+
 @pytest.mark.parametrize(
     ("time", "text"),
     [

@@ -188,6 +188,7 @@ def test_the_community_of_a_node(window: MakeWindow, follow: Follow) -> None:
     (numbers,) = follow([window(0, groups(2, 2), [701, 1239, 7018, 3561])])
     assert [numbers.community_of(node) for node in (701, "701", 7018, "7018")] == [0, 0, 1, 1]
     assert numbers.community_of(5) is numbers.community_of("AS5") is None
+    assert (numbers.community_of(701.0), numbers.community_of(701.5)) == (0, None)
     (texts,) = follow([window(0, groups(1, 1), ["701", "b"])])
     assert (texts.community_of("701"), texts.community_of(701), texts.community_of("c")) == (
         0,
