@@ -40,8 +40,8 @@ class Window:
     """A half-open span of event time, `[start, end)`, in UTC, in microseconds.
 
     Raises:
-        BadSnapshot: a time has no zone or is outside the years 1 to 9999 in UTC, or the end is
-            before the start.
+        BadSnapshot: a time is no `datetime`, has no zone or is outside the years 1 to 9999 in UTC,
+            or the end is before the start.
     """
 
     start: datetime
@@ -49,6 +49,8 @@ class Window:
 
     def __post_init__(self) -> None:
         for name, time in (("start", self.start), ("end", self.end)):
+            if not isinstance(time, datetime):
+                raise BadSnapshot(f"window {name} {time!r} is no datetime; give one with a zone")
             if time.tzinfo is None:
                 raise BadSnapshot(f"window {name} {time.isoformat()} has no time zone; give UTC")
             try:
@@ -67,11 +69,13 @@ def check_graph_name(graph: str) -> None:
     """Check that a graph may have this name.
 
     Raises:
-        BadSnapshot: it is empty, or cannot be written as UTF-8.
+        BadSnapshot: it is empty, or no text, or cannot be written as UTF-8.
         LimitExceeded: it has more than `MOST_GRAPH_BYTES`.
 
     >>> check_graph_name("as733")
     """
+    if not isinstance(graph, str):
+        raise BadSnapshot(f"the name of the graph is {graph!r}: give a text, such as as733")
     if not graph:
         raise BadSnapshot("the name of the graph is empty: give one, such as as733")
     try:
@@ -122,13 +126,13 @@ class Snapshot:
     def __post_init__(self) -> None:
         check_graph_name(self.graph)
         for name, text in (("id", self.id), ("source", self.source)):
-            if not text:
-                raise BadSnapshot(f"a snapshot needs a {name}; got an empty one")
+            if not (text and isinstance(text, str)):
+                raise BadSnapshot(f"a snapshot needs a text as its {name}, not {text!r}")
         k = self.n_communities
-        if k is not None and not 1 <= k <= self.n_nodes:
+        if k is not None and not (hasattr(k, "__index__") and 1 <= k <= self.n_nodes):
             raise BadSnapshot(
-                f"snapshot {self.id!r} asks for {k} communities of {self.n_nodes} nodes; "
-                f"K must be from 1 to the number of nodes, or left out"
+                f"snapshot {self.id!r} asks for {k!r} communities of {self.n_nodes} nodes; "
+                f"K must be a whole number from 1 to the number of nodes, or left out"
             )
         object.__setattr__(self, "nodes", widened(self.nodes))
         object.__setattr__(self, "content", _content_of(self))

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_icd.errors import BadSnapshot
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
@@ -137,3 +138,21 @@ def test_it_is_the_same_where_a_window_was_given_in_nanoseconds() -> None:
     message = encode_snapshot(snapshot)
     assert decode_snapshot(message.key, message.value, message.headers) == snapshot
     assert type(snapshot.window.start) is datetime
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"graph": 733}, "name of the graph is 733: give a text"),
+        ({"id": 1}, "a text as its id, not 1"),
+        ({"source": ""}, "a text as its source, not ''"),
+        ({"n_communities": 2.0}, "asks for 2.0 communities of 4 nodes; K must be a whole number"),
+        ({"n_communities": "2"}, "asks for '2' communities"),
+    ],
+)
+def test_what_no_message_can_hold_is_refused(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(BadSnapshot, match=said):
+        made(PAIRS, **wrong)
+    for time in ("1999-04-02", DAY.start.date()):
+        with pytest.raises(BadSnapshot, match="start .*1999.* is no datetime"):
+            Window(time, DAY.end)  # type: ignore[arg-type]
