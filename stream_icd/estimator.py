@@ -111,8 +111,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
         recipe = recipe.changed(seed=self.seed)
         known = _with_labels(graphs, labels)
-        self.history_: History = ()
-        self.learned_ = None
+        history: History = ()
+        learned = None
         if self.method == "icd":
             with needs_extra("train", "torch"):
                 from stream_icd.training.icd.train_encoder import train
@@ -129,10 +129,11 @@ class ICD(BaseEstimator):  # type: ignore[misc]
                 device=self.device,
                 threads=self.threads,
             )
-            self.model_, self.history_ = training.model, training.history
+            model, history = training.model, training.history
         else:
-            self.learned_ = fit_parameters(known, self.seed, self.threads)
-            self.model_ = Model(recipe, self.learned_.parameters)
+            learned = fit_parameters(known, self.seed, self.threads)
+            model = Model(recipe, learned.parameters)
+        self.model_, self.learned_, self.history_ = model, learned, history
         return self
 
     def predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:

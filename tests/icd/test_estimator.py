@@ -285,6 +285,14 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD(recipe=None).fit([history[0].adjacency])
 
 
+def test_a_fit_that_fails_changes_nothing(graph: LabelledGraph) -> None:
+    icd = ICD().fit([graph.adjacency], [graph.labels])
+    fitted = icd.model_, icd.learned_, icd.history_
+    with pytest.raises(BadSettings, match="that has edges"):
+        icd.fit([csr_array((3, 3))])
+    assert (icd.model_, icd.learned_, icd.history_) == fitted
+
+
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"threads": None}, {"seed": -1}, {"seed": 0.5}])
 def test_a_wrong_parameter_is_named_by_fit_and_predict(
     wrong: dict[str, Any], graph: LabelledGraph
