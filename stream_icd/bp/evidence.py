@@ -25,6 +25,7 @@ from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.partition import measured
 from stream_icd.communities import EvidenceStrength
 from stream_icd.compiled import compiled, uninterrupted
+from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import among, linked_nodes
 
 FEW_EDGES = 200  # of a small graph, at most; the comparison takes 5 to 10 ms
@@ -49,6 +50,8 @@ def evidence_for(adjacency: csr_array, communities: AnyLabels, seed: int = 0) ->
 
     adjacency: canonical (`as_adjacency`); communities: integer labels (n,), any values.
 
+    Raises `BadSettings` if there is another number of communities than of nodes.
+
     >>> clique = np.ones((9, 9)) - np.eye(9)
     >>> four = csr_array(np.kron(np.eye(4), clique))
     >>> evidence_for(four, np.arange(36) // 9).strength
@@ -56,6 +59,11 @@ def evidence_for(adjacency: csr_array, communities: AnyLabels, seed: int = 0) ->
     >>> evidence_for(csr_array(clique), np.arange(9) // 3)
     Evidence(bits_saved=0.0, strength='none')
     """
+    communities = np.asarray(communities)
+    if communities.shape != adjacency.shape[:1]:
+        raise BadSettings(
+            f"{adjacency.shape[0]} nodes need one community each; got {communities.shape}"
+        )
     if not adjacency.nnz:
         return Evidence(0.0, "none")
     linked = linked_nodes(adjacency)

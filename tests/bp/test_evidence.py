@@ -11,6 +11,7 @@ from stream_icd.bp.evidence import FEW_EDGES, Evidence, evidence_for, rewired
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
@@ -110,3 +111,12 @@ def test_rewiring_keeps_degrees_and_makes_no_double_edges() -> None:
     assert (matrix != matrix.T).nnz == 0
     assert np.array_equal(np.diff(other.indptr), np.diff(graph.indptr))
     assert (matrix != club).nnz > club.nnz
+
+
+def test_each_node_needs_a_community() -> None:
+    four = csr_array(np.kron(np.eye(4), np.ones((9, 9)) - np.eye(9)))
+    labels = np.arange(36) // 9
+    assert evidence_for(four, labels.tolist()) == evidence_for(four, labels)
+    for wrong in (labels[:5], np.append(labels, 4)):
+        with pytest.raises(BadSettings, match="36 nodes need one community each"):
+            evidence_for(four, wrong)
