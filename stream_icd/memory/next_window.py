@@ -47,8 +47,7 @@ def next_window(
     upper, window = triu(adjacency, 1, format="coo"), NO_WINDOW
     check_weights(upper.data)
     if memory is not None:
-        last = memory.window
-        window = Window(last.end, last.end + max(last.end - last.start, timedelta(seconds=1)))
+        window = _after(memory.window)
     snapshot = Snapshot(
         graph="graph",
         id="graph",
@@ -58,6 +57,17 @@ def next_window(
         weights=upper.data,
     )
     return snapshot, adjacency, order
+
+
+def _after(last: Window) -> Window:
+    """Return the window right after the last one, of the same length, or a second."""
+    try:
+        return Window(last.end, last.end + max(last.end - last.start, timedelta(seconds=1)))
+    except OverflowError as error:
+        raise BadInput(
+            f"no window can follow that which ends at {last.end}: give Snapshots, whose windows "
+            "end before the year 9999"
+        ) from error
 
 
 def _checked_ids(nodes: Any, n: int) -> NDArray[Any]:

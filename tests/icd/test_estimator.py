@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.quality.agreement import nmi
+from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
@@ -412,6 +414,14 @@ def test_a_result_is_not_taken_for_its_memory() -> None:
     found = icd.predict_next(np.ones((3, 3)))
     with pytest.raises(BadSettings, match="memory is a Remembered; give the `memory`"):
         icd.predict_next(np.ones((3, 3)), found)  # type: ignore[arg-type]
+
+
+def test_no_window_follows_the_end_of_time() -> None:
+    icd, end = ICD.load("lfr"), datetime(9999, 12, 31, tzinfo=UTC)
+    window = Window(end - timedelta(days=2), end)
+    last = icd.predict_next(snapshot_from_pairs([0, 1], [1, 2], graph="g", id="g", window=window))
+    with pytest.raises(BadInput, match="no window can follow that which ends at 9999-12-31"):
+        icd.predict_next(networkx.path_graph(3), last.memory)
 
 
 def test_a_horizon_can_be_given(drifting: list[PlantedGraph]) -> None:
