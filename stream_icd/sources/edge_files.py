@@ -167,6 +167,8 @@ def _read_all(
 
 
 def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
+    if file.exists() and not file.is_file():  # such as a named pipe, which would wait for a writer
+        raise BadInput("it is no regular file")
     if file.suffix in PICKLES:
         raise BadInput("opening a pickle can run any code: save GraphML instead")
     ignored = partial(reading.warn_of_ignored, file)

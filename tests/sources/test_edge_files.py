@@ -175,6 +175,12 @@ def test_a_file_that_is_no_edge_list_is_reported_and_the_others_go_on(
         list(watch_edge_files(tmp_path).snapshots)
 
 
+def test_a_named_pipe_is_a_bad_row(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    found, bad = read(tmp_path)
+    assert (found, bad) == ([], ["a.csv makes no snapshot: it is no regular file"])
+
+
 class Trap:
     """Unpickled, it would leave a file behind."""
 
