@@ -7,11 +7,12 @@ their lines with `say`.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,14 +45,27 @@ def say(*lines: str, err: bool = False) -> None:
     """Write lines to standard output, or to standard error: each is one line there.
 
     Tabs stay, since they separate columns; escape them in a name that is in a column. Nothing is
-    written to an output that was closed before the program began.
+    written to an output that was closed before the program began. The program ends if the reader of
+    standard output has left.
     """
     stream = sys.stderr if err else sys.stdout
     if stream is None:
         return
-    for line in lines:
-        stream.write("\t".join(map(printable, line.split("\t"))) + "\n")
-    stream.flush()
+    try:
+        for line in lines:
+            stream.write("\t".join(map(printable, line.split("\t"))) + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        if err:
+            raise
+        end_without_reader()
+
+
+def end_without_reader() -> NoReturn:
+    """End the program with exit status 0: the reader, such as `head`, has seen enough."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())  # Python writes what is buffered when it ends
+    raise SystemExit(0)
 
 
 def shortened(text: str | bytes, most: int = SHORT) -> str:

@@ -16,6 +16,7 @@ import typer
 
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
 from stream_icd.kafka.waiting import Stop
+from stream_icd.printable import end_without_reader
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,8 +35,12 @@ def wide_console() -> Console:
     """As wide as the terminal, or as a table needs where there is none."""
     from rich.console import Console
 
-    console = Console(markup=False)  # names of graphs come from outside
-    return console if console.is_terminal else Console(width=WIDTH, markup=False)
+    class Shown(Console):
+        def on_broken_pipe(self) -> None:
+            end_without_reader()
+
+    console = Shown(markup=False)  # names of graphs come from outside
+    return console if console.is_terminal else Shown(width=WIDTH, markup=False)
 
 
 def progress_bar(*columns: ProgressColumn) -> Progress:

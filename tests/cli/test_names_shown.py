@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import os
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
@@ -36,6 +38,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.messages.records import described
 from stream_icd.metrics.metrics import MOST_GRAPHS, Health, Metrics
 from stream_icd.printable import did_you_mean, listed, printable, say, shortened
+from stream_icd.programs.process import wide_console
 from stream_icd.registry.aliases import Aliases
 from stream_icd.registry.find import shipped_models
 from stream_icd.replay.compare import Agreement, Comparison, VersionQuality
@@ -91,6 +94,19 @@ def test_a_subscriber_s_table_has_a_line_a_snapshot(
 def test_nothing_is_written_to_a_closed_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)  # as Python starts with `>&-`
     say("as733")
+
+
+@pytest.mark.parametrize("write", [say, lambda line: wide_console().print(line)])
+def test_a_program_ends_well_when_its_reader_has_left(
+    write: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)  # as `| head` does
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(SystemExit) as ended:
+            write("as733")
+    assert ended.value.code == 0
 
 
 def test_a_gap_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
