@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -144,9 +145,22 @@ def _files(folder: Path) -> Stamps:
         unfinished = file.name.startswith(".") or file.name.endswith((".tmp", ".part"))
         if not unfinished and (is_edge_list(file) or file.suffix in PICKLES):
             with suppress(FileNotFoundError):  # deleted since the listing
-                stat = file.stat() if file.exists() else file.lstat()  # a link without its file
+                stat = _stat(file)
                 stamps[file] = stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns
     return stamps
+
+
+def _stat(file: Path) -> os.stat_result:
+    """Return the status of a file, of the link itself if it has no file.
+
+    A watched folder is looked at again and again, so each file is asked once.
+    """
+    try:
+        return file.stat()
+    except OSError:
+        if file.exists():
+            raise
+        return file.lstat()
 
 
 def _read_all(
