@@ -72,6 +72,26 @@ def test_the_readme_shows_models_that_are_shipped() -> None:
     assert {model for model in named if "/" not in model} <= {"champion", *shipped_models()}
 
 
+def test_the_front_page_quotes_the_page_of_peers() -> None:
+    page = (ROOT / "docs" / "measured" / "peers.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for shown, measured in {"GN, p_in = 0": "GN", "LFR, μ = 0": "L(f,"}.items():
+        rows = re.findall(rf"^\| {shown}(\.\d) \| (.+) \|$", readme, re.MULTILINE)
+        assert len(rows) == 2
+        for number, row in rows:
+            section = page.partition(f"## {measured}{number}")[2].partition("\n## ")[0]
+            nmi, *_, ratio, gain = cells_of("bp", section)
+            leiden, *_ = cells_of("Leiden, K searched, converged", section)
+            quoted = [nmi.split(" ")[0], leiden.split(" ")[0], gain, ratio]
+            assert row.split(" | ") == quoted, f"{shown}{number}: the page says {quoted}"
+
+
+def cells_of(first: str, table: str) -> list[str]:
+    """The other cells of the row that begins with this one."""
+    (row,) = re.findall(rf"^\| {re.escape(first)} \| (.+) \|$", table, re.MULTILINE)
+    return str(row).split(" | ")
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_make_targets_shown_exist(document: Path) -> None:
     targets = set(
