@@ -39,7 +39,9 @@ class TopicSpec:
     """A topic's name and settings; the broker chooses values that are None or -1.
 
     `max_message_bytes` is the broker's limit for one batch: the limit for a record
-    (`KafkaSettings.max_message_bytes`) plus 1 MiB for its framing.
+    (`KafkaSettings.max_message_bytes`) plus 1 MiB for its framing. With `broker_clock`, a record's
+    timestamp is when the broker appended it, whatever the producer's clock says, so that timestamps
+    are in the order of offsets. (The embedded broker keeps the producer's.)
     """
 
     name: str
@@ -50,6 +52,7 @@ class TopicSpec:
     cleanup_policy: str = "delete"
     segment_bytes: int | None = None
     min_compaction_lag_ms: int | None = None
+    broker_clock: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -69,6 +72,7 @@ class TopicSpec:
             "retention.ms": self.retention_ms,
             "segment.bytes": self.segment_bytes,
             "min.compaction.lag.ms": self.min_compaction_lag_ms,
+            "message.timestamp.type": "LogAppendTime" if self.broker_clock else None,
         }
         return {name: str(value) for name, value in chosen.items() if value is not None}
 
@@ -78,8 +82,12 @@ class TopicSpec:
         The dead-letter topic has room for this topic's largest record and the reason.
         """
         largest = self.max_message_bytes + DEAD_LETTER_ROOM
-        dead_letters = dead_letter_topic(self.name)
-        return self, TopicSpec(dead_letters, retention_ms=30 * DAY_MS, max_message_bytes=largest)
+        return self, TopicSpec(
+            dead_letter_topic(self.name),
+            retention_ms=30 * DAY_MS,
+            max_message_bytes=largest,
+            broker_clock=self.broker_clock,
+        )
 
 
 @dataclass(frozen=True, slots=True)

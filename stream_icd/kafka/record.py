@@ -13,7 +13,7 @@ class Record:
     """One record as a broker holds it.
 
     `timestamp_ms` is in milliseconds since 1970 UTC, by the producer's clock, so it may go
-    backwards from one offset to the next.
+    backwards from one offset to the next; by the broker's in a topic with `broker_clock`.
     """
 
     topic: str

@@ -27,11 +27,18 @@ ATTRIBUTES = "icd.attributes.v1"
 WORKERS = "icd.workers.v1"
 MEMORY = "icd.memory.v1"
 
+
+def messages_topic(name: str, partitions: int = 1, days: int | None = None) -> TopicSpec:
+    """Return a topic whose messages replace each other: the one that the broker got last counts."""
+    retention_ms = None if days is None else days * DAY_MS
+    return TopicSpec(name, partitions, retention_ms=retention_ms, broker_clock=True)
+
+
 DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
-    *TopicSpec(SNAPSHOTS, partitions=6, retention_ms=7 * DAY_MS).with_dead_letters(),
-    *TopicSpec(COMMUNITIES, partitions=6, retention_ms=7 * DAY_MS).with_dead_letters(),
-    *TopicSpec(LABELS, partitions=6, retention_ms=30 * DAY_MS).with_dead_letters(),
-    *TopicSpec(EVENTS, partitions=6, retention_ms=30 * DAY_MS).with_dead_letters(),
+    *messages_topic(SNAPSHOTS, 6, days=7).with_dead_letters(),
+    *messages_topic(COMMUNITIES, 6, days=7).with_dead_letters(),
+    *messages_topic(LABELS, 6, days=30).with_dead_letters(),
+    *messages_topic(EVENTS, 6, days=30).with_dead_letters(),
     TopicSpec(MODELS, retention_ms=365 * DAY_MS),
     TopicSpec(ATTRIBUTES, cleanup_policy="compact"),
     TopicSpec(WORKERS, cleanup_policy="compact"),

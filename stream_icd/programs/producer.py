@@ -14,7 +14,6 @@ from threading import Event
 import structlog
 
 from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
-from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
@@ -25,6 +24,7 @@ from stream_icd.kafka.topics import (
     check_topic_for,
     create_topics,
     describe_topic,
+    messages_topic,
 )
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
@@ -69,7 +69,7 @@ class ProducerRun:
     def sent_before(self) -> SentBefore:
         """The snapshots already in the topic, which are not sent again; read once."""
         check_that_somebody_listens(self.settings)
-        own = [] if self.topic == SNAPSHOTS else TopicSpec(self.topic).with_dead_letters()
+        own = [] if self.topic == SNAPSHOTS else messages_topic(self.topic).with_dead_letters()
         create_topics(self.settings, [*DEFAULT_TOPICS, *own])
         if self.options.again:
             return SentBefore()

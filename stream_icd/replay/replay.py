@@ -16,11 +16,15 @@ from stream_icd.detection.record import has_memory
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.execution.work import Engine, First
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import COMMUNITIES, check_topic_for, create_topics
+from stream_icd.kafka.topics import (
+    COMMUNITIES,
+    check_topic_for,
+    create_topics,
+    messages_topic,
+)
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.records import Refused, outgoing
 from stream_icd.replay.pacing import Tempo, paced
@@ -119,7 +123,7 @@ class TopicResults:
     @contextmanager
     def writing(self) -> Iterator[Keep]:
         """Write one record per result; all are acknowledged at the end of the block."""
-        create_topics(self.settings, [TopicSpec(self.topic, partitions=self.partitions)])
+        create_topics(self.settings, [messages_topic(self.topic, self.partitions)])
         claim_check = ClaimCheck(self.settings)
         with Publisher(self.settings) as publisher:
 

@@ -6,8 +6,10 @@ import errno
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import SNAPSHOTS, create_topics
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics, messages_topic
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_communities
@@ -42,7 +44,7 @@ N_LATE = 10  # sent after the kill: work for the second, however much the first 
 @pytest.fixture
 def topics(broker: Broker, topic_name: str) -> tuple[str, str]:
     """Topics of snapshots and of communities, with their dead letters."""
-    specs = TopicSpec(topic_name), TopicSpec(f"{topic_name}.found")
+    specs = messages_topic(topic_name), messages_topic(f"{topic_name}.found")
     create_topics(broker.settings())
     create_topics(broker.settings(), [letter for s in specs for letter in s.with_dead_letters()])
     return specs[0].name, specs[1].name
@@ -102,6 +104,24 @@ def test_each_message_is_kept_once_and_bad_ones_are_dead_lettered(
     assert archived(store) == sent
     assert archived(store, both[1]) == found
     assert len(store.files()) == 10
+
+
+@pytest.mark.brokers("memory", "kafka")  # the embedded one keeps the producer's times
+def test_the_correction_that_came_last_counts_whatever_the_clock_of_its_producer(
+    broker: Broker, topics: tuple[str, str], store: Store, snapshot: MakeSnapshot
+) -> None:
+    sent = [encode_snapshot(snapshot(0)), encode_snapshot(snapshot(0, weighted=True))]
+    with Publisher(broker.settings()) as publisher:
+        for message, late_ms in zip(sent, (0, 600_000), strict=True):
+            at_ms = round(1000 * time.time()) - late_ms
+            record = OutgoingRecord(topics[0], message.value, message.key, message.headers)
+            publisher.send(replace(record, timestamp_ms=at_ms))
+    both = Selection(revisions="all")
+    with archiving(broker, topics, store) as errors:
+        wait_until(lambda: errors or len(archived(store, both)) == 2)
+    assert errors == []
+    assert archived(store, both) == sent
+    assert archived(store) == sent[1:]
 
 
 @pytest.mark.brokers("memory")

@@ -77,11 +77,13 @@ class Log:
     def end(self) -> int:
         return self.begin + len(self._entries)
 
-    def append(self, record: OutgoingRecord, now_ms: int, transaction: Transaction | None) -> None:
+    def append(
+        self, record: OutgoingRecord, timestamp_ms: int, transaction: Transaction | None
+    ) -> None:
         written = Record(
             *self.partition,
             self.end,
-            now_ms if record.timestamp_ms is None else record.timestamp_ms,
+            timestamp_ms,
             record.key,
             record.value,
             record.headers,
@@ -238,7 +240,9 @@ class State:
         limit = topic.spec.max_message_bytes
         if record.size > limit:
             raise MessageTooLarge(f"{record.size} bytes are more than the topic takes: {limit}")
-        log.append(record, round(self._wall_clock() * 1000), transaction)
+        sent_ms = None if topic.spec.broker_clock else record.timestamp_ms
+        now_ms = round(self._wall_clock() * 1000)
+        log.append(record, now_ms if sent_ms is None else sent_ms, transaction)
         self.changed.notify_all()
 
     def take_over(self, name: str) -> int:
