@@ -83,13 +83,19 @@ def _purpose(trained: TrainedModel) -> str:
     )
 
 
+LEARNED = {
+    "labels": "with known communities",
+    "the next window": "without known communities, with memory, by predicting new edges of the "
+    "next windows",
+    "hidden edges": "without known communities, by predicting hidden edges and by description "
+    "length",
+}
+"""How parameters are learned, by `Fit.criterion`."""
+
+
 def _learned_on(trained: TrainedModel) -> str:
     n = trained.fit.n_graphs
-    how = "with known communities"
-    if trained.fit.learned_from == "hidden edges":
-        how = "without known communities, by predicting hidden edges and by description length"
-    if trained.fit.learned_from == "the next window":
-        how = "without known communities, with memory, by predicting new edges of the next windows"
+    how = LEARNED[trained.fit.criterion] if trained.fit.curve else LEARNED["labels"]
     trains = ""
     if trained.history:
         first, *_ = split(trained.graphs, trained.model.recipe)
@@ -163,26 +169,32 @@ CURVES = {
 
 
 def _learned(fit: Fit) -> str:
-    said, kind = f"{_numbers(fit.parameters)}{_memory(fit)}", fit.learned_from
-    if kind == "each graph":
+    said = f"{_numbers(fit.parameters)}{_memory(fit)}"
+    if fit.learned_from == "each graph":
         return f"{said}\n"
-    if kind == "default":
-        kind = "labels" if fit.by_labels else "hidden edges"
-    head, how = CURVES[kind]
-    if fit.learned_from == "default" and not fit.by_labels:
+    head, how = CURVES[fit.criterion]
+    if fit.learned_from == "default" and fit.criterion == "hidden edges":
         how = f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`."
     rows = "\n".join(_row(tried, fit.parameters) for tried in fit.curve)
     return f"{said}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"
 
 
 def _rivals(fit: Fit) -> str:
-    if not fit.by_labels:
+    if not fit.compared:
         return ""
-    rows = "\n".join(f"| {name} | {100 * score:.2f} |" for name, score in fit.by_labels)
+    rows = "\n".join(f"| {name} | {_score(score, fit)} |" for name, score in fit.compared)
+    if fit.compared_by == "AMI":
+        what, measure = "agrees with the known communities as well", "AMI, %"
+    else:
+        what, measure = "saves as many bits on the new edges of windows", "bits per edge"
     return (
-        "The first of these that agrees with the known communities as well as the best one is\n"
-        f"taken; K is not given.\n\n| parameters | AMI, % |\n|---|---|\n{rows}\n\n"
+        f"The first of these that {what} as the best one is\n"
+        f"taken; K is not given.\n\n| parameters | {measure} |\n|---|---|\n{rows}\n\n"
     )
+
+
+def _score(score: float, fit: Fit) -> str:
+    return f"{100 * score:.2f}" if fit.compared_by == "AMI" else f"{score:.3f}"
 
 
 def _numbers(parameters: BpParameters) -> str:

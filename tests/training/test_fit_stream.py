@@ -15,6 +15,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.memory.detect import Remembered, detect_window
 from stream_icd.quality.agreement import nmi
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Window
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.gn import generate_gn
@@ -74,7 +75,9 @@ def empty(number: float, graph: str = "g", hours: float = 1) -> LabelledGraph:
 
 @pytest.fixture(scope="module")
 def learned() -> Fit:
-    return fit_parameters(windows(drifting(3, 4)))
+    found = fit_stream(windows(drifting(3, 4)))
+    assert found is not None
+    return found
 
 
 def test_it_learns_from_windows_what_the_next_windows_need(learned: Fit) -> None:
@@ -107,7 +110,14 @@ def test_learning_is_repeatable_on_any_number_of_threads_and_shows_its_progress(
     again = fit_parameters(
         windows(drifting(3, 4)), threads=1, progress=lambda *step: seen.append(step)
     )
-    assert again == learned
+    assert again.curve == learned.curve
+    # On these, the model `default` saves as many bits, within the standard error.
+    assert again.learned_from == "default"
+    assert again.parameters == replace(open_model("default").model.bp, stay=learned.parameters.stay)
+    scores = dict(again.compared)
+    assert scores["what the next windows taught"] == pytest.approx(
+        scores["the model default"], 0.01
+    )
     done, totals = zip(*seen, strict=True)
     assert list(done) == sorted(set(done))
     assert set(totals) == {done[-1]}

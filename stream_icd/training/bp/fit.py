@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.registry.find import open_model
@@ -49,8 +51,10 @@ def fit_parameters(
 
     Consecutive windows of one graph also tell how long nodes stay in their community, and what
     memory shows that a single window does not: without labels, all parameters are learned with
-    memory, from at least `fit_stream.FEWEST` windows. If the windows are unrelated, the stay
-    probability is 0, which turns memory off. Without consecutive windows, it is not learned.
+    memory, from at least `fit_stream.FEWEST` windows. They are taken only if they save more bits on
+    the new edges of these windows than those of `default`, by more than the standard error. If the
+    windows are unrelated, the stay probability is 0, which turns memory off. Without consecutive
+    windows, it is not learned.
 
     Graphs without edges are ignored. If some graphs have labels, those without are ignored too.
     The same seed gives the same parameters, on any number of threads. Ctrl-C ends it.
@@ -85,7 +89,6 @@ def _by_labels(
     threads: int,
     progress: Progress,
 ) -> Fit:
-    """The first fit whose mean AMI is as high as the best one's, within the standard error."""
     of_labels = ON_LABELS if len(windows) >= FEWEST else PERCENT
     labelled = fit_labelled(_spread(graphs), seed, threads, part_of(progress, 0, of_labels))
     if windows:
@@ -95,17 +98,36 @@ def _by_labels(
         learned = fit_stream(windows, seed, threads, part_of(progress, of_labels, PERCENT))
         if learned is not None:
             fits["what the next windows taught"] = learned
-    bp = open_model(DEFAULT).model.bp
+    bp = _default()
     if windows:
         bp = replace(bp, stay=labelled.parameters.stay)
     fits[f"the model {DEFAULT}"] = replace(labelled, parameters=bp, learned_from="default")
-    compared_on = _in_time_order(graphs)[-MOST_TO_COMPARE:]
-    judged = judge(compared_on, [fit.parameters for fit in fits.values()], seed)
-    scores = np.array([[found.ami for found in of_graph] for of_graph in judged], np.float64).T
+    return _first_as_good(fits, _in_time_order(graphs)[-MOST_TO_COMPARE:], "AMI", seed)
+
+
+def _default() -> BpParameters:
+    return open_model(DEFAULT).model.bp
+
+
+def _first_as_good(
+    fits: Mapping[str, Fit],
+    graphs: Sequence[LabelledGraph],
+    by: Literal["AMI", "bits"],
+    seed: int,
+) -> Fit:
+    """The first fit whose mean score is as high as the best one's, within the standard error.
+
+    Graphs without a score do not count, such as the first window and those without new edges.
+    """
+    judged = judge(graphs, [fit.parameters for fit in fits.values()], seed)
+    rows = [[one.ami if by == "AMI" else one.bits for one in of_graph] for of_graph in judged]
+    scores = np.array([row for row in rows if None not in row], np.float64).T
+    if not scores.size:
+        return next(iter(fits.values()))
     means = np.round(scores.mean(axis=1), 12)  # (fits, graphs) -> (fits,)
     taken = int(np.argmax(as_good(scores, int(means.argmax()))))
     compared = tuple(zip(fits, map(float, means), strict=True))
-    return replace(list(fits.values())[taken], by_labels=compared)
+    return replace(list(fits.values())[taken], compared=compared, compared_by=by)
 
 
 def _by_edges(
@@ -119,7 +141,12 @@ def _by_edges(
     if enough:
         learned = fit_stream(windows, seed, threads, part_of(progress, 0, ON_STREAM))
     if learned is not None:
-        return learned
+        default = replace(_default(), stay=learned.parameters.stay)
+        fits = {
+            f"the model {DEFAULT}": replace(learned, parameters=default, learned_from="default"),
+            "what the next windows taught": learned,
+        }
+        return _first_as_good(fits, windows, "bits", seed)
     rest = part_of(progress, ON_STREAM * enough, PERCENT)
     alone = fit_unlabelled([graph.adjacency for graph in _spread(graphs)], seed, threads, rest)
     return _with_stay(alone, 0.0, len(windows)) if enough else alone

@@ -56,8 +56,8 @@ class Fit:
         learned_from: "labels"; "the next window" for consecutive windows without labels; "hidden
             edges" for other graphs without labels; "each graph" if each one searches; "default" if
             nothing that was learned is better than the shipped model.
-        by_labels: what was compared by the labels, and its mean AMI; the first one that is as good
-            as the best was taken.
+        compared: what was compared at last, and its mean score: AMI with the labels, or the bits
+            saved per edge of windows; the first one that is as good as the best was taken.
     """
 
     parameters: BpParameters
@@ -65,7 +65,15 @@ class Fit:
     n_graphs: int
     curve: tuple[Tried, ...]  # choices that differ from the selected one only in resolution
     n_windows: int = 0  # consecutive ones, that the stay probability was learned from
-    by_labels: tuple[tuple[str, float], ...] = ()
+    compared: tuple[tuple[str, float], ...] = ()
+    compared_by: Literal["AMI", "bits"] = "AMI"
+
+    @property
+    def criterion(self) -> Literal["labels", "the next window", "hidden edges"]:
+        """What the choices of the curve were tried by."""
+        if self.curve[0].ami is not None:
+            return "labels"
+        return "hidden edges" if self.curve[0].next_window is None else "the next window"
 
 
 Progress = Callable[[int, int], None]
