@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 
 from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -15,6 +16,13 @@ from stream_icd.kafka.waiting import Stop, in_background
 LOOK_EVERY_S = 0.2
 
 
+class _Marker(Enum):
+    """What is offered to the reader between records."""
+
+    ASSIGNED = "another part begins"
+    END = "no record follows"
+
+
 class _LeftEarly(Exception):
     """The reader stopped while processing a record, which therefore is not committed."""
 
@@ -22,8 +30,11 @@ class _LeftEarly(Exception):
 @contextmanager
 def open_group_reader(
     settings: KafkaSettings, topic: str, group: str, stop: Stop
-) -> Iterator[Iterator[Record]]:
-    """Give an iterator over the group's next records.
+) -> Iterator[Iterator[Iterator[Record]]]:
+    """Give an iterator over the group's next records, in parts.
+
+    A part ends when partitions are assigned to this member: another member may have read some of
+    their records, so nothing that is known from earlier parts may be used for the next one.
 
     A record is committed when the next one is requested, so a record whose processing failed is
     delivered again. A group without a committed position starts at the beginning. Errors are those
@@ -32,7 +43,7 @@ def open_group_reader(
     reading = _Reading(settings, topic, group, stop)
     end_s = settings.shutdown_timeout_s
     with in_background(reading.run, f"{group}-reader", reading.left, end_s):
-        yield reading.records()
+        yield reading.parts()
 
 
 class _Reading(Handler):
@@ -41,9 +52,9 @@ class _Reading(Handler):
         self._topic = topic
         self._group = group
         self._stop = stop
-        self._in_hand = False
+        self._in_hand = self._ended = False
         self.left = threading.Event()
-        self._offered: queue.SimpleQueue[Record | BaseException | None] = queue.SimpleQueue()
+        self._offered: queue.SimpleQueue[Record | BaseException | _Marker] = queue.SimpleQueue()
         self._taken: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def run(self) -> None:
@@ -52,7 +63,7 @@ class _Reading(Handler):
         from stream_icd.kafka.consumer import run_consumer
         from stream_icd.kafka.delivery.delivery import Delivery
 
-        outcome: BaseException | None = None
+        outcome: BaseException | _Marker = _Marker.END
         try:
             run_consumer(
                 self._settings,
@@ -73,16 +84,22 @@ class _Reading(Handler):
         """Return whether to stop; not while a delivered record may still be acknowledged."""
         return self.left.is_set() or (self._stop.is_set() and not self._in_hand)
 
-    def records(self) -> Iterator[Record]:
+    def parts(self) -> Iterator[Iterator[Record]]:
+        """Yield the records of each part; the next part begins when one was read to its end."""
+        while not self._ended:
+            yield self._records()
+
+    def _records(self) -> Iterator[Record]:
         """Yield records to the reader; requesting the next record acknowledges the previous one."""
-        while True:
-            offered = self._offered.get()
-            if offered is None:
-                return
+        while not isinstance(offered := self._offered.get(), _Marker):
             if isinstance(offered, BaseException):
                 raise offered
             yield offered
             self._taken.put(None)
+        self._ended = offered is _Marker.END
+
+    def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
+        self._offered.put(_Marker.ASSIGNED)
 
     def handle(self, records: Sequence[Record]) -> Sequence[OutgoingRecord]:
         for record in records:

@@ -150,7 +150,8 @@ class NodeChange:
         graph, snapshot_id, window, model, revision: the result that shows the change.
         node: the source's own id, as the caller gave it.
         before: its community in the window before; None if it was absent, or is seen for the
-            first time.
+            first time: by a member of a group, after each start and after partitions of the topic
+            came to it from another member.
         after: its community now; None if it is absent.
         events: the events of these two communities.
         window_events: all events of the window.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event
@@ -247,41 +247,56 @@ def following(
     group = group_of(options.group, options.graph, model=options.model, **filters)
     options = replace(options, group=group)
 
+    def all_items(stop: Stop) -> Iterator[Item]:
+        superseded = _superseded(options, stop)
+        with _open(options, stop) as parts:
+            for records in parts:  # nothing that was seen before says anything about a part
+                yield from items(_results(options, decode, superseded, records))
+
     def open_items(stop: Event) -> Generator[Item, None, None]:
-        return _limited(items(_results(options, decode, stop)), options.limit, stop)
+        return _limited(all_items(stop), options.limit, stop)
 
     return Subscription(open_items)
 
 
-def _results(options: ReadOptions, decode: Decode[Published], stop: Stop) -> Iterator[Published]:
+@contextmanager
+def _open(options: ReadOptions, stop: Stop) -> Iterator[Iterable[Iterator[Record]]]:
+    """Give the records, in the parts of `open_group_reader`; without a group there is one."""
+    topic = options.settings, options.topic
+    if options.group is not None:
+        with open_group_reader(*topic, options.group, stop) as parts:
+            yield parts
+        return
+    start = "latest" if options.start is None else options.start
+    with open_reader(*topic, start=start, until=options.until, stop=stop) as records:
+        yield [records]
+
+
+def _results(
+    options: ReadOptions,
+    decode: Decode[Published],
+    superseded: Callable[[Record], bool],
+    records: Iterator[Record],
+) -> Iterator[Published]:
     """Yield each result once; report gaps, and graphs with alternating results of two models."""
     seen, models, tracing = SeenResults(), MixedModels(), tracing_if_on()
     last: dict[str, Window] = {}
-    superseded = _superseded(options, stop)
-    with _open(options, stop) as records:
-        for record in filter(options.want, records):
-            if record.value is None:  # an operator reset the graph
-                last.pop(graph_in_key(record), None)
-                seen.forget(record.key)
-                continue
-            try:
-                with nullcontext() if tracing is None else tracing.receiving(record):
-                    result = options.reader.decoded(record, decode)
-            except BadInput as error:
-                options.on_bad(record, error)
-                continue
-            if seen.is_new(result_of(record)) and not superseded(record):
-                _report_gap(options, last, result)
-                if said := models.look_at(result.graph, result.model):
-                    LOG.warning("%s; choose one with model= (--model)", printable(said))
-                yield result
-
-
-def _open(options: ReadOptions, stop: Stop) -> AbstractContextManager[Iterator[Record]]:
-    if options.group is not None:
-        return open_group_reader(options.settings, options.topic, options.group, stop)
-    start = "latest" if options.start is None else options.start
-    return open_reader(options.settings, options.topic, start=start, until=options.until, stop=stop)
+    for record in filter(options.want, records):
+        if record.value is None:  # an operator reset the graph
+            last.pop(graph_in_key(record), None)
+            seen.forget(record.key)
+            continue
+        try:
+            with nullcontext() if tracing is None else tracing.receiving(record):
+                result = options.reader.decoded(record, decode)
+        except BadInput as error:
+            options.on_bad(record, error)
+            continue
+        if seen.is_new(result_of(record)) and not superseded(record):
+            _report_gap(options, last, result)
+            if said := models.look_at(result.graph, result.model):
+                LOG.warning("%s; choose one with model= (--model)", printable(said))
+            yield result
 
 
 def _superseded(options: ReadOptions, stop: Stop) -> Callable[[Record], bool]:

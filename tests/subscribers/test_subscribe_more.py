@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 
 import pytest
 
@@ -17,6 +19,7 @@ from stream_icd.events import CommunityEvents
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.waiting import in_background
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import LOOK_EVERY_S, open_group_reader
 from stream_icd.subscribers.subscription import group_of, read_options
@@ -129,8 +132,8 @@ def test_a_record_in_hand_can_be_acknowledged_after_the_stop(
 
     def read(limit: int) -> list[bytes | None]:
         stop, values = threading.Event(), []
-        with open_group_reader(memory.steady(), topic_name, topic_name, stop) as records:
-            for record in records:
+        with open_group_reader(memory.steady(), topic_name, topic_name, stop) as parts:
+            for record in chain.from_iterable(parts):
                 values.append(record.value)
                 if len(values) == limit:
                     stop.set()
@@ -365,3 +368,42 @@ def test_a_node_that_leaves_is_told(memory: Broker, topic_name: str) -> None:
         (0, None),
         (None, 0),
     ]
+
+
+def test_what_another_member_read_in_between_loses_no_change(
+    memory: Broker, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    create_topics(memory.settings(), [TopicSpec(topic_name, partitions=2)])
+    places = [0, 1, 0]  # of node 8, hour by hour
+    hours = [[0, 0, 0, 0, 1, 1, 1, 1, place] for place in places]
+    graphs = [unbroken(window(graph, *hour) for hour in enumerate(hours)) for graph in "ab"]
+    found: list[tuple[str, int | None]] = []
+    gaps: list[Gap] = []
+
+    @contextmanager
+    def member(n_assigned: int) -> Iterator[None]:
+        """A member of the group, once partitions were assigned so many times in all."""
+        options = {"group": "g", "settings": memory.settings(), "topic": topic_name}
+        changes = subscribe_node(8, on_gap=gaps.append, **options)  # type: ignore[arg-type]
+
+        def read() -> None:
+            found.extend((change.graph, change.after) for change in changes)
+
+        with in_background(read, "member", threading.Event()), changes:
+            wait_until(lambda: caplog.text.count("assigned: ") == n_assigned)
+            yield
+
+    def publish_hour(hour: int) -> None:
+        for partition, windows in enumerate(graphs):
+            sent = encode_events(windows[hour])
+            record = OutgoingRecord(topic_name, sent.value, sent.key, sent.headers, partition)
+            publish(memory, [record])
+        wait_until(lambda: dict(found) == dict.fromkeys("ab", places[hour]), timeout_s=10)
+
+    with member(1):
+        publish_hour(0)
+        with member(2):
+            publish_hour(1)  # of one graph to the second member
+        publish_hour(2)  # of both graphs to the first one
+    assert gaps == []
