@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from threading import Event
+from threading import Event, Lock
 from typing import Any, Literal, Self, TypedDict, TypeVar
 
 from stream_icd.communities import Communities
@@ -156,7 +156,8 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
     It connects when the first item is requested. If you leave the loop early, resources are freed
     when the subscription is closed or garbage-collected; a `with` block closes it at its end.
     `async for` waits in a thread: the event loop continues, and a cancelled wait (a timeout) loses
-    no item. Tasks that share a subscription share its items, each of which one of them gets.
+    no item. Tasks that share a subscription share its items, each of which one of them gets; so do
+    threads.
     """
 
     def __init__(self, open_items: Callable[[Event], Generator[Item, None, None]]) -> None:
@@ -165,10 +166,12 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
         self._items = open_items(self._stop)
         self._awaited: Future[Item] | None = None
         self._turn = asyncio.Lock()  # of the tasks that wait
+        self._turn_of_threads = Lock()
 
     def __next__(self) -> Item:
         try:
-            return next(self._items)
+            with self._turn_of_threads:
+                return next(self._items)
         except ValueError:
             if self._stop.is_set():  # another thread is closing it
                 raise StopIteration from None

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -262,6 +263,17 @@ def test_tasks_that_share_a_subscription_share_its_results(
 
     one, other = asyncio.run(share())
     assert sorted(one + other) == ["g/0", "g/1", "g/2", "g/3"]
+
+
+def test_threads_that_share_a_subscription_share_its_results(
+    memory: Broker, topic_name: str
+) -> None:
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
+    publish(memory, [outgoing(communities, topic_name) for communities in stream("g", 6)])
+    found = subscribe(start="beginning", settings=memory.settings(), topic=topic_name, limit=6)
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(list, [found] * 4))
+    assert sorted(one.snapshot_id for part in parts for one in part) == [f"g/{i}" for i in range(6)]
 
 
 def test_an_asynchronous_loop_that_is_left_leaves_no_thread_behind(
