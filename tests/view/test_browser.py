@@ -22,6 +22,7 @@ import pytest
 from stream_icd.names.attributes import attributes_of
 from stream_icd.names.names import Naming
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
+from stream_icd.view.panels.queries import MOST_LISTED
 from stream_icd.view.report import write_html
 from stream_icd.view.web.access import access_for
 from stream_icd.wire.announcements import Announcement
@@ -459,6 +460,18 @@ def test_two_hundred_graphs_can_be_chosen(opened: Opened) -> None:
         assert tab.locator("#graph").input_value() == "graph 150"
         tab.select_option("#graph", "graph 42")
         tab.wait_for_url("**graph=graph+42*")
+
+
+def test_a_graph_that_is_not_listed_is_shown_if_the_address_names_it(opened: Opened) -> None:
+    everything = AllSeries()
+    for graph in range(MOST_LISTED + 2):
+        everything.add(renamed(window(0, [0, 0, 1, 1]), f"graph {graph}"), ORIGIN)
+    last = f"graph {MOST_LISTED + 1}"
+    with page_of(everything) as (_, address):
+        tab = opened(address, f"?graph={last}")
+        tab.wait_for_selector("svg.flow")
+        assert tab.locator("#graph").input_value() == last
+        assert tab.locator("#left-out").inner_text().startswith("1 series are not listed")
 
 
 def test_a_report_opens_without_a_network(chromium: Any, tmp_path: Path) -> None:

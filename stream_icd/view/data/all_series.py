@@ -90,9 +90,14 @@ class AllSeries:
         self._n_dead = 0
         self._announced: OrderedDict[tuple[str, str], Announcement] = OrderedDict()
 
-    def summaries(self, most: int = 1000) -> list[Summary]:
-        """Return at most so many series in short, in the order in which they began."""
+    def summaries(self, most: int = 1000, graph: str = "") -> list[Summary]:
+        """Return at most so many series in short, in the order in which they began.
+
+        Those of this graph come after them, if they are not among them.
+        """
         with self._lock:
+            first = {series.name: series for series in self.index.first(most)}
+            of_graph = {series.name: series for series in self.index.of_graph(graph)}
             return [
                 Summary(
                     series.name,
@@ -102,7 +107,7 @@ class AllSeries:
                     late=series.late,
                     newest=series.windows[-1],
                 )
-                for series in self.index.first(most)
+                for series in (first | of_graph).values()
                 if series.windows
             ]
 

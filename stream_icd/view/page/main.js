@@ -167,7 +167,7 @@ function later(name, ms, act) {
 
 async function overview() {
   try {
-    known.overview = await ask("overview", {});
+    known.overview = await ask("overview", series());
     trouble("overview", "");
   } catch (error) {
     trouble("overview", error.message);

@@ -85,9 +85,12 @@ class Queries:
     _maps: dict[SeriesName, Drawn] = field(default_factory=dict)
     _pasts: dict[str, Past] = field(default_factory=dict)  # by node
 
-    def overview(self, _: Parameters) -> Answer:
-        """All series in short, dead letters, decisions about models, and what is wrong."""
-        summaries = self.seen.summaries(MOST_LISTED)
+    def overview(self, asked: Parameters) -> Answer:
+        """Series in short, dead letters, decisions about models, and what is wrong.
+
+        The series of the graph that is asked for are there, however many others there are.
+        """
+        summaries = self.seen.summaries(MOST_LISTED, asked.get("graph", ""))
         count, letters = self.seen.dead_letters()
         naming = self.seen.naming
         troubles = dict(self.sources.troubles())
@@ -97,7 +100,7 @@ class Queries:
             "archive": self.sources.archive,
             "caught_up": self.sources.caught_up(),
             "series": [_in_short(summary) for summary in summaries],
-            "series_left_out": max(0, len(self.seen.index) - MOST_LISTED),
+            "series_left_out": max(0, len(self.seen.index) - len(summaries)),
             "dead_letters": count,
             "dead_letter_list": [
                 {**asdict(letter), "at": letter.at.isoformat()}

@@ -42,7 +42,7 @@ OTHER = {f"other_{name}" for name in SERIES}
 Compute = Callable[[Queries, Parameters], dict[str, Any]]
 
 QUESTIONS: dict[str, tuple[Compute, frozenset[str]]] = {
-    "overview": (Queries.overview, frozenset()),
+    "overview": (Queries.overview, SERIES),
     "flow": (Queries.flow, SPAN | {"bands", "columns", "follow"}),
     "life": (Queries.life, SPAN),
     "events": (Queries.events, SPAN | EVENTS),
