@@ -61,6 +61,7 @@ class Labels:
     source: str = "stream_icd"
 
     def __post_init__(self) -> None:
+        _check_types(self)
         object.__setattr__(self, "nodes", widened(self.nodes))
         _check_assignment(self)
 
@@ -134,6 +135,7 @@ class Communities:
     moved_bits: Floats | None = None
 
     def __post_init__(self) -> None:
+        _check_types(self)
         object.__setattr__(self, "nodes", widened(self.nodes))
         _check_assignment(self)
         _check_ids(self)
@@ -212,6 +214,14 @@ def checked_n_communities(n_communities: object, n_nodes: int) -> int | None:
 
 def _refused(result: Labels | Communities, why: str) -> BadCommunities:
     return BadCommunities(f"{result.snapshot_id!r}: {why}")
+
+
+def _check_types(result: Labels | Communities) -> None:
+    nodes, labels = result.nodes, result.labels
+    if not isinstance(nodes, pa.Array | pa.ChunkedArray):
+        raise _refused(result, f"nodes are a {type(nodes).__name__}; give pyarrow.array(nodes)")
+    if not (isinstance(labels, np.ndarray) and labels.dtype.kind in "iu"):
+        raise _refused(result, "labels must be a NumPy array of integers")
 
 
 def _check_assignment(result: Labels | Communities) -> None:

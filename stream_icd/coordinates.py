@@ -88,7 +88,7 @@ def numbers(name: str, values: ArrayLike, n_rows: int) -> Floats:
     """
     try:
         column = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadSnapshot(f"{name} is not a column of numbers: {error}") from error
     if column.shape != (n_rows,):
         raise BadSnapshot(f"{name} has shape {column.shape}; {n_rows} pairs need one each")

@@ -125,11 +125,15 @@ class Snapshot:
 
     def __post_init__(self) -> None:
         check_graph_name(self.graph)
-        for name, text in (("id", self.id), ("source", self.source)):
-            if not (text and isinstance(text, str)):
-                raise BadSnapshot(f"a snapshot needs a text as its {name}, not {text!r}")
+        if not isinstance(self.window, Window):
+            raise BadSnapshot(f"the window is {self.window!r:.80}; give Window(start, end)")
+        _check_text("id", self.id)
+        _check_text("source", self.source)
+        if self.coordinates is not None and self.coordinates.crs != "":
+            _check_text("crs", self.coordinates.crs)
         k = self.n_communities
-        if k is not None and not (hasattr(k, "__index__") and 1 <= k <= self.n_nodes):
+        is_whole = hasattr(k, "__index__") and not isinstance(k, bool)
+        if k is not None and not (is_whole and 1 <= k <= self.n_nodes):
             raise BadSnapshot(
                 f"snapshot {self.id!r} asks for {k!r} communities of {self.n_nodes} nodes; "
                 f"K must be a whole number from 1 to the number of nodes, or left out"
@@ -165,6 +169,16 @@ class Snapshot:
 
     def _named(self) -> tuple[str, ...]:
         return self.graph, self.id, self.source, self.content
+
+
+def _check_text(name: str, text: object) -> None:
+    """Raise `BadSnapshot` unless this is a text that a message can hold, and not empty."""
+    if not (text and isinstance(text, str)):
+        raise BadSnapshot(f"a snapshot needs a text as its {name}, not {text!r:.80}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadSnapshot(f"{name} {text!r:.80} is not UTF-8 text") from error
 
 
 def _content_of(snapshot: Snapshot) -> str:

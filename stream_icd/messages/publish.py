@@ -14,7 +14,8 @@ from math import inf
 from threading import TIMEOUT_MAX, Event
 from typing import Protocol
 
-from stream_icd.errors import BadInput, BadSettings
+from stream_icd.communities import Labels
+from stream_icd.errors import BadCommunities, BadInput, BadSettings
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -24,9 +25,9 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
 from stream_icd.times import too_far_ahead, utc_now
 from stream_icd.wire.communities import encode_labels
-from stream_icd.wire.limits import Limits
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import EventHeaders, graph_of
-from stream_icd.wire.snapshots import SNAPSHOT_TYPE, encode_snapshot
+from stream_icd.wire.snapshots import SNAPSHOT_TYPE, check_snapshot_headers, encode_snapshot
 
 Name = tuple[str, str]
 """Source and id, which identify an event in CloudEvents."""
@@ -140,12 +141,14 @@ class Destination:
             sent to one partition, in order, as its labels are.
         claim_check: makes a record fit its topic, as `ClaimCheck`; by default, a record that is
             too large is refused.
+        limits: those of the readers: a snapshot with headers above them is not sent.
     """
 
     topic: str = SNAPSHOTS
     labels_topic: str | None = LABELS
     spread_over: int | None = None
     claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record
+    limits: Limits = DEFAULT_LIMITS
 
 
 def publish_source(
@@ -172,6 +175,8 @@ def publish_source(
 
     Raises:
         DeliveryFailed, MessageTooLarge: a record was not acknowledged; no record is skipped.
+        BadCommunities: labels are those of another snapshot than the one that they come with.
+        LimitExceeded: the id or another name of a snapshot is too long for readers.
     """
     sent = Published()
     started = pace.monotonic()
@@ -183,13 +188,15 @@ def publish_source(
         pace.wait(started, sent.snapshots)
         if stop.is_set():
             break
-        if labels is not None and to.labels_topic is not None:
-            sends.send(to.claim_check(outgoing(to.labels_topic, encode_labels(labels))))
-            sent.labels += 1
         partition = None
         if to.spread_over is not None:
             partition = partition_by_id(snapshot, to.spread_over)
         message = encode_snapshot(snapshot, unordered=partition is not None)
+        check_snapshot_headers(message.headers, to.limits)
+        if labels is not None and to.labels_topic is not None:
+            _check_that_they_belong(labels, snapshot)
+            sends.send(to.claim_check(outgoing(to.labels_topic, encode_labels(labels))))
+            sent.labels += 1
         sends.send(to.claim_check(outgoing(to.topic, message, partition)))
         if partition is not None:
             # There is no order between partitions: a crash must not leave a window in one partition
@@ -204,3 +211,9 @@ def publish_source(
             break
     sends.flush()
     return sent
+
+
+def _check_that_they_belong(labels: Labels, snapshot: Snapshot) -> None:
+    of, wanted = (labels.graph, labels.snapshot_id), (snapshot.graph, snapshot.id)
+    if of != wanted:
+        raise BadCommunities(f"the labels of snapshot {of} come with snapshot {wanted}")

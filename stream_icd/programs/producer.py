@@ -154,7 +154,7 @@ def _send(source: Source, run: ProducerRun, pace: Pace) -> tuple[Published, list
             source,
             publisher,
             pace,
-            Destination(run.topic, labels, spread_over, claim_check),
+            Destination(run.topic, labels, spread_over, claim_check, sent_before.limits),
             limit=limit,
             already=sent_before,
             stop=run.stop,

@@ -54,6 +54,12 @@ def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
     )
 
 
+def check_snapshot_headers(headers: Headers, limits: Limits) -> EventHeaders:
+    """Return the headers of a snapshot, as a reader with these limits takes them; or raise."""
+    # Its id is a header of its own in results, so it is no longer than one may be there.
+    return EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot, names_in_id=1)
+
+
 def is_unordered(headers: Headers) -> bool:
     """Whether a graph's snapshots are spread over partitions: then each is detected without memory.
 
@@ -68,8 +74,7 @@ def decode_snapshot(
     """Decode a snapshot; raises BadSnapshot and LimitExceeded, see `wire.message`."""
     with refusing(BadSnapshot, "the message cannot be read"):
         graph = graph_of(key, limits, BadSnapshot)
-        # Its id is a header of its own in results, so it is no longer than one may be there.
-        fields = EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot, names_in_id=1)
+        fields = check_snapshot_headers(headers, limits)
         table = read_table(value, COLUMNS, limits, BadSnapshot)
         numbers = [name for name in ("weight", "x", "y") if name in table.column_names]
         for name in numbers:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from stream_icd.communities import Labels
-from stream_icd.errors import BadSettings, DeliveryFailed
+from stream_icd.errors import BadCommunities, BadSettings, DeliveryFailed, LimitExceeded
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.messages.publish import Destination, Pace, publish_source
 from stream_icd.snapshot import Snapshot
@@ -101,6 +102,19 @@ def test_a_refused_record_is_an_error(snapshot) -> None:
     pace = Pace(None, clock.monotonic, clock.sleep)
     with pytest.raises(DeliveryFailed):
         publish_source(endless(snapshot), Sent(fails=True), pace, limit=1)
+
+
+def test_what_no_reader_takes_is_not_sent(snapshot) -> None:
+    sends, clock = Sent(), Clock()
+    pace = Pace(None, clock.monotonic, clock.sleep)
+    long = replace(snapshot(0), id="x" * 2000)
+    with pytest.raises(LimitExceeded, match="header ce_id is 2000 bytes"):
+        publish_source(Source(1, iter([(long, None)])), sends, pace)
+    one, other = snapshot(0), snapshot(1)
+    labels = Labels(other.graph, other.id, other.window, one.nodes, np.zeros(one.n_nodes, np.int32))
+    with pytest.raises(BadCommunities, match=f"labels of .*{other.id}.* with .*{one.id}"):
+        publish_source(Source(1, iter([(one, labels)])), sends, pace)
+    assert sends.records == []
 
 
 def test_what_the_topic_holds_is_not_sent_again_and_not_counted_to_the_limit(snapshot) -> None:

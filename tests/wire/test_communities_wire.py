@@ -59,6 +59,19 @@ def test_what_is_found_is_what_is_read(labels: list[int], named: bool) -> None:
         assert getattr(got, name) == getattr(sent, name)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "labels", "said"),
+    [
+        ([1, 2], np.zeros(2, np.int32), "nodes are a list; give pyarrow.array"),
+        (pa.array([1, 2]), [0, 1], "labels must be a NumPy array of integers"),
+        (pa.array([1, 2]), np.array([0.5, 1]), "labels must be a NumPy array of integers"),
+    ],
+)
+def test_labels_of_another_type_are_refused(nodes: Any, labels: Any, said: str) -> None:
+    with pytest.raises(BadCommunities, match=said):
+        Labels("as733", "as733/1999-04-02", DAY, nodes, labels)
+
+
 @given(st.data())
 def test_stable_ids_survive_the_wire(data: st.DataObject) -> None:
     k = data.draw(st.integers(1, 12))

@@ -148,11 +148,19 @@ def test_it_is_the_same_where_a_window_was_given_in_nanoseconds() -> None:
         ({"source": ""}, "a text as its source, not ''"),
         ({"n_communities": 2.0}, "asks for 2.0 communities of 4 nodes; K must be a whole number"),
         ({"n_communities": "2"}, "asks for '2' communities"),
+        ({"n_communities": True}, "asks for True communities"),
+        ({"id": "a\ud800"}, "id .* is not UTF-8 text"),
+        ({"source": "\ud800"}, "source .* is not UTF-8 text"),
+        ({"x": [0.0], "y": [0.0], "crs": "\ud800"}, "crs .* is not UTF-8 text"),
+        ({"x": [0.0], "y": [0.0], "crs": 4326}, "a text as its crs, not 4326"),
+        ({"window": (DAY.start, DAY.end)}, "the window is .*; give Window"),
     ],
 )
 def test_what_no_message_can_hold_is_refused(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(BadSnapshot, match=said):
-        made(PAIRS, **wrong)
+        made(PAIRS[:1] if "x" in wrong else PAIRS, **wrong)
+    with pytest.raises(BadSnapshot, match="weight is not a column of numbers: int too large"):
+        made(PAIRS[:1], [10**400])
     for time in ("1999-04-02", DAY.start.date()):
         with pytest.raises(BadSnapshot, match="start .*1999.* is no datetime"):
             Window(time, DAY.end)  # type: ignore[arg-type]
