@@ -40,6 +40,7 @@ from stream_icd.bp.posterior import (
 )
 from stream_icd.communities import checked_n_communities
 from stream_icd.compiled import keep_threads, threads_for, uninterrupted
+from stream_icd.errors import BadInput
 from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.changes import Moved, ids_for, moved, replaced_ids
 from stream_icd.memory.evidence import added, kept, unseen
@@ -118,7 +119,7 @@ def detect_remembering(
         adjacency: that of the snapshot, if it was computed before.
 
     Raises:
-        BadInput: the graph cannot be used.
+        BadInput: the graph cannot be used, or the adjacency has not the nodes of the snapshot.
         BadSettings: K is not from 1 to n, or the horizon is none.
     """
     graph = snapshot.adjacency() if adjacency is None else adjacency
@@ -144,6 +145,11 @@ def detect_window(
 ) -> Remembered:
     """`detect_remembering` for a graph in memory; `nodes` are the ids of its rows, ascending."""
     started = clock()
+    if adjacency.shape != (len(nodes), len(nodes)):  # compiled loops do not check their indices
+        raise BadInput(
+            f"the adjacency has shape {adjacency.shape}; {len(nodes)} nodes need a row and a "
+            "column each"
+        )
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     check_horizon(horizon)
     memory = forgotten(0) if memory is None else memory

@@ -77,7 +77,8 @@ def detect_smoothed(
         n_communities: K of each window, None to determine it; or None for all.
 
     Raises:
-        BadInput: a graph cannot be used, or a window is not after the one before.
+        BadInput: a graph cannot be used, or a window is not after the one before, or of another
+            graph.
         BadSettings: K is not from 1 to n, or not one for each window.
     """
     ks = [None] * len(snapshots) if n_communities is None else list(n_communities)
@@ -85,6 +86,8 @@ def detect_smoothed(
         raise BadSettings(
             f"n_communities has {len(ks)} entries; {len(snapshots)} windows need one each"
         )
+    if len(graphs := {snapshot.graph for snapshot in snapshots}) > 1:
+        raise BadInput(f"give windows of one graph; there are {' and '.join(sorted(graphs))}")
     for before, after in pairwise(snapshots):
         if after.window.end <= before.window.end:
             raise BadInput(

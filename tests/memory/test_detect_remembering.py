@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.errors import BadInput
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory  # type: ignore[attr-defined]
@@ -176,6 +177,14 @@ def test_memory_off_gives_the_answer_of_a_single_window() -> None:
     first, second = seen(off, snapshot(0, *groups), snapshot(1, *groups))
     assert second.n_continued == 0
     assert np.array_equal(first.communities, second.communities)
+
+
+def test_an_adjacency_of_other_nodes_is_refused() -> None:
+    one = snapshot(0, range(5))
+    (found,) = seen(BELIEFS, one)
+    other = snapshot(0, range(4)).adjacency()
+    with pytest.raises(BadInput, match=r"shape \(4, 4\); 5 nodes"):
+        detect_remembering(one, model(BELIEFS), found.memory, adjacency=other)
 
 
 def test_new_communities_get_ids_after_the_highest_that_is_read() -> None:

@@ -185,3 +185,5 @@ def test_no_windows_no_results_and_windows_must_be_in_order() -> None:
     snapshot = cliques(0, range(5))
     with pytest.raises(BadInput, match="not after"):
         detect_smoothed([snapshot, replace(snapshot, id="again")], model(CLIQUES))
+    with pytest.raises(BadInput, match="one graph; there are g and other"):
+        detect_smoothed([snapshot, replace(cliques(1, range(5)), graph="other")], model(CLIQUES))
