@@ -155,7 +155,8 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
             return list(pq.read_schema(file).names)
         if reader is _read_json_lines:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                return list(json.loads(_first_line(_text_of(content))[1] or "{}"))
+                first = json.loads(_first_line(_text_of(content))[1] or "{}")
+                return list(first) if isinstance(first, dict) else []
         return list(header) if header else first_fields(file)
     except MemoryError:
         raise
@@ -292,7 +293,7 @@ def rows_of_json(
     on_bad_row: OnBadRow,
     stream: int = 0,
 ) -> RawRows:
-    """Return rows of JSON objects, each given with its place; values are text.
+    """Return rows of JSON objects, each given with its place; values are text, or empty.
 
     >>> from stream_icd.sources.source import stop_at_bad_row
     >>> event = b'{"t": "2026-01-31T12:00:00Z", "src": 1, "dst": "b"}'
@@ -316,6 +317,9 @@ def rows_of_json(
 
 
 def _text(value: object) -> str:
+    """Return a value as text; a missing one (null, NaN) is empty, as in other tables."""
+    if value is None or value != value:
+        return ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError(value)
     text = str(value)

@@ -33,6 +33,17 @@ def test_csv_and_parquet_give_the_same(tmp_path: Path) -> None:
         assert attributes.columns[0].codes.tolist() == [-1, 0, 1]
 
 
+def test_what_json_does_not_know_is_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "countries.jsonl"
+    rows = ('{"node": 7, "size": 1}', '{"node": 8, "size": null}', '{"node": 9, "size": NaN}')
+    path.write_text("\n".join(rows))
+    (size,) = read_attributes(path).columns
+    assert (size.values, size.codes.tolist()) == (("1",), [0, -1, -1])
+    path.write_text("[7]\n")
+    with pytest.raises(BadSettings, match="is empty, damaged or unreadable"):
+        read_attributes(path)
+
+
 def test_ids_that_are_not_all_integers_are_text(tmp_path: Path) -> None:
     attributes = read_attributes(written(tmp_path, "node,class\n007,a\n7,b\n"))
     assert attributes.nodes.to_pylist() == ["007", "7"]

@@ -87,6 +87,15 @@ def test_text_that_is_not_utf_8_is_said_to_be_so(tmp_path: Path) -> None:
     assert "empty, or not UTF-8" in read(tmp_path / "rows.csv")[1][0]
 
 
+def test_a_missing_id_in_json_is_no_node(tmp_path: Path) -> None:
+    missing = [f'{{"t": 10, "src": {src}, "dst": "a"}}\n' for src in ("null", "NaN")]
+    (tmp_path / "rows.jsonl").write_text("".join(missing))
+    rows, bad = read(tmp_path / "rows.jsonl")
+    assert rows == []
+    assert all("src '' is empty" in reason for reason in bad)
+    assert len(bad) == 2
+
+
 def test_a_file_whose_rows_are_all_bad_has_none(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("{}\n")
     rows, bad = read(tmp_path / "rows.jsonl")
