@@ -95,16 +95,13 @@ class ReadOptions:
             text = getattr(self, name)
             if text is not None and not (text and isinstance(text, str)):
                 raise BadSettings(f"{name}={text!r}: it must be a name, or left out")
-        if not isinstance(self.settings, KafkaSettings):  # not shown: there may be a password
-            raise BadSettings(
-                f"settings={type(self.settings).__name__}(…): it must be "
-                "KafkaSettings(bootstrap_servers=…)"
-            )
         for name, good, rule in (
             ("start", starts, "beginning, latest or a datetime with a zone"),
             ("until", self.until in ("forever", "end"), "forever or end"),
             ("revisions", self.revisions in ("newest", "all"), "newest or all"),
             ("limit", limits, "a whole number, at least 1"),
+            ("on_bad", callable(self.on_bad), "a function"),
+            ("on_gap", callable(self.on_gap), "a function"),
         ):
             if not good:
                 raise BadSettings(f"{name}={getattr(self, name)!r}: it must be {rule}")
@@ -137,12 +134,17 @@ def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> Read
         name = min(unknown)
         raise TypeError(f"subscribe functions have no argument {name!r}{did_you_mean(name, known)}")
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for name, kind in _TYPES.items():
+        if not isinstance(value := chosen.get(name), kind | None):  # which may hold a password
+            raise BadSettings(f"{name}={type(value).__name__}(…): it must be {kind.__name__}(…)")
     claims, limits = chosen.pop("claims", None), chosen.pop("limits", None)
     reader = MessageReader(claims or ClaimSettings(), limits or Limits())
     if chosen.get("until") == "end":  # from the latest on, there would be nothing
         chosen.setdefault("start", "beginning")
     return ReadOptions(graph=graph, reader=reader, **{"topic": topic, **chosen})
 
+
+_TYPES = {"settings": KafkaSettings, "limits": Limits, "claims": ClaimSettings}
 
 Item = TypeVar("Item")
 Published = TypeVar("Published", Communities, CommunityEvents)

@@ -90,6 +90,10 @@ def test_readers_with_different_filters_in_a_group_of_one_name_each_get_all_of_t
         {"model": 1},
         {"group": ""},
         {"settings": "localhost:9092"},
+        {"limits": 5},
+        {"claims": "s3://bucket"},
+        {"on_bad": "log"},
+        {"on_gap": 1},
     ],
 )
 def test_a_wrong_option_is_named_before_anything_is_read(wrong: SubscribeOptions) -> None:
