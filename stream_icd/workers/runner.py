@@ -187,7 +187,12 @@ class Runner(Handler):
     def _is_ours(self, record: Record) -> bool:
         return self._key is None or record.key == self._key
 
-    def _published(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
+    def _published(self, record: Record, outcome: object) -> tuple[OutgoingRecord, ...]:
+        if not isinstance(outcome, Outcome):  # a step without a `return`
+            raise TypeError(
+                f"{type(self.step).__name__} returned {outcome!r:.80} for {record.place}: return "
+                "Processed(…) or Refused(…)"
+            )
         with about(record, **self.step.context):
             return (*self._concluded(record, outcome), *self._state(record, outcome))
 

@@ -85,6 +85,16 @@ def test_a_bad_record_becomes_a_dead_letter_in_its_place() -> None:
     assert (said["icd_dlq_stage"], said["icd_dlq_message"]) == (b"read", b"not a number")
 
 
+def test_a_step_that_returns_no_outcome_is_named() -> None:
+    class Forgetful(Number):
+        def process(self, record: Record) -> Outcome:
+            super().process(record)
+            return None  # type: ignore[return-value]
+
+    with pytest.raises(TypeError, match=r"Forgetful returned None for in\[0\]@0: return Processed"):
+        published(Runner(Forgetful(), DeadLetterLimit()), record(0))
+
+
 def test_a_worker_that_cannot_make_results_fit_ends_when_one_is_refused() -> None:
     with pytest.raises(RecordTooLarge, match="refused"):
         Runner(Number(), DeadLetterLimit()).learn(RecordTooLarge("refused", "out", 5))
