@@ -296,7 +296,12 @@ def _ids(name: str, values: Any) -> pa.Array:
         ids = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
     except MemoryError:
         raise
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+    except OverflowError as error:
+        raise BadSnapshot(
+            f"{name} has an integer outside the range of int64; give src and dst as "
+            "pyarrow.array(…, pyarrow.uint64())"
+        ) from error
+    except (pa.ArrowException, TypeError, ValueError) as error:
         raise BadSnapshot(f"{name} is not a column of integers or strings: {error}") from error
     if isinstance(ids, pa.ChunkedArray):  # a single chunk needs no copy
         ids = ids.chunk(0) if ids.num_chunks == 1 else ids.combine_chunks()

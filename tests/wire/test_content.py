@@ -161,6 +161,8 @@ def test_what_no_message_can_hold_is_refused(wrong: dict[str, object], said: str
         made(PAIRS[:1] if "x" in wrong else PAIRS, **wrong)
     with pytest.raises(BadSnapshot, match="weight is not a column of numbers: int too large"):
         made(PAIRS[:1], [10**400])
+    with pytest.raises(BadSnapshot, match=r"src has an integer outside .* pyarrow.uint64\(\)"):
+        made([(1 << 63, 1)])
     for time in ("1999-04-02", DAY.start.date()):
         with pytest.raises(BadSnapshot, match="start .*1999.* is no datetime"):
             Window(time, DAY.end)  # type: ignore[arg-type]
