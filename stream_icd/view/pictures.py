@@ -59,7 +59,12 @@ def swaps(windows: Sequence[SeenWindow]) -> list[tuple[int, str]]:
     """Return where another model took over: the position of its first window, and its name."""
     models = [window.result.model for window in windows]
     changes = [at for at in range(1, len(models)) if models[at] != models[at - 1]]
-    return [(at, printable(shortened(models[at], 40))) for at in changes]
+    return [(at, _shown(models[at])) for at in changes]
+
+
+def _shown(name: str) -> str:
+    """Return a name from outside as a title has room for it, without what XML cannot hold."""
+    return printable(shortened(name, 40))
 
 
 def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
@@ -87,7 +92,7 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
             )
         axes.scatter(*places.T, s=7, c=list(map(colour, ids.tolist())), linewidths=0, zorder=3)
     axes.set_title(
-        f"{drawn['snapshot']}: {drawn['nodes']:,} nodes, {drawn['edges']:,} edges, "
+        f"{_shown(drawn['snapshot'])}: {drawn['nodes']:,} nodes, {drawn['edges']:,} edges, "
         f"{len(discs)} communities",
         **TITLE,
     )
@@ -110,7 +115,8 @@ def places_picture(placed: dict[str, Any]) -> Figure:
         axes.set_xlabel("longitude, degrees", color=QUIET)
         axes.set_ylabel("latitude, degrees", color=QUIET)
     axes.set_title(
-        f"{placed['snapshot']}: {len(paint):,} nodes, {len(set(placed['ids'])):,} communities",
+        f"{_shown(placed['snapshot'])}: {len(paint):,} nodes, "
+        f"{len(set(placed['ids'])):,} communities",
         **TITLE,
     )
     return figure
@@ -169,4 +175,4 @@ def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
 def _title(axes: Any, windows: Sequence[SeenWindow], subject: str) -> None:
     first, last = windows[0].result, windows[-1].result
     span = f"{first.window.start:%Y-%m-%d %H:%M} to {last.window.end:%Y-%m-%d %H:%M} UTC"
-    axes.set_title(f"{last.graph}: {subject}, {span}", **TITLE)
+    axes.set_title(f"{_shown(last.graph)}: {subject}, {span}", **TITLE)

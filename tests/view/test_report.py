@@ -9,6 +9,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from stream_icd.view.report import (
     one_file,
     read_archive,
     write_html,
+    write_pictures,
 )
 from stream_icd.view.web.page_files import page_files
 from stream_icd.wire.communities import encode_communities
@@ -176,6 +178,14 @@ def test_the_command_writes_pictures(
     assert done.exit_code == 0, done.output
     assert {path.name for path in out.iterdir()} == {f"{p}.{form}" for p in ("flow", "map", "life")}
     assert all(path.read_bytes().startswith(begins) for path in out.iterdir())
+
+
+def test_pictures_are_xml_whatever_the_names(tmp_path: Path) -> None:
+    hostile = f"\x00\x1b\n{HOSTILE}"
+    written = write_pictures(queries(seen(3, graph=hostile)), name(hostile), tmp_path, "svg")
+    for path in written:
+        ElementTree.parse(path)
+    assert len(written) == 3
 
 
 @pytest.mark.parametrize(("form", "taken"), [("svg", "a file"), ("html", "a folder")])
