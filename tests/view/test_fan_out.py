@@ -88,6 +88,21 @@ def test_there_is_a_limit_on_tabs() -> None:
     assert asyncio.run(scene()) == (False, True)
 
 
+def test_tabs_that_connect_at_the_same_time_are_limited_too() -> None:
+    async def scene() -> int:
+        fan_out = FanOut()
+        assert not fan_out.is_full  # as all of them are told
+        asked = [fan_out.messages(OURS) for _ in range(MOST_TABS + 5)]
+        tabs = [asyncio.create_task(anext(one, b"")) for one in asked]  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        connected = len(fan_out)
+        fan_out.close()
+        await asyncio.gather(*tabs)
+        return connected
+
+    assert asyncio.run(scene()) == MOST_TABS
+
+
 def test_tabs_can_be_disconnected_from_another_thread() -> None:
     async def scene() -> int:
         fan_out = FanOut()

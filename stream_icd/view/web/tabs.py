@@ -150,7 +150,12 @@ class FanOut:
         return len(self) >= MOST_TABS
 
     async def messages(self, wanted: SeriesName) -> AsyncIterator[bytes]:
-        """Connect a tab and yield its messages, until it falls behind or is disconnected."""
+        """Connect a tab and yield its messages, until it falls behind or is disconnected.
+
+        There are none if others that asked at the same time took the last places.
+        """
+        if self.is_full:
+            return
         tab = Tab(MOST_NEWS + 1)
         self._tabs[tab] = wanted
         try:
