@@ -22,7 +22,7 @@ from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink, resolve
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.topics import MEMORY, describe_topic
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.publish import Pace
 
@@ -58,7 +58,7 @@ def plan_retry(
 
     Raises:
         BadSettings: dead letters exist, but none is selected; or one does not say where it came
-            from.
+            from, or would be sent to the memory topic.
     """
     chosen = choice.records(box)
     if box.letters and not chosen:
@@ -67,9 +67,16 @@ def plan_retry(
             "matches all of --graph, --exception, --from and --to"
         )
     fresh = [record for record in chosen if again or not record.was_sent_again]
-    return Plan(
+    plan = Plan(
         [(record, to or _origin(record.first)) for record in fresh], len(chosen) - len(fresh)
     )
+    if MEMORY in plan.targets:
+        raise BadSettings(
+            f"nothing is sent to {MEMORY}: it keeps the last memory of each graph, and detectors "
+            "would continue with the older one. Without this memory in the archive, a replay "
+            "detects the windows before its part again"
+        )
+    return plan
 
 
 def check_targets(settings: KafkaSettings, plan: Plan) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from stream_icd.dead_letters.box import (
     BadRecord,
+    Choice,
     DeadLetter,
     DeadLetterBox,
     Retried,
@@ -14,8 +15,11 @@ from stream_icd.dead_letters.box import (
     retried_marker,
 )
 from stream_icd.dead_letters.letters import dead_letter, split_headers
+from stream_icd.dead_letters.retry import plan_retry
 from stream_icd.errors import BadSettings, BadSnapshot
 from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import MEMORY
+from stream_icd.messages.topic_range import TopicRange
 
 # Among a record's own headers may be some that look like ours.
 ODD_HEADERS = (
@@ -137,3 +141,14 @@ def test_a_dead_letter_whose_own_value_went_to_the_file_store_keeps_its_claim() 
     headers, added = split_headers((*dead.headers, *claim))
     assert headers == (*ODD_HEADERS, *claim)
     assert added["icd_dlq_offset"] == "41"
+
+
+def test_old_memory_is_not_sent_again_since_detectors_would_continue_with_it() -> None:
+    """The memory topic is compacted: what is sent last is all that is left of a graph."""
+    letter = dead_letter_of(dead_lettered(Record(MEMORY, 0, 7, 0, b'["g", "a"]', b"old")))
+    box, choice = DeadLetterBox([letter], {}), Choice(TopicRange(letter.topic))
+    with pytest.raises(BadSettings, match="nothing is sent to icd.memory.v1: .* the older one"):
+        plan_retry(box, choice)
+    with pytest.raises(BadSettings, match="nothing is sent to icd.memory.v1"):
+        plan_retry(box, choice, to=MEMORY)
+    assert plan_retry(box, choice, to="elsewhere").targets == {"elsewhere": 1}
