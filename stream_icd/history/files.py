@@ -14,6 +14,7 @@ import hashlib
 import json
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ Kind = Literal["snapshots", "labels", "communities", "memory"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 COMPACTED = "compacted-"
-FOOTER = b"stream_icd"
+FOOTER, FOOTER_CRC = b"stream_icd", b"stream_icd_crc32"
 TYPES: dict[Kind, str] = {
     "snapshots": SNAPSHOT_TYPE,
     "labels": LABELS_TYPE,
@@ -255,17 +256,22 @@ def _with_wide_ids(table: pa.Table) -> pa.Table:
 def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> pa.Buffer:
     """Return the bytes of a file of these windows, whose rows (`rows_of`) have one schema.
 
-    The same windows give the same bytes. Rows are taken one window at a time.
+    The same windows give the same bytes. Rows are taken one window at a time. Pages and footer have
+    checksums, since most changed bits would change values only.
     """
-    footer = json.dumps([_to_json(noted) for noted in windows])
+    footer = json.dumps([_to_json(noted) for noted in windows]).encode()
     sink, tables = pa.BufferOutputStream(), iter(rows)
     first = next(tables)
-    schema = first.schema.with_metadata({FOOTER: footer})
-    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+    schema = first.schema.with_metadata({FOOTER: footer, FOOTER_CRC: _crc(footer)})
+    with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
         for table in chain([first], tables):
             # At least 1, or pyarrow refuses the row group of a window without rows.
             writer.write_table(table.combine_chunks(), row_group_size=max(table.num_rows, 1))
     return sink.getvalue()
+
+
+def _crc(footer: bytes) -> bytes:
+    return str(zlib.crc32(footer)).encode()
 
 
 def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
@@ -279,7 +285,10 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
     try:
         footer = _read(store, path, pq.read_metadata)
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
-        noted = json.loads(footer.metadata[FOOTER])
+        said, crc = footer.metadata[FOOTER], footer.metadata.get(FOOTER_CRC)
+        if crc not in (None, _crc(said)):  # files of 0.1.0 have none
+            raise ValueError("the checksum of its footer is wrong")
+        noted = json.loads(said)
         sizes = [footer.row_group(at).total_byte_size for at in range(len(noted))]
         windows = [_from_json(window, path, at, schema, sizes) for at, window in enumerate(noted)]
         has_times = all("received" in window for window in noted)
@@ -336,14 +345,15 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
     """
 
     def table_in(file: pa.NativeFile) -> pa.Table:
-        parquet = pq.ParquetFile(file)
-        return parquet.read_row_group(noted.row_group, columns=list(noted.columns))
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        columns = list(noted.columns)
+        return parquet.read_row_group(noted.row_group, columns=columns).select(columns)
 
     try:
         return rows_of(noted, _with_wide_ids(_read(store, noted.path, table_in)))
     except (FileNotFoundError, MemoryError):
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, LookupError) as error:
         raise HistoryDamaged(
             f"{store.place}/{noted.path} cannot be read: {error}. Restore it from a copy, or move "
             "it away to go on without it"

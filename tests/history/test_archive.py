@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
@@ -379,6 +380,49 @@ def test_a_file_in_the_place_of_another_is_named(
         ids(disk)
 
 
+@pytest.mark.parametrize("merged", [False, True])
+def test_no_changed_bit_changes_what_is_read(
+    merged: bool, disk: Store, snapshot: MakeSnapshot
+) -> None:
+    for i in (0, 1):
+        Archive(disk).add("snapshots", encode_snapshot(snapshot(i)))
+    if merged:
+        list(compact(disk, date(2027, 1, 1)))
+    path = disk.files()[0]
+    content = disk.open(path).read()
+
+    def read() -> list[Message]:
+        return [read_message(disk, noted) for noted in windows(disk, Selection())]
+
+    whole, damaged = read(), 0
+    for at in range(4, len(content), 11):
+        changed = bytearray(content)
+        changed[at] ^= 1 << at % 8
+        disk.put(path, pa.py_buffer(bytes(changed)))
+        try:
+            assert read() == whole
+        except HistoryDamaged:
+            damaged += 1
+    assert damaged > 100
+
+
+def test_files_without_checksums_are_read(
+    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of 0.1.0 have none."""
+    writer = pq.ParquetWriter
+
+    def without(*given: object, **named: object) -> object:
+        return writer(*given, **{**named, "write_page_checksum": False})
+
+    monkeypatch.setattr(pq, "ParquetWriter", without)
+    monkeypatch.setattr(files, "FOOTER_CRC", b"another")
+    message = encode_snapshot(snapshot(0))
+    Archive(disk).add("snapshots", message)
+    monkeypatch.undo()
+    assert [read_message(disk, noted) for noted in windows(disk, Selection())] == [message]
+
+
 @pytest.mark.parametrize("where", ["read_metadata", "ParquetFile"])
 def test_lack_of_memory_does_not_make_a_good_file_a_damaged_one(
     where: str, disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
@@ -386,7 +430,7 @@ def test_lack_of_memory_does_not_make_a_good_file_a_damaged_one(
     Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
     (noted,) = windows(disk, Selection())
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **_named: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 1 failed")
 
     monkeypatch.setattr(f"pyarrow.parquet.{where}", fail)

@@ -531,7 +531,7 @@ def _damage(settings: Retraining, *windows: int) -> None:
     for window in windows:
         [file] = Path(settings.archive).rglob(f"w-{window:06}-*.parquet")
         content = file.read_bytes()
-        file.write_bytes(content[:200] + bytes(400) + content[600:])  # its footer is whole
+        file.write_bytes(content[:700] + bytes(400) + content[1100:])  # edges; its footer is whole
 
 
 def test_too_few_windows_that_can_be_read_promote_nothing(
