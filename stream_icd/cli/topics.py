@@ -51,10 +51,14 @@ class TrackAnew(BrokerOptions):
     def run(self) -> None:
         from stream_icd.cli.subscribe_formats import refuse_nothing
         from stream_icd.kafka.publisher import Publisher
+        from stream_icd.kafka.topics import check_stopped
+        from stream_icd.programs.options import WorkerOptions
         from stream_icd.subscribers.events_topic import forget_graph
 
         settings = self.kafka()
         refuse_nothing(settings, self.topic, self.graph)
+        usual = [WorkerOptions(graph=graph).group_of("track") for graph in (None, self.graph)]
+        check_stopped(settings, *usual)  # running ones would publish what they remember after this
         with Publisher(settings) as publisher:
             publisher.send(forget_graph(self.graph, self.topic))
         say(f"trackers will start {self.graph} anew after their restart")
@@ -75,9 +79,12 @@ class DetectAnew(BrokerOptions):
     group: str = option("stream-icd-detect", "Consumer group of the detectors; stop them first.")
 
     def run(self) -> None:
+        from stream_icd.kafka.topics import check_stopped
         from stream_icd.workers.memories import MemoryTopic
 
-        MemoryTopic(self.kafka(), self.group).forget(self.graph)
+        settings = self.kafka()
+        check_stopped(settings, self.group)  # running ones would publish newer memory after this
+        MemoryTopic(settings, self.group).forget(self.graph)
         say(f"detectors will start {self.graph} anew after their restart")
 
 

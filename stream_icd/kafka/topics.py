@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from stream_icd.errors import BadSettings, TopicMissing
+from stream_icd.errors import BadSettings, BrokerError, TopicMissing
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import (
     DAY_MS,
@@ -150,6 +151,19 @@ def members_of(settings: KafkaSettings, group: str) -> dict[str, str]:
     """The name of each member of a group, by the member id from the broker."""
     with connect(settings).admin() as admin:
         return admin.members(group)
+
+
+def check_stopped(settings: KafkaSettings, *groups: str) -> None:
+    """Raise BrokerError if one of the groups has running members, as far as the broker tells."""
+    for group in groups:
+        members: dict[str, str] = {}
+        with suppress(BrokerError, ValueError):  # we may not ask, or cannot read the answer
+            members = members_of(settings, group)
+        if members:
+            raise BrokerError(
+                f"group {group} still has running members: stop them first. One that was killed "
+                "is counted until its session ends (STREAM_ICD_SESSION_TIMEOUT_S)"
+            )
 
 
 def skip_to(

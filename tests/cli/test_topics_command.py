@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from stream_icd.kafka.connect import connect
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicPartition
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import create_topics
-from testbed.brokers import Broker
-from testbed.streams import publish
+from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics, members_of
+from testbed.brokers import Broker, wait_until
+from testbed.handlers import Calls
+from testbed.streams import beside, publish
 from tests.run_here import Done, run_here
 
 pytestmark = pytest.mark.brokers("memory")
@@ -43,6 +46,30 @@ def test_an_empty_name_of_a_graph_is_refused(broker: Broker, command: str) -> No
     refused = topics(broker, command, "")
     assert refused.returncode == 78
     assert "the name of the graph is empty" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "group"),
+    [
+        ("track-anew", "stream-icd-track"),
+        ("track-anew", "stream-icd-track-as733"),
+        ("detect-anew", "stream-icd-detect"),
+    ],
+)
+def test_no_graph_starts_anew_under_running_workers_which_would_undo_it(
+    broker: Broker, command: str, group: str
+) -> None:
+    create_topics(broker.settings())
+    publish(broker, [OutgoingRecord(EVENTS, b"events", b"as733")])
+    worker = partial(run_consumer, broker.settings(), SNAPSHOTS, group, Calls(lambda _: ()))
+    with beside(worker) as errors:
+        wait_until(lambda: members_of(broker.settings(), group))
+        refused = topics(broker, command, "as733")
+    assert not errors
+    assert refused.returncode != 0
+    assert f"group {group} still has running members: stop them first" in refused.stderr
+    with open_reader(broker.settings(), EVENTS, until="end") as records:
+        assert all(record.value for record in records)
 
 
 def test_a_group_of_detectors_without_memory_is_named(broker: Broker) -> None:
