@@ -118,6 +118,8 @@ def retrain(
     state = read_state(registry, settings.name)
     if state.announced is None:
         state = replace(state, announced=state.generation)
+    if state.attempted_at is not None and state.attempted_at > now:  # the clock was ahead
+        state = replace(state, attempted_at=now)
     state = _noticed(state, aliases, past)
     if settings.encoder is None:
         state = replace(state, begun=None)

@@ -239,6 +239,19 @@ def test_a_window_far_in_the_future_is_not_used_and_named(
     assert "0 of 4 new windows; 1 windows" in _round(registry, settings).reason
 
 
+def test_an_attempt_by_a_clock_far_ahead_does_not_keep_others_off(
+    registry: Store, settings: Retraining
+) -> None:
+    _champion(registry, GOOD)
+    _archive(settings, 7)
+    settings = replace(settings, triggers=Triggers(period=timedelta(days=1), drift=False))
+    outcomes = [
+        quick_round(registry, settings, NOW + timedelta(days=days)).outcome
+        for days in (3650, 0, 0.9, 1)
+    ]
+    assert outcomes == ["kept", "not now", "not now", "kept"]
+
+
 def test_a_graph_of_the_past_counts_beside_one_of_today(
     registry: Store, settings: Retraining
 ) -> None:
