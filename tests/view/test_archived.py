@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stream_icd.communities import Labels
-from stream_icd.errors import SourceNotFound
+from stream_icd.errors import SourceNotFound, StoreUnreachable
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.store.store import Store, open_store
@@ -112,6 +114,29 @@ def test_files_that_are_merged_are_not_seen_twice(page: Page) -> None:
     page.add(2)
     assert page.look() == 1
     assert page.seen.summaries()[0].late == 0
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_what_a_store_failed_to_give_is_read_at_the_next_look(
+    merged: bool, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.add(0)
+    page.look()
+    page.add(1, 2, 3)
+    if merged:
+        list(compact(page.archive.store, date(2026, 2, 1)))
+    read_message, n_reads = archives.read_message, count()  # type: ignore[attr-defined]
+
+    def failing(*asked: Any) -> object:
+        if next(n_reads) == 1:
+            raise StoreUnreachable("the store does not answer")
+        return read_message(*asked)
+
+    monkeypatch.setattr(archives, "read_message", failing)
+    with pytest.raises(StoreUnreachable):
+        page.look()
+    assert page.look() == 2
+    assert page.hours() == ["g/0", "g/1", "g/2", "g/3"]
 
 
 def test_known_communities_that_come_later_are_noted(page: Page) -> None:

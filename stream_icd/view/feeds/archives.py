@@ -23,7 +23,14 @@ from stream_icd.history.archive import (
     read_snapshot,
     windows,
 )
-from stream_icd.history.files import ArchivedWindow, Kind, Partition, Received, read_footer
+from stream_icd.history.files import (
+    ArchivedWindow,
+    Kind,
+    Partition,
+    Received,
+    is_compacted,
+    read_footer,
+)
 from stream_icd.kafka.waiting import in_background
 from stream_icd.messages.claims import Content, Decode
 from stream_icd.printable import printable
@@ -47,6 +54,10 @@ class _Day:
 
     paths: set[str] = field(default_factory=set)
     received: dict[tuple[str, str], Received] = field(default_factory=dict)
+
+    def is_new(self, noted: ArchivedWindow) -> bool:
+        before = self.received.get(noted.identity.name)
+        return before is None or before < noted.received
 
 
 @dataclass(slots=True)
@@ -98,8 +109,7 @@ class Archived:
         unread = [
             noted
             for partition in partitions(self.store, chosen)
-            for noted in self._unread(partition)
-            if chosen.holds(noted)
+            for noted in self._unread(partition, chosen)
         ]
         return newest(sorted(unread, key=lambda noted: noted.order))
 
@@ -123,12 +133,14 @@ class Archived:
         """Remember what was read of the last two days of each graph."""
         days = self._days.setdefault((noted.partition.kind, noted.partition.graph), {})
         day = days.setdefault(noted.partition.day, _Day())
-        day.paths.add(noted.path)
+        if not is_compacted(noted.path):  # which holds more windows, that may be unread
+            day.paths.add(noted.path)
         day.received[noted.identity.name] = noted.received
         for past in [past for past in days if past < max(days) - ONE_DAY]:
             del days[past]
 
-    def _unread(self, partition: Partition) -> Iterator[ArchivedWindow]:
+    def _unread(self, partition: Partition, chosen: Selection) -> Iterator[ArchivedWindow]:
+        """Yield what is new in a day. A file counts as read when nothing of it is new any more."""
         days = self._days.setdefault((partition.kind, partition.graph), {})
         if days and partition.day < max(days) - ONE_DAY:
             return
@@ -140,11 +152,10 @@ class Archived:
                 all_noted = read_footer(self.store, path)
             except FileNotFoundError:  # merged meanwhile: the merged file is found next time
                 continue
-            day.paths.add(path)
-            for noted in all_noted:
-                before = day.received.get(noted.identity.name)
-                if before is None or before < noted.received:
-                    yield noted
+            new = [noted for noted in all_noted if chosen.holds(noted) and day.is_new(noted)]
+            if not new:
+                day.paths.add(path)
+            yield from new
 
 
 def archive_sources(
