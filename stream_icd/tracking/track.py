@@ -43,7 +43,7 @@ def track(
     Args:
         recent: earlier tracked windows of the same graph, oldest first, as `remember` keeps them;
             empty for the first window. This is the whole state of a tracker.
-        first_id: of the first window: above all ids that the graph had before a restart.
+        first_id: least id of a new community, above all ids of windows that are not in `recent`.
 
     Raises:
         LimitExceeded: the graph has no stable ids left for new communities.
@@ -62,9 +62,9 @@ def track(
         known = identify(nothing, partition, start, settings, claimed)
         events = first_events(known, partition)
     else:
-        known, events = _continued(recent, communities, partition, settings)
+        known, events = _continued(recent, communities, partition, settings, first_id)
         events = with_strength(events, communities, known, partition)
-    next_community = max(int(known.ids.max()) + 1, late.next_community)
+    next_community = max(int(known.ids.max()) + 1, late.next_community, first_id)
     if next_community > MOST_IDS:
         raise LimitExceeded(
             f"no stable id below {MOST_IDS} is left for a new community: somebody gave the highest "
@@ -104,6 +104,7 @@ def _continued(
     communities: Communities,
     partition: Partition,
     settings: TrackSettings,
+    first_id: int,
 ) -> tuple[Identities, tuple[CommunityEvent, ...]]:
     """Return the identities and events of a window that is not the first one."""
     recent = recent[-(settings.absence + 1) :]  # as many, whether or not the last was revised
@@ -111,7 +112,8 @@ def _continued(
     claimed = claims(communities, partition, recent, history[0])
     if claimed is None:
         history = History(recent, communities.window, partition, settings.absence)
-    known = identify(history, partition, recent[-1].next_community, settings, claimed)
+    next_id = max(recent[-1].next_community, first_id)
+    known = identify(history, partition, next_id, settings, claimed)
     looked_back = () if claimed is None else recent  # matching errors would add up
     return known, events_between(history, looked_back, known, partition, settings)
 

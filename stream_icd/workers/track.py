@@ -72,7 +72,7 @@ class Tracker(Step):
         self._unbroken: set[int] = set()  # partitions where this batch follows the last one
         self._models = MixedModels()
         self._is_caught_up = False
-        self._first_ids: dict[str, int] = {}  # of graphs that an operator reset
+        self._first_ids: dict[str, int] = {}  # of graphs with windows that are forgotten
         self._before: tuple[str, Recent] = "", ()  # the last window's graph, and its state before
 
     def begin(self, records: Sequence[Record]) -> None:
@@ -174,6 +174,8 @@ class Tracker(Step):
                 self._committed[tracked.graph] = ()
                 continue
             if self._is_ahead(tracked.window):  # tracked with another limit, or without one
+                first_id = self._first_ids.get(tracked.graph, 0)
+                self._first_ids[tracked.graph] = max(first_id, tracked.next_community)
                 continue
             recent = self._committed.get(tracked.graph, ())
             self._committed[tracked.graph] = remember(recent, tracked, self._settings)

@@ -357,6 +357,39 @@ def test_a_window_that_was_believed_once_is_forgotten_by_a_tracker_that_does_not
     assert {*tracked[-1].communities.tolist()} & {*tracked[1].communities.tolist()}
 
 
+@pytest.mark.parametrize("n_far", [1, 12])
+def test_ids_of_windows_that_are_forgotten_are_not_given_again(
+    n_far: int, memory: Broker, memory_topics: Topics
+) -> None:
+    """Whether or not they are more than a tracker keeps of a graph."""
+    halves, thirds = [0] * 3 + [1] * 3, [0] * 3 + [1] * 3 + [2] * 3
+    century = timedelta(days=36_525)
+    far = [window("g", hour, thirds) for hour in range(10, 10 + n_far)]
+    far = [
+        replace(one, window=Window(one.window.start + century, one.window.end + century))
+        for one in far
+    ]
+    after = [window("g", 2, [*halves, 2, 2, 2]), *(window("g", hour, thirds) for hour in (3, 4))]
+    sent = [window("g", 0, halves), window("g", 1, halves), *far, *after]
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
+    records = held(memory, memory_topics[0])
+    believes = TrackSettings(ahead=timedelta(days=9999 * 366))
+    work(memory, tracker(memory, memory_topics[1], believes), records[: 2 + n_far])
+    for record in records[2 + n_far :]:
+        work(memory, tracker(memory, memory_topics[1]), [record])
+    tracked = events_in(memory, memory_topics[1])
+    used = {id for events in tracked[2 : 2 + n_far] for id in events.communities.tolist()}
+    born = {
+        event.community
+        for events in tracked[2 + n_far :]
+        for event in events.events
+        if event.kind == "born"
+    }
+    assert born
+    assert born.isdisjoint(used | {*tracked[0].communities.tolist()})
+    assert len({events.next_community for events in tracked[2 + n_far :]}) == 1
+
+
 def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
     broker: Broker, found_and_events: Topics
 ) -> None:
