@@ -93,9 +93,9 @@ class Tracker(Step):
             return Refused(
                 "track",
                 LimitExceeded(
-                    f"the window ends at {communities.window.end}, too far in the future; the "
-                    f"limit is {self._settings.ahead}. If the source's times are right, raise "
-                    "--ahead of the tracker"
+                    f"the window ends at {communities.window.end}, too far in the future of the "
+                    f"clock here, {utc_now():%Y-%m-%d %X} UTC; the limit is "
+                    f"{self._settings.ahead}. If both are right, raise --ahead of the tracker"
                 ),
             )
         if communities.memory == "damaged":
