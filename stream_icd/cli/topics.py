@@ -148,4 +148,4 @@ class Broker:
             say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created)}")
             say("in another terminal:")
             say(f"  export STREAM_ICD_BOOTSTRAP_SERVERS={running.bootstrap_servers}")
-            stop.wait()
+            running.run_until(stop)

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,13 +27,18 @@ from stream_icd.kafka.settings import KafkaSettings, listens
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 15.0
 STOP_TIMEOUT_S = 3.0
+LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedBroker:
     bootstrap_servers: str
-    pid: int
+    process: subprocess.Popen[bytes]
     log_file: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     @property
     def settings(self) -> KafkaSettings:
@@ -40,6 +46,15 @@ class EmbeddedBroker:
         return KafkaSettings(
             bootstrap_servers=self.bootstrap_servers, security_protocol="PLAINTEXT"
         )
+
+    def run_until(self, stop: threading.Event) -> None:
+        """Return when `stop` is set; raise BrokerUnavailable if the broker ends before."""
+        while not stop.wait(LOOK_EVERY_S):
+            if (status := self.process.poll()) is not None:
+                raise BrokerUnavailable(
+                    f"the embedded broker on {self.bootstrap_servers} has ended (exit status "
+                    f"{status}), and its messages are lost. {tail(self.log_file)}"
+                )
 
 
 @contextmanager
@@ -63,7 +78,7 @@ def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[Emb
             process = _start(binary, endpoint, log)
             try:
                 _wait_until_it_answers(process, endpoint, log)
-                yield EmbeddedBroker(endpoint, process.pid, log)
+                yield EmbeddedBroker(endpoint, process, log)
             finally:
                 stop_child(process, STOP_TIMEOUT_S)
 

@@ -6,11 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stream_icd.errors import BadSettings, MissingExtra
+from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.embedded import EmbeddedBroker, embedded_broker
 from stream_icd.kafka.port import TopicSpec
@@ -43,6 +45,13 @@ def test_it_serves_for_the_length_of_the_block() -> None:
         assert alive(broker.pid)
     assert not alive(broker.pid)
     assert not broker.log_file.exists()
+
+
+def test_that_it_has_ended_is_an_error_for_who_runs_it() -> None:
+    with embedded_broker() as broker:
+        os.kill(broker.pid, signal.SIGKILL)
+        with pytest.raises(BrokerUnavailable, match="has ended .exit status -9., and its messages"):
+            broker.run_until(threading.Event())
 
 
 def test_it_is_gone_after_an_error_too() -> None:
@@ -145,5 +154,6 @@ def test_its_clients_need_no_security_that_another_broker_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("STREAM_ICD_SECURITY_PROTOCOL", "SSL")
-    running = EmbeddedBroker("127.0.0.1:9092", 0, Path("broker.log"))
+    none: Any = None
+    running = EmbeddedBroker("127.0.0.1:9092", none, Path("broker.log"))
     assert running.settings.security_protocol == "PLAINTEXT"
