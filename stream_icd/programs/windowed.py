@@ -114,17 +114,17 @@ def read_topic_rows(
     Raises:
         TopicMissing, OffsetGone, BrokerUnavailable: see these classes.
     """
-    partitions = range(describe_topic(settings, topic).partitions)
-    heard = dict.fromkeys(partitions, monotonic())
+    heard = dict.fromkeys(range(describe_topic(settings, topic).partitions), monotonic())
     quiet: frozenset[int] = frozenset()
     for records in _batches(settings, topic, since, until, stop):
         by_partition: dict[int, list[Record]] = defaultdict(list)
         for record in records:
             by_partition[record.partition].append(record)
         now = monotonic()
-        heard |= dict.fromkeys(by_partition, now)
+        added = range(len(heard), max(by_partition, default=0) + 1)
+        heard |= dict.fromkeys([*added, *by_partition], now)
         if quiet_after_s is not None:
-            silent = frozenset(p for p in partitions if now - heard[p] >= quiet_after_s)
+            silent = frozenset(p for p, at in heard.items() if now - at >= quiet_after_s)
             if silent != quiet:
                 quiet = silent
                 yield Quiet(quiet)

@@ -206,7 +206,7 @@ def cut_windows(
 
     Args:
         lateness: how far behind the newest row a row may arrive; windows wait this long.
-        n_streams: a window waits for each stream.
+        n_streams: a window waits for each stream, and for others from their first row on.
     """
     newest = np.full(n_streams, NEVER, np.int64)
     watermark = closes = NEVER
@@ -219,6 +219,8 @@ def cut_windows(
         if isinstance(arrived, Quiet):
             quiet = arrived.streams
         elif len(arrived.time):
+            more = arrived.stream + 1 - len(newest)  # as if partitions were added to a topic
+            newest = np.append(newest, np.full(max(0, more), NEVER))
             accepted, newest[arrived.stream] = _accept(
                 arrived, rule, int(newest[arrived.stream]), slack, watermark, on_late
             )

@@ -16,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from stream_icd.errors import BadRow, TopicMissing
-from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.port import ExistingTopic, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.messages.publish import SentBefore, read_sent_before
+from stream_icd.programs import windowed
 from stream_icd.programs.windowed import read_topic_rows
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.windows import Quiet
@@ -180,6 +182,27 @@ def test_a_partition_that_is_silent_is_said_to_be_quiet(
         if isinstance(batch, Quiet) and batch.streams == {0, 1}:
             stop.set()
     assert any(not isinstance(batch, Quiet) and batch.stream == 0 for batch in seen)
+
+
+def test_partitions_that_are_added_are_waited_for_and_said_to_be_quiet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = Record("t", 2, 0, 0, None, b'{"t": 1}')
+    arrived: list[list[Record]] = [[], [row], []]
+    monkeypatch.setattr(windowed, "describe_topic", lambda *_: ExistingTopic("t", 1, None))
+    monkeypatch.setattr(windowed, "_batches", lambda *_: arrived)
+    times = iter([0.0, 10.0, 20.0, 30.0])
+    found = read_topic_rows(
+        KafkaSettings(),
+        "t",
+        ["t"],
+        lambda _: None,
+        quiet_after_s=10.0,
+        stop=threading.Event(),
+        monotonic=lambda: next(times),
+    )
+    said = [one.streams if isinstance(one, Quiet) else one.stream for one in found]
+    assert said == [{0}, 2, {0, 1, 2}]
 
 
 def test_a_missing_topic_is_told_at_once(embedded: brokers.Broker, topic_name: str) -> None:

@@ -119,6 +119,24 @@ def test_windows_wait_for_every_stream_and_not_for_quiet_ones() -> None:
     assert late == [1000, 1001]
 
 
+def test_windows_wait_for_a_stream_that_comes_later_and_for_those_before_it() -> None:
+    """As partitions that are added to a topic; their first rows may be late."""
+    tumbling = Hopping(seconds(10), seconds(10))
+    first, more = rows([1, 14], stream=0), rows([25, 41], stream=0, first=2)
+    added = rows([2, 12, 22, 33], stream=2)
+    cuts, late = cut([first, added, more], tumbling)
+    assert cuts == [
+        (0, 10, [0]),
+        (10, 20, [2001, 1]),
+        (20, 30, [2002, 2]),
+        (30, 40, [2003]),
+        (40, 50, [3]),
+    ]
+    assert late == [2000]
+    quiet = Quiet(frozenset({1}))
+    assert cut([first, added, quiet, more], tumbling) == (cuts, late)
+
+
 def test_open_windows_are_given_up_when_somebody_asks_to_stop() -> None:
     stop = threading.Event()
 
