@@ -263,7 +263,8 @@ class Following:
                     self.trouble = ""
                     self.caught_up.set()
                     self._read(topic, "forever")
-            except (OffsetGone, TopicMissing) as error:  # a later topic has other records
+            # A later topic has other records, and perhaps fewer partitions.
+            except (BadSettings, OffsetGone, TopicMissing) as error:
                 self._complain(error)
                 self._next, self.start = {}, "beginning"
             except Exception as error:

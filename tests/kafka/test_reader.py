@@ -226,6 +226,22 @@ def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expec
     assert said.exc_info is not None
 
 
+@pytest.mark.brokers("memory")
+def test_following_begins_again_where_a_later_topic_has_fewer_partitions(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was deleted and created again while the broker was away."""
+    monkeypatch.setattr(reader, "RETRY_S", 0.01)
+    seen: list[Record] = []
+    stop = threading.Event()
+    followed = Following(broker.settings(), topic, seen.append, stop, _next={7: 3})
+    thread = threading.Thread(target=followed.run, daemon=True)
+    thread.start()
+    wait_until(lambda: len(seen) == 30 and not followed.trouble)
+    stop.set()
+    thread.join(5)
+
+
 @pytest.fixture
 def kafka_topic(kafka: Broker, topic_name: str) -> str:
     create_topics(kafka.settings(), [TopicSpec(topic_name)])
