@@ -94,11 +94,15 @@ class Lag:
                     return
 
     def _look(self, reader: Reader, partitions: Sequence[TopicPartition]) -> int:
+        detected = self._next.copy()
         begins, ends = reader.begins(partitions), reader.ends(partitions)
-        return sum(
-            max(0, ends[partition] - max(begins[partition], self._next.get(partition.partition, 0)))
-            for partition in partitions
-        )
+        waiting = 0
+        for partition, end in ends.items():
+            if (after := detected.get(partition.partition, 0)) > end:
+                after = 0  # the topic was deleted and created again
+                self._next.pop(partition.partition, None)
+            waiting += max(0, end - max(begins[partition], after))
+        return waiting
 
 
 @dataclass(slots=True)
