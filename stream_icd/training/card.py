@@ -173,7 +173,7 @@ def _learned(fit: Fit) -> str:
     if fit.learned_from == "each graph":
         return f"{said}\n"
     head, how = CURVES[fit.criterion]
-    if fit.learned_from == "default" and fit.criterion == "hidden edges":
+    if fit.learned_from == "default" and not fit.compared:
         how = f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`."
     rows = "\n".join(_row(tried, fit.parameters) for tried in fit.curve)
     return f"{said}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"

@@ -154,6 +154,20 @@ def test_equal_windows_are_related() -> None:
     assert fit.parameters.stay >= BpParameters().stay
 
 
+def test_windows_with_gaps_are_compared_with_memory_too() -> None:
+    graphs = drifting(5, 4, n=300)
+    apart = [
+        LabelledGraph(graph.adjacency(), None, moment(2 * number, graph.n_nodes))
+        for number, graph in enumerate(graphs)
+    ]
+    fit = fit_parameters(apart)
+    assert fit.criterion == "hidden edges"
+    assert [name for name, _ in fit.compared] == ["the model default", "what hidden edges taught"]
+    of_default, taught = (score for _, score in fit.compared)
+    assert fit.learned_from == ("hidden edges" if taught > of_default else "default")
+    assert fit.parameters.stay == BpParameters().stay
+
+
 def test_two_windows_are_too_few() -> None:
     fit = fit_parameters(windows(drifting(4, 2, n=200)))
     assert (fit.learned_from, fit.n_windows, fit.parameters.stay) == (

@@ -51,10 +51,10 @@ def fit_parameters(
 
     Consecutive windows of one graph also tell how long nodes stay in their community, and what
     memory shows that a single window does not: without labels, all parameters are learned with
-    memory, from at least `fit_stream.FEWEST` windows. They are taken only if they save more bits on
-    the new edges of these windows than those of `default`, by more than the standard error. If the
-    windows are unrelated, the stay probability is 0, which turns memory off. Without consecutive
-    windows, it is not learned.
+    memory, from at least `fit_stream.FEWEST` windows. What windows of a stream taught, with gaps or
+    without, is taken only if it saves more bits on their new edges than the parameters of
+    `default`, by more than the standard error. If the windows are unrelated, the stay probability
+    is 0, which turns memory off. Without consecutive windows, it is not learned.
 
     Graphs without edges are ignored. If some graphs have labels, those without are ignored too.
     The same seed gives the same parameters, on any number of threads. Ctrl-C ends it.
@@ -141,15 +141,25 @@ def _by_edges(
     if enough:
         learned = fit_stream(windows, seed, threads, part_of(progress, 0, ON_STREAM))
     if learned is not None:
-        default = replace(_default(), stay=learned.parameters.stay)
-        fits = {
-            f"the model {DEFAULT}": replace(learned, parameters=default, learned_from="default"),
-            "what the next windows taught": learned,
-        }
-        return _first_as_good(fits, windows, "bits", seed)
+        return _better_of(learned, "what the next windows taught", windows, seed)
     rest = part_of(progress, ON_STREAM * enough, PERCENT)
     alone = fit_unlabelled([graph.adjacency for graph in _spread(graphs)], seed, threads, rest)
-    return _with_stay(alone, 0.0, len(windows)) if enough else alone
+    if enough:  # they are unrelated
+        return _with_stay(alone, 0.0, len(windows))
+    apart = _in_time_order([graph for graph in graphs if graph.moment is not None])
+    if len(apart) < FEWEST:
+        return alone
+    return _better_of(alone, "what hidden edges taught", apart[-MOST_TO_COMPARE:], seed)
+
+
+def _better_of(fit: Fit, name: str, windows: Sequence[LabelledGraph], seed: int) -> Fit:
+    """The fit if it saves more bits on windows than the model `default`, or else that one."""
+    default = replace(_default(), stay=fit.parameters.stay)
+    fits = {
+        f"the model {DEFAULT}": replace(fit, parameters=default, learned_from="default"),
+        name: fit,
+    }
+    return _first_as_good(fits, windows, "bits", seed)
 
 
 def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
