@@ -97,7 +97,10 @@ def pack(model: Model) -> PackedModel:
     head["recipe"] = recipe_values(model.recipe)
     if model.recipe.discriminator_widths is not None:
         head["deviations"] = deviations(model.recipe)  # from the paper, and why: for readers
-    head["bp"] = {name: v for name, v in asdict(model.bp).items() if v not in (None, False)}
+    # Numbers that are 0 say something, and 0 == False.
+    head["bp"] = {
+        name: v for name, v in asdict(model.bp).items() if v is not None and v is not False
+    }
     files[RECIPE_FILE] = tomli_w.dumps(head).encode()
     return PackedModel(_version(model.recipe, files[RECIPE_FILE]), files)
 

@@ -263,6 +263,20 @@ def seeded(recipe: Recipe, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    "bp",
+    [
+        BpParameters(4.0, 0.6, size_spread=0.0),
+        BpParameters(weight_exponent=0.0),
+        BpParameters(stay=0.0),
+        BpParameters(search=True, stay=0.0),
+    ],
+)
+def test_parameters_that_are_0_come_back_as_0(tmp_path: Path, bp: BpParameters) -> None:
+    save_model(Model(Recipe(name="zero"), bp), tmp_path / "zero")
+    assert read_model(open_store(str(tmp_path / "zero")))[0].bp == bp
+
+
 def test_weights_that_a_seed_makes_are_not_stored(seeded: Path) -> None:
     assert [path.name for path in seeded.iterdir()] == [RECIPE_FILE]
     assert tomllib.loads((seeded / RECIPE_FILE).read_text())["weights"] == "seed"
