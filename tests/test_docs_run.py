@@ -38,6 +38,7 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics
 from stream_icd.registry.find import open_model
 from stream_icd.store.store import open_store
@@ -280,10 +281,15 @@ def test_the_tutorial_runs(system: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     lines = [line for line in lines_of(ROOT / "docs" / "tutorial.md") if "--graph contacts" in line]
     send, *look = [(arguments_of(line) or []) for line in lines]
     run(send)
-    days = {"communities": 3, "snapshots": 3}
-    for kind, n in days.items():
-        chosen = Selection(kind, "contacts")
-        brokers.wait_until(lambda: sum(1 for _ in windows(store, chosen)) == n, timeout_s=120)  # noqa: B023
+
+    def is_settled() -> bool:
+        chosen = Selection("communities", "contacts"), Selection("snapshots", "contacts")
+        archived = [sum(1 for _ in windows(store, kind)) for kind in chosen]
+        with open_reader(KafkaSettings(), EVENTS, until="end") as events:
+            tracked = sum(event.key == b"contacts" for event in events)
+        return [*archived, tracked] == [3, 3, 3]
+
+    brokers.wait_until(is_settled, timeout_s=120)
     said = [run(arguments) for arguments in look]
     assert [arguments[0] for arguments in look] == ["subscribe", "subscribe", "explain", "report"]
     assert b"PC, 8 of 8" in said[0]
