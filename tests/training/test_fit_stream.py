@@ -155,7 +155,7 @@ def test_equal_windows_are_related() -> None:
 
 
 def test_windows_with_gaps_are_compared_with_memory_too() -> None:
-    graphs = drifting(5, 4, n=300)
+    graphs = drifting(5, 3, n=200)
     apart = [
         LabelledGraph(graph.adjacency(), None, moment(2 * number, graph.n_nodes))
         for number, graph in enumerate(graphs)
