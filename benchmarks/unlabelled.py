@@ -26,21 +26,24 @@ from scipy.sparse import csr_array
 from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph
 from benchmarks.shared.graphs.known_graphs import labelled_files, labelled_graphs
+from benchmarks.shared.methods.stream_methods import remembering
 from benchmarks.shared.peers import igraph_peers
 from benchmarks.shared.streams.known_streams import (
-    NO_CLASS,
     KnownStream,
     KnownWindow,
     Purpose,
     known_streams,
 )
+from benchmarks.shared.streams.stream_scores import scores_of
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.likelihood import bounded_mixing, mixing_of
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
-from stream_icd.memory.detect import detect_window
-from stream_icd.quality.agreement import ami, nmi
+from stream_icd.icd.recipe import Recipe
+from stream_icd.memory.detect import detect_remembering
+from stream_icd.model import Model
+from stream_icd.quality.agreement import nmi
 from stream_icd.quality.partition import description_length, modularity
 from stream_icd.registry.find import open_model
 from stream_icd.synthetic.gn import generate_gn
@@ -223,14 +226,8 @@ def _stream_row(stream: KnownStream) -> str:
 
 def _followed(windows: list[KnownWindow], parameters: BpParameters, n_learned: int) -> float:
     """Mean AMI, in percent, of the windows that nothing was learned from, with memory."""
-    memory, scores = None, list[float]()
-    for number, window in enumerate(windows):
-        one = window.snapshot
-        found = detect_window(one.adjacency(), one.nodes, one.window, parameters, memory)
-        memory, known = found.memory, window.classes != NO_CLASS
-        if number >= n_learned and known.any():
-            scores.append(ami(window.classes[known], found.communities[known]))
-    return 100 * _mean(scores)
+    follow = remembering(detect_remembering, Model(Recipe(name="learned"), parameters))
+    return _mean(scores_of(windows, follow(windows)).windows[n_learned:])
 
 
 SIMULATED = f"""\
@@ -309,7 +306,7 @@ STREAMS = """
 
 Parameters are learned from the first third of the windows, without labels. Bits saved per edge of
 these windows decide what is taken. AMI (in percent) is that of the other windows, with memory, as a
-detector finds them; K is unknown. A window of classes that nobody knows does not count.
+detector finds them; K is unknown. Nodes of unknown class do not count.
 
 | stream | learned from | bits: `default` | bits: what they taught | AMI: `default` \
 | AMI: what they taught | **AMI: what is taken** | taken |

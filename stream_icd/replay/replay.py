@@ -19,12 +19,7 @@ from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import (
-    COMMUNITIES,
-    check_topic_for,
-    create_topics,
-    messages_topic,
-)
+from stream_icd.kafka.topics import COMMUNITIES, check_topic_for, create_topics, messages_topic
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.records import Refused, outgoing
 from stream_icd.replay.pacing import Tempo, paced

@@ -182,19 +182,16 @@ def _learned(fit: Fit) -> str:
 def _rivals(fit: Fit) -> str:
     if not fit.compared:
         return ""
-    rows = "\n".join(f"| {name} | {_score(score, fit)} |" for name, score in fit.compared)
     if fit.compared_by == "AMI":
-        what, measure = "agrees with the known communities as well", "AMI, %"
+        what, measure, unit, digits = "agrees with the known communities as well", "AMI, %", 100, 2
     else:
         what, measure = "saves as many bits on the new edges of windows", "bits per edge"
+        unit, digits = 1, 3
+    rows = "\n".join(f"| {name} | {unit * score:.{digits}f} |" for name, score in fit.compared)
     return (
         f"The first of these that {what} as the best one is\n"
         f"taken; K is not given.\n\n| parameters | {measure} |\n|---|---|\n{rows}\n\n"
     )
-
-
-def _score(score: float, fit: Fit) -> str:
-    return f"{100 * score:.2f}" if fit.compared_by == "AMI" else f"{score:.3f}"
 
 
 def _numbers(parameters: BpParameters) -> str:

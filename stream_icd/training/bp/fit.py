@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.registry.find import open_model
@@ -98,15 +97,14 @@ def _by_labels(
         learned = fit_stream(windows, seed, threads, part_of(progress, of_labels, PERCENT))
         if learned is not None:
             fits["what the next windows taught"] = learned
-    bp = _default()
-    if windows:
-        bp = replace(bp, stay=labelled.parameters.stay)
-    fits[f"the model {DEFAULT}"] = replace(labelled, parameters=bp, learned_from="default")
+    fits |= _default_for(labelled)
     return _first_as_good(fits, _in_time_order(graphs)[-MOST_TO_COMPARE:], "AMI", seed)
 
 
-def _default() -> BpParameters:
-    return open_model(DEFAULT).model.bp
+def _default_for(fit: Fit) -> dict[str, Fit]:
+    """The model `default` with the stay probability that was learned, and its name."""
+    default = replace(open_model(DEFAULT).model.bp, stay=fit.parameters.stay)
+    return {f"the model {DEFAULT}": replace(fit, parameters=default, learned_from="default")}
 
 
 def _first_as_good(
@@ -154,12 +152,7 @@ def _by_edges(
 
 def _better_of(fit: Fit, name: str, windows: Sequence[LabelledGraph], seed: int) -> Fit:
     """The fit if it saves more bits on windows than the model `default`, or else that one."""
-    default = replace(_default(), stay=fit.parameters.stay)
-    fits = {
-        f"the model {DEFAULT}": replace(fit, parameters=default, learned_from="default"),
-        name: fit,
-    }
-    return _first_as_good(fits, windows, "bits", seed)
+    return _first_as_good(_default_for(fit) | {name: fit}, windows, "bits", seed)
 
 
 def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
