@@ -75,6 +75,17 @@ def _hub(n: int) -> Edges:
     )
 
 
+def _hubs(n: int) -> Edges:
+    """A path, and two hubs that know all of it."""
+    low, high, _ = _path(n - 2)
+    others = np.arange(2, n)
+    return (
+        np.concatenate([low + 2, np.zeros(n - 2, np.int64), np.ones(n - 2, np.int64)]),
+        np.concatenate([high + 2, others, others]),
+        n,
+    )
+
+
 def _matching(n: int) -> Edges:
     return np.arange(0, n - 1, 2), np.arange(1, n, 2), n
 
@@ -90,6 +101,7 @@ SHAPES: dict[str, Callable[[int], Edges]] = {
     "complete": _complete,
     "bipartite": _bipartite,
     "hub": _hub,
+    "two hubs": _hubs,
     "matching": _matching,
     "isolated": _isolated,
 }
@@ -233,11 +245,11 @@ unknown`.
 
 Each graph has {nodes:,} nodes, {encoder:,} in the last column (the complete and the complete
 bipartite graph: as many edges). "Isolated" is as many nodes with one edge, "hub" a path with one
-more node that is joined to all others. Each run does what a detector does with two such windows of
-a graph, from the message to the result with its evidence and memory. A cell shows CPU seconds of
-the second window (all threads together), peak memory of the whole process (about 190 MiB of it are
-the libraries), the number of communities found, and the size of the memory that is published. Each
-run has its own process, which is warm.
+more node that is joined to all others ("two hubs": two). Each run does what a detector does with
+two such windows of a graph, from the message to the result with its evidence and memory. A cell
+shows CPU seconds of the second window (all threads together), peak memory of the whole process
+(about 190 MiB of it are the libraries), the number of communities found, and the size of the memory
+that is published. Each run has its own process, which is warm.
 
 column | method | shipped model
 --- | --- | ---
