@@ -269,8 +269,8 @@ command | measured until | seconds, best | seconds, median | CPU seconds | secon
 
 Limits are by the clock, on an idle machine; processor time, too, grows where other programs run.
 Commands with a limit of 0.5 s do not load torch, numba, scikit-learn or matplotlib
-(tests/packaging/test_startup.py). The detector opens its model and warms up before it joins its
-group.
+(tests/packaging/test_startup.py). A detector warms up before it joins its group; on the embedded
+broker, where joining takes a second, meanwhile.
 
 ## Detectors
 

@@ -73,6 +73,7 @@ class Detect(DetectionOptions, WorkerOptions):
             working = model_at_work(run, self.model, self.registry, settings, self.processes)
             swap = run.until_the_end.enter_context(working)
             room = partial(run.room, settings.memory_topic)
-            return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room)}
+            warm = partial(swap.wait_until_warm, run.stop)
+            return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room, warm)}
 
         programs.run_worker(detector, self, "detect", delivery=self.delivery, batch=batch)

@@ -18,8 +18,13 @@ class Calls(Handler):
         assigned: Callable[[Collection[int]], object] = lambda _: None,
         done: Callable[[BatchDone], object] = lambda _: None,
         ahead: bool = False,
+        ready: Callable[[], object] = lambda: None,
     ) -> None:
         self._handle, self._assigned, self._done, self.ahead = handle, assigned, done, ahead
+        self._ready = ready
+
+    def open(self) -> None:
+        self._ready()
 
     def handle(self, records: Sequence[Record], /) -> Iterable[OutgoingRecord]:
         return self._handle(records)

@@ -73,6 +73,8 @@ def run_consumer(
     _, known = look_up(settings, topic)
     guarantee = resolve(settings, delivery, known)
     settings = joining_quickly(settings, known)
+    if known.joins_at_once:  # ready before the group gives us partitions of others
+        handler.open()
     instance = settings.instance_id or uuid.uuid4().hex
     in_hand = max_records * (2 if handler.ahead else 1)
     with closing(WorkerNotes(settings, topic, group)) as notes:
@@ -122,6 +124,7 @@ class _Loop:
         try:
             self.member.join()
             self.delivery.open()
+            self.member.wait_for(self.handler.open)
             begun: _Begun | None = None
             while not stop.is_set():
                 begun = begun or self._begin()

@@ -47,6 +47,8 @@ def model_at_work(
 ) -> Iterator[ModelSwap]:
     """Open a model in worker processes that detect; close them when the block ends.
 
+    They may still be warming up: see `ModelSwap.wait_until_warm`.
+
     The model `champion` is followed: promotions and rollbacks in the registry take effect between
     two batches.
 
@@ -98,7 +100,7 @@ def model_at_work(
             following = _following(run, follower)
         else:
             place = find_model(name, registry).uri
-            swap.start(open_model(place), place, run.stop)
+            swap.begin(open_model(place), place)
         metrics.model(version(swap.model()))
         with following:
             yield swap

@@ -33,6 +33,7 @@ class Detector(BatchStep):
             with; None: detect sequentially in this process, without resource limits.
         memories: the memory of each graph; None: detect each snapshot alone.
         room: returns the maximum size of a message of the memory topic.
+        warm: returns when the engine is ready for its first snapshot.
     """
 
     stages = ("decode", "detect")
@@ -44,11 +45,13 @@ class Detector(BatchStep):
         engine: Engine[Record, Outcome] | None = None,
         memories: Memories | None = None,
         room: Callable[[], float] = lambda: math.inf,
+        warm: Callable[[], object] = lambda: None,
     ) -> None:
         self._model = model
         self._engine = engine
         self._memories = memories
         self._room = room
+        self._warm = warm
         self._small_graphs: set[str] = set()
         if memories is None:
             settings = replace(settings, memory="off")
@@ -58,6 +61,9 @@ class Detector(BatchStep):
     @property
     def context(self) -> dict[str, str]:
         return {"model": self._detection.version}
+
+    def open(self) -> None:
+        self._warm()
 
     def assigned(self, partitions: Collection[int]) -> None:
         if self._memories is not None:

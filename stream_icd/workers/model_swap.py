@@ -65,6 +65,18 @@ class ModelSwap:
         """Open processes with the first model, and wait until they are warm, or for `stop`."""
         self._current = self._opened(model, place, stop)
 
+    def begin(self, model: VersionedModel, place: str) -> None:
+        """Open processes with the first model; `wait_until_warm` waits for them."""
+        self._current = self._opening(model, place)
+
+    def wait_until_warm(self, stop: Stop) -> None:
+        """Return when the processes are warm, or `stop` is set.
+
+        Raises:
+            ModelError, WorkersLost, BadInput: they cannot open the model.
+        """
+        self._at_work().pool.wait_until_warm(stop)
+
     def prepare(self, model: VersionedModel, place: str, stop: Stop) -> None:
         """Open processes with another model; the next batch uses them.
 
@@ -149,11 +161,18 @@ class ModelSwap:
         for thread in self._closing:
             thread.join()
 
+    def _opening(self, model: VersionedModel, place: str) -> _AtWork:
+        opening = ExitStack()
+        return _AtWork(model, opening.enter_context(self._open_pool(model, place)), opening.close)
+
     def _opened(self, model: VersionedModel, place: str, stop: Stop) -> _AtWork:
-        with ExitStack() as opening:
-            pool = opening.enter_context(self._open_pool(model, place))
-            pool.wait_until_warm(stop)
-            return _AtWork(model, pool, opening.pop_all().close)
+        opened = self._opening(model, place)
+        try:
+            opened.pool.wait_until_warm(stop)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
     def _swap_if_idle(self) -> None:
         with self._lock:

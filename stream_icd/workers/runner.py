@@ -49,6 +49,9 @@ class BatchStep(ABC):
         """Fields of each log line in addition to the record's, such as the model."""
         return {}
 
+    def open(self) -> None:  # noqa: B027
+        """Get ready for the first batch. It may be called again, once it has returned."""
+
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: B027
         """Forget what is known of the graphs in these partitions, before their first batch.
 
@@ -131,6 +134,9 @@ class Runner(Handler):
         self._n_skipped, self._log_skipped_at = 0, 1
         self._claim_check = claim_check
         self._traced = None if tracing is None else TracedWork(tracing, step)
+
+    def open(self) -> None:
+        self.step.open()
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         """Yield the results and dead letters of the records, in the same order.

@@ -161,6 +161,43 @@ def test_what_waits_for_a_batch_that_fails_is_not_worked_on(
     assert handled == [4]
 
 
+def test_a_consumer_that_takes_long_to_get_ready_handles_nothing_before(
+    broker: Broker, pipe: tuple[str, str, str]
+) -> None:
+    settings, events = broker.settings(), list[str]()
+    stop = threading.Event()
+    publish(settings, pipe[0], 1)
+
+    def ready() -> None:
+        time.sleep(3)  # longer than joining takes on any of the brokers
+        events.append("ready")
+
+    def handle(_: Sequence[Record]) -> list[OutgoingRecord]:
+        events.append("handled")
+        stop.set()
+        return []
+
+    run_consumer(settings, pipe[0], pipe[2], Calls(handle, ready=ready), stop)
+    assert events[-1] == "handled"
+    assert set(events[:-1]) == {"ready"}
+
+
+def test_a_consumer_that_cannot_get_ready_ends_with_the_error(
+    broker: Broker, pipe: tuple[str, str, str]
+) -> None:
+    def fail() -> None:
+        raise BadSnapshot("no such model")
+
+    with pytest.raises(BadSnapshot, match="no such model"):
+        run_consumer(
+            broker.settings(),
+            pipe[0],
+            pipe[2],
+            Calls(lambda _: [], ready=fail),
+            threading.Event(),
+        )
+
+
 def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: tuple[str, str, str]) -> None:
     with Echo(broker.steady(), *pipe, seconds=1) as echo:
         publish(broker.settings(), pipe[0], 1)

@@ -46,6 +46,9 @@ class Handler(ABC):
     graph: str | None = None
     place: str = ""
 
+    def open(self) -> None:  # noqa: B027
+        """Get ready for the first records. It may be called again, once it has returned."""
+
     @abstractmethod
     def handle(self, records: Sequence[Record], /) -> Iterable[OutgoingRecord]:
         """Return the records to publish for a batch.
