@@ -108,7 +108,7 @@ def past_of_archive(store: Store, selection: Selection) -> Past:
     def past(redetection: Redetection) -> tuple[Jobs, First]:
         if not has_memory(redetection.model, redetection.settings):
             return lambda _: (job(window) for window in windows(store, selection)), First()
-        memory = archived_memory(store, selection, redetection.version)
+        memory = archived_memory(store, selection, redetection)
 
         def jobs(_: Stop | None) -> Generator[Job, None, None]:
             for window in memory.earlier:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from stream_icd.history.archive import (
     Selection,
@@ -21,9 +21,9 @@ from stream_icd.history.archive import (
     read_partition,
     windows,
 )
-from stream_icd.history.files import ArchivedWindow
+from stream_icd.history.files import ArchivedWindow, Identity, Partition
 from stream_icd.memory.memory import BEFORE_ALL
-from stream_icd.replay.redetect import chain_name
+from stream_icd.replay.redetect import Redetection, archived_job, chain_name
 from stream_icd.store.store import Store
 from stream_icd.workers.memories import place_in
 
@@ -50,14 +50,15 @@ class ArchivedMemory:
         return _era(self.beginnings.get(noted.partition.graph, ()), noted.received[1])
 
 
-def archived_memory(store: Store, selection: Selection, model: str) -> ArchivedMemory:
+def archived_memory(store: Store, selection: Selection, redetection: Redetection) -> ArchivedMemory:
     """Return what precedes the selection, for each era of each graph.
 
     Usually the archive holds the memory after the last window before the selection, and no window
     must be detected first. If it holds no memory, all windows before must be detected.
 
     Args:
-        model: the model version of the replay: its memory is preferred to that of another model.
+        redetection: that of the replay: the memory of its model and its settings is preferred to
+            that of other detectors.
     """
     beginnings = _beginnings(store, selection.graph)
     graphs = set(beginnings)
@@ -69,7 +70,9 @@ def archived_memory(store: Store, selection: Selection, model: str) -> ArchivedM
     for graph in sorted(graphs):
         of_graph = beginnings.get(graph, ())
         for era in range(len(of_graph) + 1):
-            memory, after = _before(store, replace(selection, graph=graph), model, of_graph, era)
+            memory, after = _before(
+                store, replace(selection, graph=graph), redetection, of_graph, era
+            )
             if memory is not None:
                 memories[chain_name(graph, era)] = memory
             earlier += after
@@ -95,14 +98,19 @@ def _era(beginnings: Beginnings, offset: int) -> int:
 
 
 def _before(
-    store: Store, selection: Selection, model: str, beginnings: Beginnings, era: int
+    store: Store,
+    selection: Selection,
+    redetection: Redetection,
+    beginnings: Beginnings,
+    era: int,
 ) -> tuple[ArchivedWindow | None, list[ArchivedWindow]]:
     """Return the memory that an era of a graph starts with, and the windows from there to it."""
     memory = beginnings[era - 1] if era else None
     if selection.start is None:
         return memory, []
     before = replace(selection, start=None, end=selection.start)
-    memory = _last_memory(store, replace(before, kind="memory"), model, beginnings, era) or memory
+    of_stream = replace(before, kind="memory")
+    memory = _last_memory(store, of_stream, redetection, beginnings, era) or memory
     if memory is not None:  # windows of days before it are not after it, whatever their hour
         midnight = memory.window.start.replace(hour=0, minute=0, second=0, microsecond=0)
         before = replace(before, start=midnight)
@@ -114,7 +122,7 @@ def _before(
 
 
 def _last_memory(
-    store: Store, before: Selection, model: str, beginnings: Beginnings, era: int
+    store: Store, before: Selection, redetection: Redetection, beginnings: Beginnings, era: int
 ) -> ArchivedWindow | None:
     """Return the memory after the last window, from the last day of the era that has one."""
     for day in reversed(partitions(store, before)):
@@ -126,12 +134,27 @@ def _last_memory(
             and _era(beginnings, _offset(memory)) == era
         ]
         if memories:
+            last = max(memory.window.end for memory in memories)
+            own = _identities(store, day, last, redetection)
             return max(
-                newest(memories),
+                (memory for memory in memories if memory.window.end == last),
                 key=lambda memory: (
-                    memory.window.end,
-                    memory.identity.model == model,
+                    memory.identity.model == redetection.version,
+                    memory.identity in own,
                     memory.received,
                 ),
             )
     return None
+
+
+def _identities(
+    store: Store, day: Partition, end: datetime, redetection: Redetection
+) -> set[Identity]:
+    """Return the identities that the memory after windows with this end has on the stream."""
+    forward = replace(redetection, smooth=False)
+    jobs = (
+        archived_job(store.uri, noted)
+        for noted in read_partition(store, replace(day, kind="snapshots"))
+        if noted.window.end == end
+    )
+    return {Identity(job.snapshot_id, forward.version, forward.revision(job)) for job in jobs}

@@ -86,10 +86,17 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def archive_memory(store: Store, redetection: Redetection, graph: str, last: int) -> None:
+def archive_memory(
+    store: Store,
+    redetection: Redetection,
+    graph: str,
+    last: int,
+    received_ms: int = 1000,
+    **other: Any,
+) -> None:
     """Archive the memory after each window up to number `last`, as a detector publishes it."""
     settings = DetectSettings(memory="auto", memory_topic="memory", group="one", threads=1)
-    work = RecordDetection(redetection.model, settings)
+    work = RecordDetection(redetection.model, replace(settings, **other))
     archiver = Archiver(Archive(store), "memory")
     batch = records(stream(graph, last + 1))
     for number, (_, outcome) in enumerate(InProcess(work)(batch)):
@@ -97,7 +104,7 @@ def archive_memory(store: Store, redetection: Redetection, graph: str, last: int
         state = outcome.state
         assert state is not None
         archiver.process(
-            Record("memory", 0, number, 1000 + number, state.key, state.value, state.headers)
+            Record("memory", 0, number, received_ms, state.key, state.value, state.headers)
         )
 
 
@@ -204,6 +211,27 @@ def test_a_part_starts_with_the_archived_memory_before_it(
     assert found_in(out) == {graph: found[3:] for graph, found in expected.items()}
     first = {None: 3, 1: 1, 2: 0, 4: 0}[last]  # windows that had to be detected for their memory
     assert len(plan.earlier) == len(GRAPHS) * first
+
+
+@pytest.mark.parametrize(
+    ("smooth", "other"), [(False, {"horizon": "off"}), (True, {"n_communities": 4})]
+)
+def test_a_part_starts_with_the_memory_of_its_own_settings(
+    store: Store, tmp_path: Path, redetection: Redetection, other: dict[str, Any], smooth: bool
+) -> None:
+    """A second group of detectors tries other settings, and its memory comes later."""
+    selection, found = Selection(start=START + 3 * MINUTE), []
+    asked = replace(redetection, smooth=smooth)
+    for received_ms, settings in ((1000, {}), (2000, {"group": "two", **other})):
+        for graph in GRAPHS:
+            archive_memory(store, redetection, graph, 2, received_ms, **settings)
+        out = open_store(str(tmp_path / f"again{len(found)}"))
+        engine: Engine[Job, Outcome] = InProcess(asked)
+        if smooth:
+            engine = SmoothedGraphs(InProcess(Smoothing(asked.model, asked.settings)))
+        replayed(past_of_archive(store, selection), asked, out, engine)
+        found.append(found_in(out))
+    assert found[0] == found[1]
 
 
 def test_a_replay_that_stopped_goes_on_with_the_same_memory(
