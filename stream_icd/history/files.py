@@ -108,11 +108,11 @@ def partition_of(kind: Kind, graph: str, window: Window) -> Partition:
 def partition_at(folder: str) -> Partition | None:
     """Return the partition of a folder; None if it is none of an archive."""
     kind, graph, day = folder.split("/")
-    if not (graph.startswith("graph=") and day.startswith("date=")):
-        return None
     with suppress(ValueError):
         day_of = date.fromisoformat(day.removeprefix("date="))
-        return Partition(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
+        partition = Partition(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
+        if partition.folder == folder:  # no other folder means the same, such as date=20260101
+            return partition
     return None
 
 

@@ -359,6 +359,13 @@ def test_a_file_that_is_none_of_ours_is_named(store: Store, snapshot: MakeSnapsh
         ids(store)
 
 
+def test_folders_that_are_none_of_ours_are_passed_over(disk: Store, snapshot: MakeSnapshot) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+    for folder in ("graph=test/date=20260101", "graph=%74est/date=2026-01-01", "test/2026-01-01"):
+        (Path(disk.root) / "snapshots" / folder).mkdir(parents=True)
+    assert ids(disk, Selection(revisions="all")) == ["test/0"]
+
+
 @pytest.mark.parametrize(
     ("merged", "graph", "window"),
     [(False, "test", 1), (False, "test", 30), (False, "other", 0), (True, "test", 30)],
