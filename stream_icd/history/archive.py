@@ -231,19 +231,18 @@ def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
             f"there is no archive at {store.place}: give a folder or URI that `stream-icd "
             "consume archive` writes to"
         )
-    days = partitions(store, Selection(selection.kind))
-    if not days:
-        return SourceNotFound(
-            f"{store.place} holds no archived {selection.kind}; to archive them: stream-icd "
-            f"consume archive {store.place}"
-        )
-    graphs = sorted({day.graph for day in days})
-    if selection.graph is not None and selection.graph not in graphs:
+    graphs = sorted({day.graph for day in partitions(store, Selection(selection.kind))})
+    if graphs and selection.graph is not None and selection.graph not in graphs:
         return BadSettings(
             f"{store.place} holds no {selection.kind} of graph {selection.graph}; "
             f"it holds {listed(graphs)}{did_you_mean(selection.graph, graphs)}"
         )
     of_graph = list(windows(store, Selection(selection.kind, selection.graph)))
+    if not of_graph:  # there may be folders, with unfinished files at most
+        return SourceNotFound(
+            f"{store.place} holds no archived {selection.kind}; to archive them: stream-icd "
+            f"consume archive {store.place}"
+        )
     models = sorted({noted.identity.model for noted in of_graph})
     if selection.model is not None and selection.model not in models:
         return BadSettings(

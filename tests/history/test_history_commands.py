@@ -70,6 +70,17 @@ def test_an_empty_folder_says_how_to_fill_it(tmp_path: Path) -> None:
         history("list", str(tmp_path))
 
 
+@pytest.mark.parametrize("command", READERS)
+def test_an_archive_whose_first_write_was_cut_short_is_an_empty_one(
+    command: str, disk: Store, snapshot: Callable[..., Snapshot]
+) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(snapshot(1)))
+    (file,) = Path(disk.root).rglob("*.parquet")
+    file.rename(file.with_name("_0123.part"))
+    with pytest.raises(SourceNotFound, match="holds no archived snapshots; to archive them"):
+        history(command, disk.uri, *READERS[command])
+
+
 @pytest.mark.parametrize("command", ["list", "export", "compact"])
 def test_a_graph_that_matches_nothing_is_an_error(command: str, filled: Store) -> None:
     with pytest.raises(
