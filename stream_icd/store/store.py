@@ -208,7 +208,8 @@ def store_at(uri: str) -> Store:
     """As `open_store`, also if there is a file at the place.
 
     Raises:
-        BadSettings: no file system is known for the URI, or it is empty or contains a password.
+        BadSettings: no file system is known for the URI, or it is empty, contains a password, or
+            names no bucket.
         StoreUnreachable: the store does not answer.
     """
     if not uri:
@@ -226,6 +227,8 @@ def store_at(uri: str) -> Store:
         raise BadSettings(f"cannot open {place_of(uri)}: {error}") from error
     except OSError as error:
         raise StoreUnreachable(f"cannot open {place_of(uri)}: {error}") from error
+    if not root and filesystem.type_name in WITHOUT_FOLDERS:
+        raise BadSettings("the URI of a file store names no bucket: give s3://bucket/folder")
     return Store(filesystem, root.rstrip("/"), uri.rstrip("/"))
 
 

@@ -294,6 +294,8 @@ def test_it_works_on_file_systems_that_have_folders_and_are_no_disk(
 def test_a_uri_that_nobody_knows_is_refused() -> None:
     with pytest.raises(BadSettings, match="gopher"):
         open_store("gopher://somewhere")
+    with pytest.raises(BadSettings, match="names no bucket: give s3://bucket/folder"):
+        open_store("s3://")
 
 
 def test_every_graph_that_there_can_be_is_archived(store: Store, snapshot: MakeSnapshot) -> None:
