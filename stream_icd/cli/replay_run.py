@@ -50,6 +50,7 @@ from stream_icd.replay.redetect import (
 )
 from stream_icd.replay.replay import Plan, Replayed, Results, make_plan, replay
 from stream_icd.store.store import Store
+from stream_icd.times import LONGEST
 from stream_icd.wire.limits import Limits
 
 Jobs = Callable[[Stop | None], Generator[Job, None, None]]
@@ -261,6 +262,7 @@ def plan_lines(plan: Plan, version: str, where: str, tempo: Tempo) -> Iterator[s
     if plan.already:
         yield f"{plan.already:,} results are there already and stay as they are"
     if seconds := plan.seconds(tempo):
+        seconds = min(seconds, LONGEST.total_seconds())
         yield f"takes {timedelta(seconds=round(seconds))} at the least"
 
 

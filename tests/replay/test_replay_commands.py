@@ -54,6 +54,15 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(
     assert not out.exists()
 
 
+@pytest.mark.parametrize("tempo", [("--speed", f"0.{'0' * 20}1x"), ("--rate", f"0.{'0' * 300}1")])
+def test_a_tempo_may_be_as_slow_as_it_likes(
+    archive: Store, model_folder: Path, tempo: tuple[str, str], tmp_path: Path
+) -> None:
+    options = ["--model", str(model_folder), "--dry-run", *tempo]
+    said = run("replay", "history", archive.uri, "--out", str(tmp_path / "out"), *options).stderr
+    assert "takes 3652059 days" in said
+
+
 def test_a_replay_compares_versions(archive: Store, model_folder: Path, tmp_path: Path) -> None:
     options = ["--engine", "serial", "--model", str(model_folder), "--to", "2026-01-01T03"]
     run("replay", "history", archive.uri, "--out", archive.uri, *options)  # as if it were streamed
