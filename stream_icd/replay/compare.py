@@ -42,8 +42,8 @@ class Agreement:
     before: Version
     replayed: Version
     windows: int
-    same: int  # number of windows with the same partition
-    nmi: float  # mean
+    same: int  # number of windows with the same nodes, and the same labels: not by other names
+    nmi: float  # mean; 0 for a window in which no node is common
     least_nmi: float
     least_at: str  # the snapshot with the lowest NMI
 
@@ -101,7 +101,7 @@ def _agreement(
     a: Version, b: Version, old: dict[Name, Communities], new: dict[Name, Communities]
 ) -> Agreement:
     common = sorted(old.keys() & new.keys())
-    values = {name: nmi(*_common(old[name], new[name])) for name in common}
+    values = {name: _nmi(old[name], new[name]) for name in common}
     least = min(common, key=values.__getitem__)
     return Agreement(
         before=a,
@@ -116,6 +116,11 @@ def _agreement(
         least_nmi=values[least],
         least_at=least[1],
     )
+
+
+def _nmi(old: Communities, new: Communities) -> float:
+    labels, others = _common(old, new)
+    return nmi(labels, others) if len(labels) else 0.0
 
 
 class Assignment(NamedTuple):
