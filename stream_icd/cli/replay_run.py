@@ -257,7 +257,8 @@ def plan_lines(plan: Plan, version: str, where: str, tempo: Tempo) -> Iterator[s
     if plan.first is not None:
         yield f"windows that end from {plan.first:%Y-%m-%d %X} to {plan.last:%Y-%m-%d %X} UTC"
     yield f"to be detected with {version}, results to {where}"
-    if plan.remembers and (earlier := len(plan.earlier)):
+    earlier = sum(graph in plan.graphs for graph, _ in plan.earlier)
+    if plan.remembers and earlier:
         yield f"{earlier:,} earlier snapshots are detected first, for the memory of them"
     if plan.already:
         yield f"{plan.already:,} results are there already and stay as they are"

@@ -54,6 +54,15 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(
     assert not out.exists()
 
 
+def test_earlier_snapshots_are_those_that_are_detected_first(
+    archive: Store, snapshot: Callable[..., Snapshot], tmp_path: Path
+) -> None:
+    Archive(archive).add("snapshots", encode_snapshot(snapshot(0, "over")))
+    options = ["--out", str(tmp_path / "out"), "--engine", "serial", "--from", "2026-01-01T04"]
+    assert "4 earlier snapshots" in run("replay", "history", archive.uri, *options).stderr
+    assert "earlier snapshots" not in run("replay", "history", archive.uri, *options).stderr
+
+
 @pytest.mark.parametrize("tempo", [("--speed", f"0.{'0' * 20}1x"), ("--rate", f"0.{'0' * 300}1")])
 def test_a_tempo_may_be_as_slow_as_it_likes(
     archive: Store, model_folder: Path, tempo: tuple[str, str], tmp_path: Path
