@@ -62,7 +62,7 @@ def _tables(store: Store, selection: Selection) -> Iterator[pa.Table]:
         if rows is None:
             raise BadSettings(
                 f"graph {noted.partition.graph!r} has other types of ids than the windows before "
-                "it, and a file has one type: choose one graph with --graph"
+                "it, and a file has one type: choose with --graph, --from and --to"
             )
         graph = pa.repeat(pa.scalar(noted.partition.graph), rows.num_rows)
         yield rows.add_column(0, "graph", graph)
