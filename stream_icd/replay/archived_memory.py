@@ -22,6 +22,7 @@ from stream_icd.history.archive import (
     windows,
 )
 from stream_icd.history.files import ArchivedWindow, Identity, Partition
+from stream_icd.memory.encoding import is_of_this_version
 from stream_icd.memory.memory import BEFORE_ALL
 from stream_icd.replay.redetect import Redetection, archived_job, chain_name
 from stream_icd.store.store import Store
@@ -54,7 +55,8 @@ def archived_memory(store: Store, selection: Selection, redetection: Redetection
     """Return what precedes the selection, for each era of each graph.
 
     Usually the archive holds the memory after the last window before the selection, and no window
-    must be detected first. If it holds no memory, all windows before must be detected.
+    must be detected first. If it holds no memory, or one that this version cannot read, all windows
+    before must be detected.
 
     Args:
         redetection: that of the replay: the memory of its model and its settings is preferred to
@@ -124,7 +126,10 @@ def _before(
 def _last_memory(
     store: Store, before: Selection, redetection: Redetection, beginnings: Beginnings, era: int
 ) -> ArchivedWindow | None:
-    """Return the memory after the last window, from the last day of the era that has one."""
+    """Return the memory after the last window, from the last day of the era that has one.
+
+    None also if that memory is of another version of this library.
+    """
     for day in reversed(partitions(store, before)):
         memories = [
             memory
@@ -136,7 +141,7 @@ def _last_memory(
         if memories:
             last = max(memory.window.end for memory in memories)
             own = _identities(store, day, last, redetection)
-            return max(
+            chosen = max(
                 (memory for memory in memories if memory.window.end == last),
                 key=lambda memory: (
                     memory.identity.model == redetection.version,
@@ -144,6 +149,9 @@ def _last_memory(
                     memory.received,
                 ),
             )
+            # That of an earlier version cannot be read, nor can those before it.
+            value = read_message(store, chosen).value
+            return chosen if is_of_this_version(value) else None
     return None
 
 

@@ -28,6 +28,7 @@ from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
+from stream_icd.memory import encoding
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.records import Processed
 from stream_icd.messages.topic_range import TopicRange
@@ -211,6 +212,23 @@ def test_a_part_starts_with_the_archived_memory_before_it(
     assert found_in(out) == {graph: found[3:] for graph, found in expected.items()}
     first = {None: 3, 1: 1, 2: 0, 4: 0}[last]  # windows that had to be detected for their memory
     assert len(plan.earlier) == len(GRAPHS) * first
+
+
+def test_a_part_does_not_start_with_memory_of_another_version(
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    expected: dict[str, list[Found]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(encoding, "FORMAT", 0)
+        archive_memory(store, redetection, "a", 4)
+    out = open_store(str(tmp_path / "again"))
+    selection = Selection(graph="a", start=START + 3 * MINUTE)
+    plan, _ = replayed(past_of_archive(store, selection), redetection, out)
+    assert found_in(out) == {"a": expected["a"][3:]}
+    assert len(plan.earlier) == 3
 
 
 @pytest.mark.parametrize(
