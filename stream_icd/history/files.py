@@ -308,13 +308,16 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
 
 
 def _read(store: Store, path: str, read: Callable[[pa.NativeFile], Content]) -> Content:
-    """Read from a file; where that fails, from its bytes in memory, which tells file from store."""
+    """Read from a file; where that fails, from its bytes in memory, which tells file from store.
+
+    In an object store, a file may be replaced while it is read, since its message came again.
+    """
     try:
         with store.open(path) as file:
             return read(file)
     except FileNotFoundError:
         raise
-    except OSError:
+    except (OSError, pa.ArrowInvalid):
         content = store.read(path, store.size(path))
         return read(pa.BufferReader(content or b""))
 

@@ -479,3 +479,22 @@ def test_a_store_that_does_not_answer_makes_no_file_a_damaged_one(
                 read()
         else:
             assert read() == [noted.identity.snapshot_id]
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_no_damaged_one(
+    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object store gives the end of the new file where the old one ended."""
+    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+    (noted,) = windows(disk, Selection())
+    opened, left = Store.open, [0]
+
+    def cut(store: Store, path: str) -> pa.NativeFile:
+        left[0] -= 1
+        file = opened(store, path)
+        return file if left[0] < 0 else pa.BufferReader(file.read()[:-9])
+
+    monkeypatch.setattr(Store, "open", cut)
+    for read in (lambda: ids(disk), lambda: [read_snapshot(disk, noted).id]):
+        left[0] = 1
+        assert read() == [noted.identity.snapshot_id]
