@@ -147,7 +147,9 @@ def _first_champion(
 
 def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
     """Notice a promotion or a rollback, whoever made it: promotions are watched."""
-    if aliases.generation == state.generation:
+    before, now = (state.generation, state.generation_id), (aliases.generation, aliases.id)
+    state = replace(state, generation_id=aliases.id)
+    if before in (now, (aliases.generation, None)):
         return state
     if aliases.generation == 1:  # the first champion: all archived windows may be learned from
         return replace(state, generation=aliases.generation, watched=None)

@@ -61,6 +61,8 @@ class State:
     """The memory of a retrainer.
 
     Attributes:
+        generation_id: of these aliases: a generation that was deleted leaves its number to another
+            one. None: not known, as in files of earlier versions.
         attempted_at, attempted: when it last learned, whatever came of it, and how far each graph
             had come in the archive then.
         watched: how far each graph had come when the champion was promoted: later windows show
@@ -72,6 +74,7 @@ class State:
     """
 
     generation: int = 0  # of the aliases that it saw last; 0: none
+    generation_id: str | None = None
     attempted_at: datetime | None = None
     attempted: Marks = field(default_factory=dict)
     watched: Marks | None = None

@@ -91,7 +91,7 @@ class ChampionFollower:
         self._stop = stop
         self._on_refusal = on_refusal
         self._monotonic = monotonic
-        self._refused: tuple[int, str, float] | None = None
+        self._refused: tuple[str, str, float] | None = None
         self._trouble: str | None = None
         self._wanted = swap.current
 
@@ -121,7 +121,7 @@ class ChampionFollower:
     def _follow(self, aliases: Aliases) -> None:
         self._wanted = version = aliases.champion
         refused, _, at = self._refused or (None, "", 0.0)
-        refused_lately = refused == aliases.generation and self._monotonic() - at < TRY_AGAIN_S
+        refused_lately = refused == aliases.id and self._monotonic() - at < TRY_AGAIN_S
         if version == self._swap.newest or refused_lately:
             return
         if version == self._swap.current:
@@ -139,7 +139,7 @@ class ChampionFollower:
 
     def _refuse(self, refusal: Refusal) -> None:
         before = self._refused
-        this = refusal.aliases.generation, str(refusal.error)
+        this = refusal.aliases.id, str(refusal.error)
         self._refused = (*this, self._monotonic())
         if before is None or before[:2] != this:
             self._on_refusal(refusal)

@@ -302,6 +302,20 @@ def test_a_rollback_during_the_watch_is_not_confirmed(
     assert _round(registry, settings).outcome == "not now"
 
 
+def test_a_rollback_with_the_number_of_a_deleted_promotion_is_noticed(
+    registry: Store, settings: Retraining
+) -> None:
+    _archive(settings, 3)
+    for model in (JOINS_ALL, GOOD, LEARNED):
+        _champion(registry, model)
+    assert "watching the new champion" in _round(registry, settings).reason
+    registry.delete("aliases/00000003.json")
+    roll_back(registry, "by hand", NOW, by="test", seen=champion(registry))
+    assert champion(registry).generation == 3
+    assert "watching" not in _round(registry, settings).reason
+    assert read_state(registry, settings.name).rolled_back is not None
+
+
 def _worse_champion(registry: Store, settings: Retraining) -> str:
     """Promote a worse model by hand, and archive what shows it; return the version before."""
     _archive(settings, 3)

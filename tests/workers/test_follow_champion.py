@@ -157,6 +157,15 @@ def test_another_champion_after_a_refused_one_is_used_at_once(bench: Bench) -> N
     assert bench.after_a_look() == C
 
 
+def test_a_champion_with_the_number_of_a_deleted_one_is_used_at_once(bench: Bench) -> None:
+    bench.crown(B)
+    bench.spoil(B, "recipe.toml", b"")
+    assert bench.after_a_look() == A
+    bench.registry.delete("aliases/00000002.json")
+    bench.crown(C)
+    assert bench.after_a_look() == C
+
+
 def test_a_model_that_worker_processes_cannot_use_is_refused(bench: Bench) -> None:
     bench.crown(B)
     bench.error = ZeroDivisionError("in the warm-up")
