@@ -20,6 +20,7 @@ from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN
 from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, NameTaken, TopicMissing
 from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink, resolve
+from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, describe_topic
@@ -58,8 +59,13 @@ def plan_retry(
 
     Raises:
         BadSettings: dead letters exist, but none is selected; or one does not say where it came
-            from, or would be sent to the memory topic.
+            from, or would be sent to the memory topic, or to a topic of dead letters.
     """
+    if to is not None and (not to or is_dead_letter_topic(to)):
+        raise BadSettings(
+            f"--to-topic {to!r}: give a topic that workers read. A topic of dead letters is chosen "
+            "by --topic"
+        )
     chosen = choice.records(box)
     if box.letters and not chosen:
         raise BadSettings(

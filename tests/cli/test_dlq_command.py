@@ -258,6 +258,9 @@ def test_a_dead_letter_that_does_not_say_where_it_came_from_needs_to_be_told(
     assert listed(dlq, topic_name)[0]["came_from"] is None
     with pytest.raises(BadSettings, match="--to-topic"):
         dlq("retry", "--topic", topic_name, "--all")
+    for wrong in ("", f"{topic_name}.dlq"):  # such as a variable that is not set
+        with pytest.raises(BadSettings, match=f"--to-topic '{wrong}': give a topic that workers"):
+            dlq("retry", "--topic", topic_name, "--all", "--to-topic", wrong)
     dlq("retry", "--topic", topic_name, "--all", "--to-topic", topic_name)
     assert [r.value for r in everything(broker, topic_name)] == [b"stray"]
 
