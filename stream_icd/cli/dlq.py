@@ -113,7 +113,7 @@ class ShowLetter(BrokerOptions):
 
     place: str = argument(POSITION, metavar="POSITION")
     topic: Topic = SNAPSHOTS
-    out: Path | None = option(None, "Write the value to this file, byte for byte.")
+    out: Path | None = option(None, "Write the value, claimed or not, to this file, byte for byte.")
 
     def run(self) -> None:
         from stream_icd.dead_letters.box import parse_places, read_again, read_dead_letters
@@ -129,11 +129,12 @@ class ShowLetter(BrokerOptions):
             say(*letter_lines(letter, came, box.retried.get(letter.origin, ()), reader))
             if self.out is None:
                 continue
-            if came.value is None:
+            value = came.value or reader.whole(came).value
+            if value is None:
                 raise BadSettings(f"{came.place} has no value (null): cannot write {self.out}")
             with writing(self.out):
-                self.out.write_bytes(came.value)
-            say(f"{len(came.value):,} bytes to {self.out}")
+                self.out.write_bytes(value)
+            say(f"{len(value):,} bytes to {self.out}")
 
 
 @command(app, "retry")

@@ -21,13 +21,20 @@ from stream_icd.cli.main import app
 from stream_icd.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.dead_letters.retry import open_retry_sink, plan_retry, retry
-from stream_icd.errors import BadSettings, LimitExceeded, StoreUnwritable, TopicMissing
+from stream_icd.errors import (
+    BadSettings,
+    ClaimRefused,
+    LimitExceeded,
+    StoreUnwritable,
+    TopicMissing,
+)
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
+from stream_icd.messages.claims import ClaimSettings, as_claim
 from stream_icd.messages.publish import Pace
 from stream_icd.messages.topic_range import TopicRange
 from testbed.brokers import Broker, wait_until
@@ -149,6 +156,25 @@ def test_one_is_shown_whole(dlq: Dlq, broker: Broker, topic_name: str, tmp_path:
         dlq("show", "0:0", "--topic", topic_name, "--out", str(tmp_path))
     with pytest.raises(BadSettings, match=r"holds no dead letter .*\[0\]@99: stream-icd dlq list"):
         dlq("show", "0:99", "--topic", topic_name)
+
+
+@pytest.mark.brokers("memory")
+def test_a_claimed_value_is_written_whole_or_not_at_all(
+    dlq: Dlq, broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topics(broker, topic_name)
+    claims = ClaimSettings(uri=str(tmp_path / "claims"))
+    claimed = as_claim(OutgoingRecord(topic_name, b"large", b"g"), claims)
+    came = Record(topic_name, 0, 1, 0, claimed.key, claimed.value, claimed.headers)
+    dead_lettered(broker, [came])
+    out = tmp_path / "value"
+    with pytest.raises(ClaimRefused, match="STREAM_ICD_CLAIMS_URI is not set"):
+        dlq("show", "0:0", "--topic", topic_name, "--out", str(out))
+    assert not out.exists()
+    monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", str(tmp_path / "claims"))
+    shown = dlq("show", "0:0", "--topic", topic_name, "--out", str(out)).stdout
+    assert out.read_bytes() == b"large"
+    assert shown.endswith(f"5 bytes to {out}\n")
 
 
 def test_they_are_sent_again_as_they_came_and_once(
