@@ -227,7 +227,9 @@ def table_lines(records: Sequence[BadRecord]) -> Iterator[str]:
 
 def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
     """How many there are of each exception, most first."""
-    for name, count in Counter(letter.exception or "unknown" for letter in letters).most_common():
+    from stream_icd.dead_letters.box import UNKNOWN
+
+    for name, count in Counter(letter.exception or UNKNOWN for letter in letters).most_common():
         yield f"{count:,} {printable(name)}"
 
 

@@ -31,6 +31,9 @@ RETRIED = "icd_dlq_retried"
 RETRIED_AT = "icd_dlq_retried_at"
 RETRIED_TO = "icd_dlq_retried_to"
 
+UNKNOWN = "unknown"
+"""The exception of a dead letter that names none, in lists and choices."""
+
 CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 """Range of days shown for a record's timestamp, which may be any 64-bit number."""
 
@@ -257,7 +260,7 @@ class Choice:
             self.part.holds(letter)
             and (not self.places or not self.places.isdisjoint(letter.places))
             and self.graph in (None, letter.graph)
-            and self.exception in (None, letter.exception)
+            and self.exception in (None, letter.exception or UNKNOWN)
         )
 
     def records(self, box: DeadLetterBox) -> list[BadRecord]:
@@ -285,7 +288,7 @@ class Choice:
             )
         self._check("graph", self.graph, {shown(letter.key) for letter in box.letters})
         if not hasattr(errors, self.exception or ""):  # none of these is an answer, too
-            exceptions = {letter.exception or "unknown" for letter in box.letters}
+            exceptions = {letter.exception or UNKNOWN for letter in box.letters}
             self._check("exception", self.exception, exceptions)
         return chosen
 

@@ -282,6 +282,7 @@ def test_a_dead_letter_that_does_not_say_where_it_came_from_needs_to_be_told(
     with Publisher(broker.settings()) as publisher:
         publisher.send(OutgoingRecord(f"{topic_name}.dlq", b"stray", b"g"))
     assert listed(dlq, topic_name)[0]["came_from"] is None
+    assert "1 unknown" in dlq("list", topic_name, "--exception", "unknown").stdout
     with pytest.raises(BadSettings, match="--to-topic"):
         dlq("retry", "--topic", topic_name, "--all")
     for wrong in ("", f"{topic_name}.dlq"):  # such as a variable that is not set
