@@ -11,7 +11,7 @@ import structlog
 
 from stream_icd.errors import Action, StreamIcdError
 from stream_icd.kafka.waiting import Stop
-from stream_icd.registry.aliases import Aliases, champions, current
+from stream_icd.registry.aliases import Aliases, champion, champions
 from stream_icd.registry.versions import open_version, version_folder
 from stream_icd.store.store import Store
 from stream_icd.workers.model_swap import ModelSwap
@@ -103,9 +103,7 @@ class ChampionFollower:
     def look(self) -> None:
         """Compare the champion with the model in use; load it if it is another one."""
         try:
-            aliases = current(self._registry)
-            if aliases is not None:
-                self._follow(aliases)
+            self._follow(champion(self._registry))
             self._say(None)
         except Exception as error:  # or the thread would end, and follow nothing any more
             self._say(error)

@@ -206,6 +206,19 @@ def test_a_registry_that_cannot_be_read_is_logged_once(
     assert logs[0]["reason"] == f"{type(error).__name__}: {error}"
 
 
+def test_a_registry_that_vanished_is_logged_once_and_the_model_stays(bench: Bench) -> None:
+    path = "aliases/00000001.json"
+    content = bench.registry.read(path, bench.registry.size(path))
+    assert content is not None
+    bench.registry.delete(path)
+    with capture_logs() as logs:
+        assert [bench.after_a_look() for _ in range(2)] == [A, A]
+        bench.registry.put(path, pa.py_buffer(content))
+        assert bench.after_a_look() == A
+    assert [log["log_level"] for log in logs] == ["warning", "info"]
+    assert "has no champion yet" in logs[0]["reason"]
+
+
 def test_a_generation_that_cannot_be_read_changes_nothing(bench: Bench) -> None:
     bench.registry.put("aliases/00000002.json", pa.py_buffer(b"{"))
     with capture_logs() as logs:
