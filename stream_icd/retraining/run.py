@@ -11,12 +11,19 @@ from threading import Event
 
 import structlog
 
-from stream_icd.errors import Action, BrokerError, ModelError, StoreError, StreamIcdError
+from stream_icd.errors import (
+    Action,
+    BrokerError,
+    ModelError,
+    StoreError,
+    StoreUnreachable,
+    StreamIcdError,
+)
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
 from stream_icd.messages.announce import announce, change, publication
 from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
-from stream_icd.registry.aliases import Aliases, history
+from stream_icd.registry.aliases import Aliases, current, history
 from stream_icd.registry.versions import read_lineage
 from stream_icd.retraining.retrain import BY, OUTCOMES, Decision, retrain
 from stream_icd.retraining.settings import Retraining
@@ -183,14 +190,24 @@ def run_until(
 ) -> None:
     """Make a round every `every_s` seconds until `stop`, and announce each new decision.
 
-    If registry or archive do not answer, this is logged, and the next round tries again. Other
-    errors of `retrain` are raised.
+    If registry or archive do not answer, or a registry that had a champion has none, this is
+    logged, and the next round tries again. Other errors of `retrain` are raised.
     """
     observed = observed or Observed()
     before: Decision | None = None
+    had_champion = False
     while not stop.is_set():
         try:
-            before = _round(registry, settings, announce, utc_now(), observed, before=before)
+            before = _round(
+                registry,
+                settings,
+                announce,
+                utc_now(),
+                observed,
+                before=before,
+                had_champion=had_champion,
+            )
+            had_champion = had_champion or before.generation > 0
         except StreamIcdError as error:
             if error.action is not Action.RETRY:
                 raise
@@ -210,9 +227,15 @@ def _round(
     *,
     asked: bool = False,
     before: Decision | None = None,
+    had_champion: bool = False,
 ) -> Decision:
     """Make a round, and announce its decision unless it says the same as the one before."""
     with observed.round():
+        if had_champion and current(registry) is None:
+            raise StoreUnreachable(
+                f"{registry.place} has no champion any more, as if its disk were unmounted: put it "
+                "back, or start the retrainer again to begin a new registry there"
+            )
         decision = retrain(registry, settings, now, asked=asked, on_step=observed.on_step)
         observed.decided(decision)
         said = decision.outcome, decision.reason

@@ -20,7 +20,7 @@ from stream_icd.lineage import Figure, Gate, Lineage
 from stream_icd.messages.announce import announcements
 from stream_icd.registry.aliases import champion, current, promote
 from stream_icd.registry.find import find_version, folder_of
-from stream_icd.registry.versions import pack_folder, publish
+from stream_icd.registry.versions import import_folder, pack_folder, publish
 from stream_icd.retraining import run
 from stream_icd.retraining.retrain import Decision
 from stream_icd.retraining.run import announce_in_topic, log_decision
@@ -188,3 +188,20 @@ def test_the_service_says_each_thing_once_and_outlives_a_store(
     assert [log["event"] for log in logs] == ["no round now; the champion stays"]
     stop.set()
     run.run_until(stop, registry, settings, announce, 0.001)  # ends at once
+
+
+def test_the_service_begins_no_new_registry_where_one_vanished(tmp_path: Path) -> None:
+    stop, place = threading.Event(), tmp_path / "registry"
+    registry, settings = open_store(str(place)), Retraining(str(tmp_path / "archive"))
+    version = import_folder(registry, folder_of("lfr"), "test", AT, "lfr")
+    promote(registry, version, "test", AT, by="test", seen=None)
+
+    def unmount(_: Decision) -> None:
+        place.rename(tmp_path / "away")
+        threading.Timer(0.2, stop.set).start()
+
+    with structlog.testing.capture_logs() as logs:
+        run.run_until(stop, registry, settings, [unmount], 0.05)
+    assert not place.exists()
+    assert {log["event"] for log in logs} == {"no round now; the champion stays"}
+    assert "has no champion any more" in logs[0]["reason"]
