@@ -161,17 +161,9 @@ class Begun:
     times: list[Times]
 
 
-def timed(name: str, promised: float, rounds: int, start: Callable[[], float]) -> Begun:
-    """Start something some times, after once that fills the caches.
-
-    Args:
-        start: returns the processor time.
-    """
-    times = []
-    for _ in range(rounds + 1):
-        began = time.perf_counter()
-        cpu = start()
-        times.append((time.perf_counter() - began, cpu))
+def timed(name: str, promised: float, rounds: int, start: Callable[[], Times]) -> Begun:
+    """Start something some times, after once that fills the caches."""
+    times = [start() for _ in range(rounds + 1)]
     return Begun(name, promised, times[1:])
 
 
@@ -188,18 +180,19 @@ def cpu_of(pid: int) -> float:
     return float(sum(sum(one.cpu_times()[:2]) for one in every))
 
 
-def worker_process() -> float:
+def worker_process() -> Times:
     """A worker process with the model, warmed up; the server that forks it runs already."""
     settings = DetectSettings(memory="auto", group="startup", threads=1)
     opening = partial(open_work, RecordDetection, MODEL, open_model(MODEL).version, settings)
+    began = time.perf_counter()
     process = WorkerProcess(opening)
     process.opened()
-    cpu = cpu_of(process.pid)
+    times = time.perf_counter() - began, cpu_of(process.pid)
     process.end()
-    return cpu
+    return times
 
 
-def first_result(broker: Broker) -> float:
+def first_result(broker: Broker) -> Times:
     """A detector, until it has published what it found in a snapshot that waits for it."""
     settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
     with (
@@ -209,22 +202,23 @@ def first_result(broker: Broker) -> float:
         group = f"startup-{time.time_ns()}"
         arguments = ("-m", "stream_icd.cli", "consume", "detect", "--group", group, "-b")
         command = (sys.executable, *arguments, broker.bootstrap_servers)
+        began = time.perf_counter()
         child = start_child(command, Path(folder) / "log")
         try:
             next(results)
-            return cpu_of(child.pid)
+            return time.perf_counter() - began, cpu_of(child.pid)
         finally:
             stop_child(child, 20)
 
 
-def nobody_there() -> float:
+def nobody_there() -> Times:
     """A detector where no broker listens, until it has said so."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     command = [sys.executable, "-m", "stream_icd.cli", "consume", "detect", "-b", address]
-    before = ended_cpu()
+    began, before = time.perf_counter(), ended_cpu()
     subprocess.run(command, check=False, capture_output=True)
-    return ended_cpu() - before
+    return time.perf_counter() - began, ended_cpu() - before
 
 
 def detectors(rounds: int) -> list[Begun]:
