@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from math import isqrt
 from pathlib import Path
 from time import process_time
@@ -65,23 +66,13 @@ def _bipartite(n: int) -> Edges:
     return np.repeat(np.arange(side), side), np.tile(np.arange(side, 2 * side), side), 2 * side
 
 
-def _hub(n: int) -> Edges:
-    """A wheel: a path, and a hub that knows all."""
-    low, high, _ = _path(n - 1)
+def _hubs(n_hubs: int, n: int) -> Edges:
+    """A path, and hubs that know all of it: with one, a wheel."""
+    low, high, _ = _path(n - n_hubs)
+    others = np.arange(n_hubs, n)
     return (
-        np.concatenate([np.zeros(n - 1, np.int64), low + 1]),
-        np.concatenate([np.arange(1, n), high + 1]),
-        n,
-    )
-
-
-def _hubs(n: int) -> Edges:
-    """A path, and two hubs that know all of it."""
-    low, high, _ = _path(n - 2)
-    others = np.arange(2, n)
-    return (
-        np.concatenate([low + 2, np.zeros(n - 2, np.int64), np.ones(n - 2, np.int64)]),
-        np.concatenate([high + 2, others, others]),
+        np.concatenate([np.repeat(np.arange(n_hubs), len(others)), low + n_hubs]),
+        np.concatenate([np.tile(others, n_hubs), high + n_hubs]),
         n,
     )
 
@@ -100,8 +91,8 @@ SHAPES: dict[str, Callable[[int], Edges]] = {
     "grid": _grid,
     "complete": _complete,
     "bipartite": _bipartite,
-    "hub": _hub,
-    "two hubs": _hubs,
+    "hub": partial(_hubs, 1),
+    "two hubs": partial(_hubs, 2),
     "matching": _matching,
     "isolated": _isolated,
 }
