@@ -40,10 +40,11 @@ from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Stop, Worker
 
 log = logging.getLogger(__name__)
 
-# How long a fetch waits for new records. The client has one request to a broker at a time, so the
-# next fetch from a partition with a backlog waits until the fetch from the empty ones returns: with
-# the usual 500 ms, a detector is idle for a fifth of the time.
-FETCH_WAIT_MS = 100
+# A fetch waits for new records as long as its poll may; while records come, at most this long. The
+# client has one request to a broker at a time, so the next fetch from a partition with a backlog
+# waits until the fetch from the empty ones returns: with the usual 500 ms, a detector is idle for a
+# fifth of the time.
+FETCH_WAIT_S = 0.1
 LOOK_EVERY_S = 1.0
 CLOSE_TIMEOUT_S = 2.0
 LAST_JOIN_S = 3.0
@@ -120,8 +121,8 @@ class ClientReader:
             log.warning("closing the Kafka client: %s", error)
 
     def _polled(self, timeout_s: float, max_records: int | None) -> Polled:
-        wait_ms = FETCH_WAIT_MS if timeout_s < IDLE_S else milliseconds(timeout_s)
-        workarounds.let_broker_wait(self._consumer, wait_ms)
+        wait_s = timeout_s if timeout_s >= IDLE_S else min(timeout_s, FETCH_WAIT_S)
+        workarounds.let_broker_wait(self._consumer, milliseconds(wait_s))
         try:
             polled = self._poll_client(timeout_s, max_records)
         except (client.OffsetOutOfRangeError, client.LogTruncationError) as error:
