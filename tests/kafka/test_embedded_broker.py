@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.embedded import EmbeddedBroker, embedded_broker
 from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, wait_until
@@ -58,6 +60,15 @@ def test_it_is_gone_after_an_error_too() -> None:
     with pytest.raises(KeyError), embedded_broker() as broker:
         raise KeyError
     assert not alive(broker.pid)
+
+
+def test_it_waits_for_no_client_that_is_still_connected() -> None:
+    with contextlib.ExitStack() as client:
+        with embedded_broker() as broker:
+            create_topics(broker.settings, [TopicSpec("t")])
+            assert not list(client.enter_context(open_reader(broker.settings, "t", until="end")))
+            ended = time.monotonic()
+        assert time.monotonic() - ended < 1.5  # asked to end, it would wait for three seconds
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
