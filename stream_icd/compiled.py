@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from types import FrameType
 from typing import Any, TypeVar, cast
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
+Item = TypeVar("Item", bound=np.generic)
 
 LARGE = 50_000
 """Nodes of a graph from which on more than one thread is used."""
@@ -151,6 +152,19 @@ def in_threads(work: Callable[[int, int], Result], bounds: Sequence[int]) -> lis
         if not other.cancel():
             other.result()
     return results
+
+
+def joined(parts: Sequence[NDArray[Item]]) -> NDArray[Item]:
+    """`np.concatenate`, each part copied by a thread."""
+    bounds = [0, *accumulate(len(part) for part in parts)]
+    whole = np.empty(bounds[-1], parts[0].dtype)
+
+    def copy(first: int, end: int) -> None:
+        for part in range(first, end):
+            whole[bounds[part] : bounds[part + 1]] = parts[part]
+
+    in_threads(copy, range(len(bounds)))
+    return whole
 
 
 def prefetch(array: NDArray[Any], index: int) -> None:

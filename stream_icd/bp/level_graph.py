@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Ids, Labels
-from stream_icd.compiled import FAR, compiled, in_parts, n_threads, prefetch
+from stream_icd.compiled import FAR, compiled, in_parts, joined, n_threads, prefetch
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.graphs.weights import EXPONENT, comparable_weights
 
@@ -256,7 +256,7 @@ def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
         n_groups,
         lambda: np.bincount(labels, np.diff(graph.indptr), n_groups),
     )
-    counts, indices, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
+    counts, indices, weights = (joined(one) for one in zip(*parts, strict=True))
     indptr = np.append(0, np.cumsum(counts)).astype(np.int32)
     of_nodes = graph.strengths, graph.n_linked
     strengths, n_linked = (summed(sums, labels, n_groups) for sums in of_nodes)
@@ -270,18 +270,22 @@ def coarsened(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
     counts, indices, weights = _group_rows(graph, labels, members, starts, 0, n_groups)
     indptr = np.zeros(n_groups + 1, np.int32)
     indptr[1:] = np.cumsum(counts)
+    rows = indptr, indices.copy(), weights.copy()
     strengths, n_linked = np.zeros(n_groups), np.zeros(n_groups)
     for node, group in enumerate(labels):
         strengths[group] += graph.strengths[node]
         n_linked[group] += graph.n_linked[node]
-    return LevelGraph(indptr, indices, weights, strengths, n_linked, graph.total, graph.n_edges)
+    return LevelGraph(*rows, strengths, n_linked, graph.total, graph.n_edges)
 
 
 @compiled()
 def _group_rows(
     graph: LevelGraph, labels: Labels, members: Labels, starts: Labels, first: int, end: int
 ) -> tuple[Labels, Labels, Floats]:
-    """The rows of the groups first..end-1: number of entries of each, columns and weights."""
+    """The rows of the groups first..end-1: number of entries of each, columns and weights.
+
+    The last two are parts of larger arrays.
+    """
     indptr, columns, of_entries = graph.indptr, graph.indices, graph.weights
     most, counts = len(columns), np.empty(end - first, np.int32)
     # With two places that are not kept: for a neighbour after the last, and for edges inside.
@@ -299,7 +303,7 @@ def _group_rows(
                 weights[place] += of_entries[edge]
                 n_edges += is_new
         counts[group - first], slot[group] = n_edges - row, -1
-    return counts, indices[:n_edges].copy(), weights[:n_edges].copy()
+    return counts, indices[:n_edges], weights[:n_edges]
 
 
 @compiled(inline="always")

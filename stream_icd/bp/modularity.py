@@ -200,11 +200,18 @@ def _move_at_once(
         n_before, n_last = n_last, len(queue)
         for start in range(0, len(queue), at_once):
             visited = np.sort(queue[start : start + at_once])  # in the order of memory
-            states[visited] = VISITED
+            _mark(states, visited)
             in_threads(decide, [len(visited) * part // threads for part in range(threads + 1)])
             n_moves += _apply(graph.strengths, now, visited)
         queue = order[states[order] == WAITS]
     return n_moves, queue
+
+
+@compiled()
+def _mark(states: NDArray[np.int8], visited: Labels) -> None:
+    """`states[visited] = VISITED`, without numpy's copy of the positions."""
+    for node in visited:
+        states[node] = VISITED
 
 
 @compiled()
