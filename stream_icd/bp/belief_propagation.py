@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Labels
+from stream_icd.arrays import Floats, Labels
 from stream_icd.bp.level_graph import LevelGraph
 from stream_icd.bp.likelihood import bounded_mixing
 from stream_icd.bp.sweep import (
@@ -192,14 +192,9 @@ def _expected(
     beliefs: Beliefs, graph: LevelGraph, n_communities: int, mixing: float, model: Model
 ) -> Field:
     """All that sweeps need of each community, from the current beliefs."""
-    volumes, sizes = np.zeros(n_communities), np.zeros(n_communities)
-    for node, strength in enumerate(graph.strengths):
-        for kept in range(N_KEPT):
-            c, share = beliefs.communities[node, kept], beliefs.shares[node, kept]
-            if c < 0:
-                break
-            volumes[c] += strength * share
-            sizes[c] += share
+    sizes, volumes = expected_sizes(
+        beliefs.communities, beliefs.shares, graph.strengths, n_communities
+    )
     volumes = np.maximum(volumes, LEAST_SHARE * graph.total / n_communities)
     mean = (graph.total / model.n_communities) ** (1 - model.size_spread)
     expected = volumes**model.size_spread * mean
@@ -207,6 +202,22 @@ def _expected(
     prior = np.maximum(sizes, LEAST_SHARE) ** model.size_spread
     pull = (1 - mixing) * (1 - volumes / expected)
     return Field(prior / prior.sum(), excess, np.log1p(excess), pull)
+
+
+@compiled()
+def expected_sizes(
+    communities: NDArray[np.int32], shares: NDArray[np.float32], values: Floats, n_communities: int
+) -> tuple[Floats, Floats]:
+    """Of each community, the expected number of its nodes, and the expected sum of their values."""
+    sizes, sums = np.zeros(n_communities), np.zeros(n_communities)
+    for node, value in enumerate(values):
+        for kept in range(N_KEPT):
+            c, share = communities[node, kept], shares[node, kept]
+            if c < 0:
+                break
+            sizes[c] += share
+            sums[c] += value * share
+    return sizes, sums
 
 
 @compiled()

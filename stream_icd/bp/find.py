@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Labels
-from stream_icd.bp.belief_propagation import Marginals, Model, believe
+from stream_icd.bp.belief_propagation import Marginals, Model, believe, expected_sizes
 from stream_icd.bp.level_graph import (
     LevelGraph,
     coarsen,
@@ -246,10 +246,8 @@ def bits_of(graph: LevelGraph, marginals: Marginals, n_communities: int) -> floa
     prior of a node in Z is n_c / N. In `description_length`, the sizes are known beforehand, so
     that the last nodes cost nothing: log N! − Σ log n_c! instead of −Σ n_c log n_c / N.
     """
-    linked_shares = marginals.shares * graph.n_linked[:, None]
-    sizes, n_linked = (  # of each community: expected numbers of nodes, and of those with edges
-        np.bincount(marginals.communities.ravel() + 1, shares.ravel(), n_communities + 1)[1:]
-        for shares in (marginals.shares, linked_shares)
+    sizes, n_linked = expected_sizes(
+        marginals.communities, marginals.shares, graph.n_linked, n_communities
     )
     kept = n_linked > 0.5
     if not kept.any():  # beliefs so faint that they describe nothing

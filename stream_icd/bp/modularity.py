@@ -153,11 +153,11 @@ def connected_pieces(
     """
     order = rng.permutation(graph.n_nodes).astype(np.int32)
     members, starts = members_of(labels[order], int(labels.max()) + 1)
-    visits, pieces = order[members], np.arange(graph.n_nodes, dtype=np.int32)
+    pieces = np.arange(graph.n_nodes, dtype=np.int32)
 
     def join(first: int, end: int) -> None:
-        own = visits[starts[first] : starts[end]]
-        _move_in_turn(graph, pieces, own, resolution, labels, True)
+        visits = order[members[starts[first] : starts[end]]]
+        _move_in_turn(graph, pieces, visits, resolution, labels, True)
 
     in_parts(join, len(starts) - 1, lambda: np.bincount(labels, np.diff(graph.indptr)))
     return pieces
