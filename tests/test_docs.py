@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.errors import StreamIcdError, kinds_of
-from stream_icd.registry.find import shipped_models
+from stream_icd.registry.find import open_model, shipped_models
 from tests.command_lines import all_commands, arguments_of, complaint
 from tests.documents import DOCUMENTS, FENCE, ROOT, fences, name, shell_lines
 
@@ -70,6 +70,15 @@ def test_the_readme_shows_models_that_are_shipped() -> None:
         if "--model" in arguments and arguments[:1] == ["consume"]
     ]
     assert {model for model in named if "/" not in model} <= {"champion", *shipped_models()}
+
+
+def test_versions_of_shipped_models_are_those_that_are_shipped() -> None:
+    shipped = {open_model(model).version for model in shipped_models()}
+    sources = [*(ROOT / "docs").glob("*.md"), *(ROOT / "stream_icd").rglob("*.py")]
+    pattern = re.compile(rf"\b(?:{'|'.join(shipped_models())})@[0-9a-f]{{8}}\b")
+    shown = {v for source in sources for v in pattern.findall(source.read_text(encoding="utf-8"))}
+    assert shown
+    assert shown <= shipped
 
 
 def test_the_front_page_quotes_the_page_of_peers() -> None:

@@ -104,7 +104,7 @@ class Export(PastOptions):
         ),
     ]
     kind: Kind = option("snapshots", "Kind of messages.")
-    model: str | None = option(None, "Only communities of this model version, such as as@8168f91e.")
+    model: str | None = option(None, "Only communities of this model version, such as as@b4b47a3e.")
     revisions: Literal["newest", "all"] = option(
         "newest", "Corrected windows: export the newest revision only, or all."
     )

@@ -22,7 +22,7 @@ class ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
     into_live: bool = option(False, "Allow the live topic (icd.communities.v1) as --out-topic.")
     model: str = option(
         "default",
-        "Name of a shipped model, a version such as as@8168f91e (an error if the model has "
+        "Name of a shipped model, a version such as as@b4b47a3e (an error if the model has "
         "another one), the folder of a model (a path or a URI), or with a registry: a version, "
         "champion, or previous.",
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from stream_icd.errors import BadSettings, ModelNotFound
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS, champion
 from stream_icd.registry.model import VersionedModel, models_in, proved_on, read_model
-from stream_icd.registry.versions import existing_folder, versions
+from stream_icd.registry.versions import existing_folder, no_version, versions
 from stream_icd.store.store import Store, open_store, store_at
 
 
@@ -94,10 +94,10 @@ def find_version(registry: Store, text: str) -> str:
     if text in (CHAMPION, PREVIOUS):
         return _of_alias(registry, text)
     found = _named(registry, text)
-    if len(found) != 1:
-        listed = ", ".join(found or versions(registry)) or "none; stream-icd models import adds one"
-        what = "several versions of" if found else "no version"
-        raise ModelNotFound(f"{what} {text!r} in {registry.place}: {listed}")
+    if not found:
+        raise no_version(registry, text)
+    if len(found) > 1:
+        raise ModelNotFound(f"several versions of {text!r} in {registry.place}: {', '.join(found)}")
     return found[0]
 
 

@@ -133,7 +133,7 @@ def read_model(store: Store) -> tuple[Model, str]:
 def version_of(store: Store) -> str:
     """The version of the model in a folder; its weights are not read.
 
-    It is the name in the recipe plus the start of the recipe's SHA-256, such as `as@8168f91e`. The
+    It is the name in the recipe plus the start of the recipe's SHA-256, such as `as@b4b47a3e`. The
     recipe holds the SHA-256 of the weights, so models that differ anywhere differ in version.
     Raises errors of `read_model`.
     """

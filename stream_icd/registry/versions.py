@@ -138,9 +138,17 @@ def existing_folder(registry: Store, version: str) -> Store:
         ModelNotFound: the registry has no such version; the message lists those it has.
     """
     if not _VERSION.fullmatch(version) or not version_folder(registry, version).exists(RECIPE_FILE):
-        known = ", ".join(versions(registry)) or "none; stream-icd models import adds one"
-        raise ModelNotFound(f"no version {version!r} in {registry.place}; it has: {known}")
+        raise no_version(registry, version)
     return version_folder(registry, version)
+
+
+def no_version(registry: Store, text: str) -> ModelNotFound:
+    """The error about a version that the registry does not have; it lists those it has."""
+    known = ", ".join(versions(registry)) or "none"
+    return ModelNotFound(
+        f"no version {text!r} in {registry.place}; it has: {known} (stream-icd models import adds "
+        "one)"
+    )
 
 
 def _is_whole(folder: Store, version: str) -> bool:

@@ -40,7 +40,7 @@ def subscribe(
 
     Args:
         graph: only results of this graph. Default: all graphs.
-        model: only results of this model: its version (`as@8168f91e`) or its name (`as`).
+        model: only results of this model: its version (`as@b4b47a3e`) or its name (`as`).
         start: `beginning` (the default with `until="end"`), `latest` (new results only, otherwise
             the default), or a datetime with a zone. Not with a group: a group continues at its
             position, and a new group at the beginning.

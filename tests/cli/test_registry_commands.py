@@ -161,7 +161,7 @@ def test_an_export_is_the_same_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "reason"),
     [
-        (("promote", "lfr"), ModelNotFound, "no version 'lfr' in .*: none; stream-icd models imp"),
+        (("promote", "lfr"), ModelNotFound, r"'lfr' in .*: none \(stream-icd models import"),
         (("rollback",), ModelNotFound, "has no champion yet: stream-icd models import"),
         (("show", "champion"), ModelNotFound, "has no champion yet"),
         (("show", "lfr@00000000"), ModelNotFound, "no version 'lfr@00000000' in"),
@@ -174,6 +174,13 @@ def test_what_is_missing_is_named(
 ) -> None:
     with pytest.raises(error, match=reason):
         models(*arguments)
+
+
+@pytest.mark.usefixtures("registry")
+def test_promoting_a_model_that_was_not_imported_says_how_to_import_it() -> None:
+    models("import", "lfr")
+    with pytest.raises(ModelNotFound, match=rf"has: {LFR} \(stream-icd models import adds one"):
+        models("promote", "as")
 
 
 @pytest.mark.parametrize(
