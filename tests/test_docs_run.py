@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 
 import stream_icd
 from stream_icd.child_process import start_child, stop_child, tail
-from stream_icd.cli.environment import check_environment
+from stream_icd.cli.environment import SETTINGS, check_environment, variables
 from stream_icd.cli.main import app
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import LimitExceeded
@@ -41,6 +41,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics
 from stream_icd.registry.find import open_model
+from stream_icd.settings import ENV_PREFIX
 from stream_icd.store.store import open_store
 from testbed import brokers
 from tests.command_lines import arguments_of
@@ -323,6 +324,14 @@ def test_programs_shown_run(
 def test_settings_shown_exist(document: Path) -> None:
     assigned = re.findall(r"\b(STREAM_ICD_\w+)=", "\n".join(shell_lines(document)))
     assert check_environment(dict.fromkeys(assigned, "")) == []
+
+
+def test_every_setting_is_explained() -> None:
+    pages = [(ROOT / "docs" / f"{page}.md").read_text() for page in ("operating", "security")]
+    shown = set(re.findall(r"`([^`\n]+)`", "".join(pages)))
+    names = {variable: variable.removeprefix(ENV_PREFIX).lower() for variable in variables()}
+    assert [variable for variable, name in names.items() if not shown & {variable, name}] == []
+    assert {f"[{settings.table}]" for settings in SETTINGS} <= shown
 
 
 @pytest.fixture(scope="module")

@@ -143,7 +143,7 @@ def test_an_altered_recipe_that_is_still_one_is_found_by_its_hash(
 
 
 def test_a_version_that_is_not_there_names_those_that_are(disk: Store, packed: PackedModel) -> None:
-    with pytest.raises(ModelNotFound, match="none \(stream-icd models import adds one"):
+    with pytest.raises(ModelNotFound, match=r"none \(stream-icd models import adds one"):
         open_version(disk, "x@0")
     publish(disk, packed, LINEAGE)
     with pytest.raises(ModelNotFound, match=f"it has: {packed.version}"):
