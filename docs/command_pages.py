@@ -13,8 +13,8 @@ from typer.cli import get_docs_for_click
 from stream_icd.cli.main import app
 
 PROGRAM = "stream-icd"
-EXAMPLES = re.compile(r"(?:^ {2,}\S.*\n+)+", re.MULTILINE)
-"""Indented lines: what `--help` shows as examples."""
+EXAMPLES = re.compile(r"(?:^(?: {2,}\S|stream-icd ).*\n+)+", re.MULTILINE)
+"""What `--help` shows as examples: indented lines, and commands that begin a line."""
 
 
 def write_command_pages(folder: Path) -> None:

@@ -30,6 +30,7 @@ def test_there_is_a_page_for_each_command(site: Path) -> None:
         page = (site / "commands" / f"{'-'.join(command)}.html").read_text(encoding="utf-8")
         assert f"stream-icd {' '.join(command)}" in page
         assert "Usage" in page
+        assert "highlight-sh" in page, "its examples are no code"
 
 
 def test_what_programs_import_is_described(site: Path) -> None:
