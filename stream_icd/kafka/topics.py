@@ -87,9 +87,10 @@ def look_up(settings: KafkaSettings, topic: str) -> tuple[ExistingTopic, Capabil
     with connect(settings).admin() as admin:
         existing, known = admin.describe_topic(topic), admin.known_capabilities()
     if existing is None:
+        is_ours = topic in {spec.name for spec in DEFAULT_TOPICS}
+        advice = " (stream-icd topics create)" if is_ours else ", or name another one"
         raise TopicMissing(
-            f"there is no topic {topic} at {settings.bootstrap_servers}: "
-            "create it (stream-icd topics create)"
+            f"there is no topic {topic} at {settings.bootstrap_servers}: create it{advice}"
         )
     return existing, known
 

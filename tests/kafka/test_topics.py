@@ -5,7 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from stream_icd.errors import BadSettings, TopicMissing
+from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.port import TopicSpec, dead_letter_topic
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS, SNAPSHOTS, create_topics, describe_topic
 from testbed.brokers import Broker
 
@@ -32,8 +34,18 @@ def test_an_existing_topic_is_left_as_it_is(broker: Broker, make_topic: Callable
     assert describe_topic(broker.settings(), topic).partitions == 2
 
 
-def test_a_missing_topic_says_how_to_create_it(broker: Broker, topic_name: str) -> None:
-    with pytest.raises(TopicMissing, match="stream-icd topics create"):
+def test_a_missing_topic_of_ours_says_how_to_create_it() -> None:
+    with (
+        memory_broker() as empty,
+        pytest.raises(TopicMissing, match=r"create it \(stream-icd topics create\)"),
+    ):
+        describe_topic(KafkaSettings(bootstrap_servers=empty.bootstrap_servers), SNAPSHOTS)
+
+
+def test_a_missing_topic_that_no_command_creates_may_be_a_wrong_name(
+    broker: Broker, topic_name: str
+) -> None:
+    with pytest.raises(TopicMissing, match=f"{topic_name} at .*: create it, or name another one"):
         describe_topic(broker.settings(), topic_name)
 
 
