@@ -37,11 +37,11 @@ class Evaluate(OneGraph):
 
     methods: str = option(
         "bp,bp-memory,icd,icd-memory,leiden,plm,plp",
-        "Names, separated by commas: of bp, bp-memory, icd, icd-memory, leiden, plm and plp.",
+        "Names, separated by commas, of bp, bp-memory, icd, icd-memory, leiden, plm and plp.",
     )
-    windows: int = option(50, "Newest windows to evaluate.", min=1)
+    windows: int = option(50, "Number of newest windows to evaluate.", min=1)
     learn: int = option(
-        10, "Most windows just before them that bp and bp-memory learn from.", min=0
+        10, "Maximum number of windows just before these that bp and bp-memory learn from.", min=0
     )
     out: Path = option(Path("evaluation.html"), "HTML page to write.")
     csv: Path | None = option(None, "CSV file to write: a row for each method and window.")

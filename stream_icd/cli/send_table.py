@@ -100,7 +100,7 @@ class SendAttributes(SendTable):
         "CSV, JSON lines or Parquet with the column node and one for each attribute (country)."
     )
     graph: GraphName
-    replace: bool = option(False, "Take back the attributes of nodes that the table lacks.")
+    replace: bool = option(False, "Remove the attributes of nodes that are not in the table.")
     source: str = option("stream_icd/attributes", "Source of the attributes, a URI reference.")
 
     def run(self) -> None:
