@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from stream_icd.errors import StreamIcdError, kinds_of
+from stream_icd.kafka.port import DAY_MS, is_dead_letter_topic
+from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.registry.find import open_model, shipped_models
 from tests.command_lines import all_commands, arguments_of, complaint
 from tests.documents import DOCUMENTS, FENCE, ROOT, fences, name, shell_lines
@@ -79,6 +81,22 @@ def test_versions_of_shipped_models_are_those_that_are_shipped() -> None:
     shown = {v for source in sources for v in pattern.findall(source.read_text(encoding="utf-8"))}
     assert shown
     assert shown <= shipped
+
+
+def test_the_topics_are_described_as_they_are_created() -> None:
+    page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`icd\..+) \| (\d+) \| (\d+ days|compacted).* \|$", page, re.MULTILINE)
+    shown = {
+        (name, int(partitions), keeps)
+        for names, partitions, keeps in rows
+        for name in re.findall("`(.+?)`", names)
+    }
+    topics = [topic for topic in DEFAULT_TOPICS if not is_dead_letter_topic(topic.name)]
+    kept = (f"{(topic.retention_ms or 0) // DAY_MS} days" for topic in topics)
+    assert shown == {
+        (topic.name, topic.partitions, days if topic.retention_ms else "compacted")
+        for topic, days in zip(topics, kept, strict=True)
+    }
 
 
 def test_the_front_page_quotes_the_page_of_peers() -> None:
