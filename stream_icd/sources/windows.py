@@ -104,10 +104,13 @@ class Hopping:
         """Which rows miss every window that they belong to."""
         return time < self._next_start(watermark - microseconds(self.size))
 
-    def may_close(self, earliest: int, watermark: int) -> int:
-        """A time before which no window closes, given the earliest row that is held."""
-        size = microseconds(self.size)
-        return self._next_start(max(earliest, watermark) - size) + size
+    def may_close(self, time: Times, watermark: int, closes: int = FOREVER) -> int:
+        """A time before which no window closes, given rows of these times.
+
+        Args:
+            closes: that time for the rows that are held already.
+        """
+        return min(closes, self._first_end(int(time.min()), watermark))
 
     def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:
         """The windows of these ascending times with `after < end <= watermark`, by their ends.
@@ -116,7 +119,7 @@ class Hopping:
         """
         size, hop = microseconds(self.size), microseconds(self.hop)
         spans: Spans = []
-        end = self.may_close(int(time[0]), after)
+        end = self._first_end(int(time[0]), after)
         while end <= watermark:
             row = int(np.searchsorted(time, end - size))
             if row == len(time):
@@ -125,8 +128,13 @@ class Hopping:
                 spans.append((end - size, end))
                 end += hop
             else:  # empty window: go to the first window of the next row
-                end = self.may_close(int(time[row]), after)
+                end = self._first_end(int(time[row]), after)
         return spans, self._next_start(watermark - size)
+
+    def _first_end(self, earliest: int, watermark: int) -> int:
+        """Return the end of the first window of this time that the watermark has not passed."""
+        size = microseconds(self.size)
+        return self._next_start(max(earliest, watermark) - size) + size
 
     def _next_start(self, time: Time) -> Time:
         """Return the first start of a window after this time, or after each."""
@@ -155,8 +163,10 @@ class Session:
     def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
         return self.late(time, watermark)
 
-    def may_close(self, earliest: int, watermark: int) -> int:  # noqa: ARG002
-        return earliest + microseconds(self.gap)
+    def may_close(self, time: Times, watermark: int, closes: int = FOREVER) -> int:  # noqa: ARG002
+        gap = microseconds(self.gap)
+        ascending = np.sort(np.append(time, closes - gap))  # with the last row of the first session
+        return int(ascending[np.argmax(np.diff(ascending, append=FOREVER) >= gap)]) + gap
 
     def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:  # noqa: ARG002
         gap = microseconds(self.gap)
@@ -209,7 +219,7 @@ def cut_windows(
         n_streams: a window waits for each stream, and for others from their first row on.
     """
     newest = np.full(n_streams, NEVER, np.int64)
-    watermark = closes = NEVER
+    watermark, closes = NEVER, FOREVER
     quiet: frozenset[int] = frozenset()
     held: list[_Held] = []
     slack = microseconds(lateness)
@@ -225,15 +235,14 @@ def cut_windows(
                 arrived, rule, int(newest[arrived.stream]), slack, watermark, on_late
             )
             if len(accepted.time):
-                soonest = rule.may_close(int(accepted.time.min()), watermark)
-                closes = min(closes, soonest) if held else soonest
+                closes = rule.may_close(accepted.time, watermark, closes)
                 held.append(accepted)
         waited_for = [n for stream, n in enumerate(newest.tolist()) if stream not in quiet]
         reached = max(watermark, min(waited_for, default=NEVER) - slack)
-        if held and closes <= reached:
+        if closes <= reached:
             held, windows = _close(held, rule, watermark, reached)
             yield from windows
-            closes = min((rule.may_close(int(h.time[0]), reached) for h in held), default=NEVER)
+            closes = min((rule.may_close(h.time, reached) for h in held), default=FOREVER)
         watermark = reached
     if held and not stop.is_set():
         yield from _close(held, rule, watermark, FOREVER)[1]

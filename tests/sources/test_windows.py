@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import EPOCH
-from stream_icd.sources.windows import Hopping, Quiet, Rule, Session, TimedRows, cut_windows
+from stream_icd.sources.windows import (
+    Hopping,
+    Quiet,
+    Rule,
+    Session,
+    Spans,
+    TimedRows,
+    Times,
+    cut_windows,
+)
 from stream_icd.times import parse_duration, parse_wait
 
 SECOND = 1_000_000
@@ -106,6 +115,21 @@ def test_a_session_is_given_out_when_the_watermark_reaches_its_end() -> None:
 
     window, _ = next(cut_windows(arrivals(), Session(seconds(5)), on_late=lambda _: None))
     assert window.end == EPOCH + seconds(6)
+
+
+def test_a_session_that_goes_on_is_not_sorted_at_each_batch() -> None:
+    """Else the time is quadratic in the rows of a session."""
+    sorted_at: list[int] = []
+
+    class Counted(Session):
+        def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:
+            sorted_at.append(len(time))
+            return super().closed(time, after, watermark)
+
+    batches = (rows([first, first + 4, first + 8], first=first) for first in range(0, 120, 12))
+    (session, _), _ = cut([*batches, rows([200, 204])], Counted(seconds(5)))
+    assert session[:2] == (0, 121)
+    assert sorted_at == [32, 2]
 
 
 def test_windows_wait_for_every_stream_and_not_for_quiet_ones() -> None:
