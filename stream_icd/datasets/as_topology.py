@@ -35,10 +35,9 @@ import pyarrow.parquet as pq
 
 from stream_icd.errors import BadRow, BadSettings, BadSnapshot, SourceNotFound
 from stream_icd.node_ids import plain_columns
-from stream_icd.printable import listed
 from stream_icd.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
-from stream_icd.sources.tables import DAMAGED, uncompressed
+from stream_icd.sources.tables import DAMAGED, check_columns, uncompressed
 from stream_icd.times import WindowOf, parse_window, windows_at
 
 SOURCE = "urn:stream_icd:as"
@@ -240,14 +239,12 @@ def _times_of_parquet(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
 def _read_parquet(path: Path) -> pa.Table:
     """Read the columns `COLUMNS` of a Parquet file, each of which must be there once."""
     try:
-        found = pq.read_schema(path).names
-        if all(found.count(column) == 1 for column in COLUMNS):
-            return plain_columns(pq.read_table(path, columns=COLUMNS))
+        check_columns(str(path), pq.read_schema(path).names, COLUMNS)
+        return plain_columns(pq.read_table(path, columns=COLUMNS))
     except MemoryError:
         raise
     except (pa.ArrowException, *DAMAGED) as error:
         raise BadSettings(f"{path} is not Parquet, or is damaged: {error}") from error
-    raise BadSettings(f"{path} has the columns {listed(found)}; expected {', '.join(COLUMNS)}")
 
 
 def _rows(pairs: pa.Table, offset: int, length: int, _on_bad_row: OnBadRow) -> pa.Table:

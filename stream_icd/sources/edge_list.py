@@ -15,11 +15,13 @@ import pyarrow.compute as pc
 
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows
 from stream_icd.node_ids import is_text, plain_columns
+from stream_icd.printable import listed
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables import (
     DAMAGED,
     TIMES,
     RawRows,
+    check_columns,
     first_fields,
     form_of,
     read_rows,
@@ -40,6 +42,8 @@ TEXTS = (".csv", ".tsv", ".txt")
 ARROW_STREAM = ".arrows"
 FORMS = (*TEXTS, ".arrow", ".feather", ".ipc", ".parquet", ARROW_STREAM, ".graphml")
 ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
+HEADER = {"src", "dst", "source", "target", "weight"}
+"""Names of columns that are hardly ids in the first line of a text without a header."""
 LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
 SNAPSHOT = "snapshot"
 EXPECTED = "an edge list has the columns src, dst and perhaps weight"
@@ -97,10 +101,11 @@ def _raw(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[Ra
         elif form == ".parquet":
             import pyarrow.parquet as pq
 
-            table = pq.read_table(content)
+            table = pq.ParquetFile(content).read()
         else:
             opens = pa.ipc.open_stream if form == ARROW_STREAM else pa.ipc.open_file
             table = opens(content.read()).read_all()
+    check_columns("it", table.column_names, table.column_names)
     table = plain_columns(table)
     _refuse_events(table, table.column_names, file.parent)
     yield RawRows(file.name, np.arange(len(table)), _named(table))
@@ -116,6 +121,8 @@ def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterat
         columns = [*names.values(), *([] if time is None else [time])]
     else:
         _refuse_labels(fields)
+        if HEADER.intersection(field.lower() for field in fields):
+            raise BadInput(f"its header ({listed(fields)}) does not name the ends; {EXPECTED}")
         columns = header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
     batches = list(read_rows(file, columns, on_bad_row, header=header))
     if any(len(batch.rows) for batch in batches):
@@ -134,12 +141,12 @@ def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterat
 
 def _names(columns: Sequence[str]) -> dict[str, str]:
     """Return which column is `src`, `dst` and perhaps `weight`, in any case; empty: none is."""
-    given = {column.lower(): column for column in columns}
+    given = {column.lower(): column for column in reversed(columns)}
     ends = next((ends for ends in ENDS if set(ends) <= given.keys()), None)
     if ends is None:
         return {}
-    weights = [("weight", column) for column in columns if column.lower() == "weight"]
-    return {"src": given[ends[0]], "dst": given[ends[1]], **dict(weights[:1])}
+    named = {"src": given[ends[0]], "dst": given[ends[1]], "weight": given.get("weight")}
+    return {ours: theirs for ours, theirs in named.items() if theirs is not None}
 
 
 def _named(table: pa.Table) -> pa.Table:

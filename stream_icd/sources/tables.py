@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from stream_icd.arrays import Ids
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.node_ids import plain_columns
+from stream_icd.printable import listed
 from stream_icd.sources.source import OnBadRow, pass_over
 
 DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
@@ -137,7 +138,7 @@ def _read_files(files: Iterable[Path], wanted: _Wanted) -> Iterator[RawRows]:
 def first_fields(path: Path) -> list[str]:
     """Return the fields of the first line of a text file that is not empty or a comment."""
     with path.open("rb") as packed, uncompressed(packed, path.name) as content:
-        _, first = _first_line(_text_of(content))
+        _, first = _first_line(_text_of(content), path.name)
     return _fields(first) if first else []
 
 
@@ -155,7 +156,7 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
             return list(pq.read_schema(file).names)
         if reader is _read_json_lines:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                first = json.loads(_first_line(_text_of(content))[1] or "{}")
+                first = json.loads(_first_line(_text_of(content), file.name)[1] or "{}")
                 return list(first) if isinstance(first, dict) else []
         return list(header) if header else first_fields(file)
     except MemoryError:
@@ -168,6 +169,19 @@ def time_column(columns: Sequence[str]) -> str | None:
     """Return the column of event times: `t`, or the only one with a usual name; else None."""
     named = [column for column in columns if column.lower() in TIMES]
     return "t" if "t" in named else named[0] if len(named) == 1 else None
+
+
+def check_columns(
+    name: str, there: Sequence[str], wanted: Sequence[str], way_out: str = ""
+) -> None:
+    """Raise `BadSettings` unless a table has each wanted column once."""
+    if not set(wanted) <= set(there):
+        columns = f"{listed(there)}; expected {', '.join(wanted)}"
+        raise BadSettings(f"{name} has the columns {columns}{way_out}")
+    if doubled := [column for column in wanted if there.count(column) > 1]:
+        raise BadSettings(
+            f"{name} has more than one column {listed(doubled[:1])}: rename the others"
+        )
 
 
 def _text_of(content: IO[bytes]) -> io.TextIOWrapper:
@@ -191,19 +205,15 @@ def _delimiter(line: str) -> str:
 
 def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
     text = _text_of(content)
-    line_number, first = _first_line(text)
+    line_number, first = _first_line(text, name)
     if not first:
         return
     delimiter, header = _delimiter(first), wanted.header
     if header is None:
         header = _fields(first)
         line_number, first = line_number + 1, ""
-    missing = set(wanted.columns) - set(header)
-    if missing or len(set(header)) < len(header):
-        raise BadSettings(
-            f"{name} has the columns {', '.join(header)}; expected {', '.join(wanted.columns)}. "
-            "Name them, or give --columns if the first line is a row"
-        )
+    way_out = ". Name them, or give --columns if the first line is a row"
+    check_columns(name, header, wanted.columns, way_out)
     while batch := first + text.read(BATCH_CHARACTERS):
         batch += text.readline()
         if batch.strip():
@@ -212,9 +222,14 @@ def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRo
         first = ""
 
 
-def _first_line(text: io.TextIOWrapper) -> tuple[int, str]:
-    """Return number and text of the first line that is neither empty nor a comment (#, %)."""
+def _first_line(text: io.TextIOWrapper, name: str) -> tuple[int, str]:
+    """Return number and text of the first line that is neither empty nor a comment (#, %).
+
+    Raises `BadSettings` if the file, of this name, is no text.
+    """
     for number, line in enumerate(text, start=1):
+        if "\0" in line:
+            raise BadSettings(f"{name} is binary, or UTF-16 without its mark: save it as UTF-8")
         if line.strip() and not line.startswith(("#", "%")):
             return number, line if line.endswith("\n") else line + "\n"
     return 0, ""
@@ -329,11 +344,7 @@ def _text(value: object) -> str:
 
 def _read_parquet(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
     file, columns = pq.ParquetFile(content), list(wanted.columns)
-    there = file.schema_arrow.names
-    if not set(columns) <= set(there):
-        raise BadSettings(
-            f"{name} has the columns {', '.join(there)}; expected {', '.join(columns)}"
-        )
+    check_columns(name, file.schema_arrow.names, columns)
     first = 0
     for batch in file.iter_batches(BATCH_ROWS, columns=columns):
         table = plain_columns(pa.Table.from_batches([batch]).select(columns))

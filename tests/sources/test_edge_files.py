@@ -42,6 +42,11 @@ def write_arrows(path: Path) -> None:
         writer.write_table(TABLE)
 
 
+def write_arrow(table: pa.Table, path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
 def write_graphml(path: Path) -> None:
     graph = networkx.Graph()
     graph.add_node("d")
@@ -265,6 +270,9 @@ NOT_EDGES = {
     "scores": ("1,0.5\n2,0.25\n3,.5\n", "column 2 holds fractions"),
     "all in one": ("1,7\n2,7\n3,7\n", "column 2 holds 7 in each row: is it a label"),
     "header": ("user,friend\n1,2\n2,3\n", "first line .user, friend. is a header"),
+    "ends": ("source,destination\na,b\nb,c\n", "header .source, destination. does not name"),
+    "weight": ("u,v,Weight\na,b,1\nb,c,1\n", "header .u, v, Weight. does not name the ends"),
+    "doubled": ("src,dst,src\na,b,c\n", "more than one column src: rename the others"),
 }
 
 
@@ -350,6 +358,33 @@ def test_an_archive_is_no_folder_of_edge_lists(tmp_path: Path) -> None:
     (tmp_path / "snapshots").mkdir()
     with pytest.raises(SourceNotFound, match="stream-icd produce replay"):
         watch_edge_files(tmp_path)
+
+
+@pytest.mark.parametrize("write", [pq.write_table, write_arrow])
+def test_a_doubled_column_of_a_table_is_refused(
+    write: Callable[[pa.Table, Path], object], tmp_path: Path
+) -> None:
+    for at, columns in enumerate((["src", "dst", "src"], ["src", "t", "t"])):
+        ending = "parquet" if write is pq.write_table else "arrow"
+        write(pa.table([["a"], ["b"], ["c"]], columns), tmp_path / f"{at}.{ending}")
+    found, bad = read(tmp_path)
+    assert found == []
+    assert ["than one column src" in bad[0], "than one column t" in bad[1]] == [True, True]
+
+
+def test_columns_that_nobody_asks_for_may_be_doubled(tmp_path: Path) -> None:
+    (tmp_path / "sheet.csv").write_text("src,dst,,\na,b,,\n")
+    (tmp_path / "capital.csv").write_text("src,dst,Src\na,b,x\n")
+    found, bad = read(tmp_path)
+    assert ([one.nodes.to_pylist() for one in found], bad) == ([["a", "b"]] * 2, [])
+
+
+def test_a_binary_file_with_the_name_of_a_text_makes_no_graph(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"src": [1, 2], "dst": [2, 3]}), tmp_path / "parquet.csv")
+    (tmp_path / "utf_16.csv").write_bytes("src,dst\na,b\nb,c\n".encode("utf-16-le"))
+    found, bad = read(tmp_path)
+    assert found == []
+    assert ["is binary, or UTF-16 without its mark" in why for why in bad] == [True, True]
 
 
 def test_a_table_of_labels_in_parquet_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -85,6 +86,22 @@ def test_hashtags_are_ids(tmp_path: Path) -> None:
 def test_text_that_is_not_utf_8_is_said_to_be_so(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes("t,src,dst\n10,Zo\xeb,a\n".encode("latin-1"))
     assert "empty, or not UTF-8" in read(tmp_path / "rows.csv")[1][0]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+@pytest.mark.parametrize("doubled", ["src", "x"])
+def test_a_doubled_column_is_refused_if_it_is_read(name: str, doubled: str, tmp_path: Path) -> None:
+    columns = ["t", "src", "dst", doubled, *["x"] * (doubled == "x")]
+    rows = pa.table([["10"], ["a"], ["b"], ["c"], ["d"]][: len(columns)], columns)
+    if name == "rows.csv":
+        pa.csv.write_csv(rows, tmp_path / name)
+    else:
+        pq.write_table(rows, tmp_path / name)
+    if doubled == "x":
+        assert read(tmp_path / name) == ([{"t": 10, "src": "a", "dst": "b"}], [])
+        return
+    with pytest.raises(BadSettings, match=r"rows\.\w+ has more than one column src"):
+        read(tmp_path / name)
 
 
 def test_a_missing_id_in_json_is_no_node(tmp_path: Path) -> None:
