@@ -48,7 +48,7 @@ def check_gn(n_nodes: int, n_communities: int, **probabilities: float) -> None:
     """Raise `BadSettings` for what `generate_gn` refuses."""
     check_size(n_nodes)
     if not 1 <= n_communities <= n_nodes:
-        raise BadSettings(f"n_communities must be in 1..n_nodes ({n_nodes}), not {n_communities}")
+        raise BadSettings(f"{n_communities} communities of {n_nodes} nodes: each has at least one")
     for name, probability in probabilities.items():
         if not 0 <= probability <= 1:
             raise BadSettings(f"{name} must be in 0..1, not {probability}")

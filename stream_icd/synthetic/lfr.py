@@ -58,8 +58,8 @@ class LfrSettings:
             )
         if self.n_nodes < 2 * self.min_community:
             raise BadSettings(
-                f"{self.n_nodes} nodes cannot fill two communities of {self.min_community}: "
-                "raise n_nodes or lower min_community"
+                f"{self.n_nodes} nodes cannot fill two communities of {self.min_community}, the least "
+                "size: make more nodes, or smaller communities"
             )
         if not 1 <= self.max_degree < self.n_nodes:
             raise BadSettings(
@@ -128,7 +128,7 @@ def draw_communities(
             return assign_communities(rng, internal_degrees, sizes, sizes)
     raise BadSettings(
         f"{settings.n_nodes} nodes leave no room for the internal degrees up to "
-        f"{internal_degrees.max()}: lower max_degree or raise n_nodes"
+        f"{internal_degrees.max()}: make more nodes, or larger communities"
     )
 
 

@@ -126,7 +126,7 @@ def test_small_graphs_have_sound_communities(seed: int) -> None:
     ("settings", "message"),
     [
         ({"mixing": 1.5}, "mixing"),
-        ({"n_nodes": 15}, "n_nodes"),
+        ({"n_nodes": 15}, "make more nodes"),
         ({"min_community": 30, "max_community": 20}, "community sizes"),
         ({"mean_degree": 0.5}, "mean_degree"),
         ({"mean_degree": 100}, "mean_degree"),
