@@ -46,6 +46,7 @@ TEXT_FILE = re.compile(r"\.txt(\.gz|\.bz2)?$")
 ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tgz)$")
 ENDING = re.compile(rf"{TEXT_FILE.pattern}|{ARCHIVE.pattern}|\.parquet$")
 DAY = timedelta(days=1)
+MINUTE = timedelta(minutes=1)
 COLUMNS = ["window_start", "src", "dst"]
 """Of a Parquet file."""
 ROUTE_KINDS = (b"TABLE_DUMP|", b"TABLE_DUMP2|", b"BGP4MP|", b"BGP4MP_ET|")
@@ -123,9 +124,11 @@ def _snapshots(
 ) -> Iterator[tuple[Snapshot, None]]:
     for window, reads in wanted.items():
         pairs = pa.concat_tables([read(on_bad_row) for read in reads])
-        # The day on which it begins, or the minute if it is not whole days.
+        # The day on which it begins, or the minute or second if it is not whole days.
         whole_days = not (window.start - EPOCH) % DAY and not (window.end - window.start) % DAY
-        name = f"{window.start:%Y-%m-%d}" if whole_days else f"{window.start:%Y-%m-%dT%H:%MZ}"
+        precision = "auto" if (window.start - EPOCH) % MINUTE else "minutes"
+        time = window.start.replace(tzinfo=None).isoformat(timespec=precision)
+        name = time[:10] if whole_days else f"{time}Z"
         try:
             snapshot = snapshot_from_pairs(
                 pairs["src"],

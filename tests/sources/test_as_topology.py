@@ -241,6 +241,19 @@ def test_times_in_parquet_are_windows_too(tmp_path: Path) -> None:
     assert found[0].window.end == found[1].window.start
 
 
+def test_windows_of_one_minute_have_names_of_their_own(tmp_path: Path) -> None:
+    times = [
+        datetime(2008, 1, 1, 3, 0, second, micro) for second, micro in ((0, 0), (1, 0), (1, 5))
+    ]
+    table = pa.table({"window_start": times, "src": [1, 1, 1], "dst": [2, 2, 3]})
+    pq.write_table(table, tmp_path / "routes.parquet")
+    assert [snapshot.id for snapshot in snapshots(tmp_path / "routes.parquet")] == [
+        "as733/2008-01-01T03:00Z",
+        "as733/2008-01-01T03:00:01Z",
+        "as733/2008-01-01T03:00:01.000005Z",
+    ]
+
+
 @pytest.mark.parametrize(
     ("path", "name"),
     [
