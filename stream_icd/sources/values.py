@@ -127,10 +127,14 @@ def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
             return read()
         except pa.ArrowInvalid:
             continue
-    return pa.array([_one_time(value, unit, zone) for value in text.to_pylist()], pa.int64())
+    times = [_one_time(value, unit) for value in text.to_pylist()]
+    local = pa.array([t if isinstance(t, datetime) else None for t in times], pa.timestamp("us"))
+    known = pa.array([None if isinstance(t, datetime) else t for t in times], pa.int64())
+    return pc.coalesce(known, _of_timestamps(local, zone))
 
 
-def _one_time(text: str | None, unit: TimeUnit, zone: str) -> int | None:
+def _one_time(text: str | None, unit: TimeUnit) -> int | datetime | None:
+    """Return microseconds since 1970 UTC, or a time without a zone; None if it is no time."""
     if text is None:
         return None
     with suppress(ValueError, OverflowError):
@@ -139,10 +143,7 @@ def _one_time(text: str | None, unit: TimeUnit, zone: str) -> int | None:
         return rounded if FIRST_TIME <= rounded < LAST_TIME else None
     with suppress(ValueError, OverflowError):
         time = datetime.fromisoformat(text.strip())
-        if time.tzinfo is None:
-            micros: int | None = _of_timestamps(pa.array([time]), zone)[0].as_py()
-            return micros
-        return (time.astimezone(UTC) - EPOCH) // MICROSECOND
+        return (time.astimezone(UTC) - EPOCH) // MICROSECOND if time.tzinfo else time
     return None
 
 
