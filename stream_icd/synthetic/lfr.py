@@ -58,8 +58,8 @@ class LfrSettings:
             )
         if self.n_nodes < 2 * self.min_community:
             raise BadSettings(
-                f"{self.n_nodes} nodes cannot fill two communities of {self.min_community}, the least "
-                "size: make more nodes, or smaller communities"
+                f"{self.n_nodes} nodes cannot fill two communities of {self.min_community}: "
+                "make more nodes, or smaller communities"
             )
         if not 1 <= self.max_degree < self.n_nodes:
             raise BadSettings(
