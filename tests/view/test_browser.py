@@ -425,6 +425,35 @@ def test_a_restarted_server_is_found_again(chromium: Any) -> None:
     context.close()
 
 
+def test_an_error_stays_as_long_as_what_was_asked(chromium: Any, six: str) -> None:
+    context = chromium.new_context()
+    tab = context.new_page()
+    tab.goto(f"{six}?community=99999")
+    trouble = tab.locator("#trouble")
+    sync_api.expect(trouble).to_contain_text("has community 99999")
+    tab.locator("body").press("Escape")
+    sync_api.expect(trouble).to_be_hidden()
+    # As from a server with a new token.
+    tab.route("**/api/**", lambda route: route.fulfill(status=403, body="open the address\n"))
+    tab.locator("body").press("2")
+    sync_api.expect(trouble).to_have_text("open the address")
+    context.close()
+
+
+def test_a_graph_that_is_dropped_gives_way_to_one_that_is_there(opened: Opened) -> None:
+    everything = AllSeries(Budget(windows=2))
+    for graph in ("old", "new"):
+        everything.add(renamed(window(0, [0, 0, 1, 1]), graph), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?graph=old&community=1")
+        tab.wait_for_selector("svg.flow")
+        everything.add(renamed(window(1, [0, 0, 1, 1]), "new"), ORIGIN)
+        tab.wait_for_url("**graph=new*")
+        tab.wait_for_selector("svg.flow[data-newest='1']")
+        assert tab.locator("#graph").input_value() == "new"
+        assert "community" not in tab.url
+
+
 @pytest.mark.parametrize("k", [1, 2000])
 def test_one_community_and_two_thousand_are_drawn(opened: Opened, k: int) -> None:
     everything = AllSeries()

@@ -91,6 +91,7 @@ function current() {
 
 /** Ask for everything that the view needs. */
 function refresh() {
+  troubles.clear(); // each question that still fails says so again
   drawTabs();
   question("life", { ...series(), last: MOST_KEPT, until: state.until });
   askFlowAndEvents();
@@ -177,11 +178,18 @@ async function overview() {
   if (said !== null) say(said.kind, said.message);
 }
 
+/** Look at what there is now; show another series where the one that is shown was dropped. */
+async function look() {
+  await overview();
+  const one = current();
+  if (one !== null && known.overview.caught_up && !isShown(one)) change({ graph: one.graph, model: one.model, origin: one.origin, until: "", community: "", node: "" }, { step: false });
+}
+
 const troubles = new Map();
 function trouble(name, message) {
   if (message) troubles.set(name, message); else troubles.delete(name);
   const topics = Object.entries(known.overview?.troubles ?? {}).map(([topic, why]) => `${topic} is not read: ${why}`);
-  const all = [...troubles.values(), ...topics];
+  const all = [...new Set(troubles.values()), ...topics];
   at("trouble").hidden = all.length === 0;
   tell(at("trouble"), shown(all.join(" · "), 1000));
 }
@@ -387,7 +395,7 @@ function wire() {
   document.addEventListener("keydown", onKey);
   window.addEventListener("popstate", () => { Object.assign(state, read()); at("node").value = state.node; start(); });
   window.addEventListener("resize", () => later("resize", 200, refresh));
-  if (kept === null) setInterval(() => { if (!document.hidden && current() !== null) overview(); }, OVERVIEW_MS);
+  if (kept === null) setInterval(() => { if (!document.hidden && current() !== null) look(); }, OVERVIEW_MS);
 }
 
 wire();

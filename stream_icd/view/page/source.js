@@ -9,9 +9,9 @@ export async function ask(question, parameters, signal) {
   if (kept !== null) return recalled(question, parameters);
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const response = await fetch(`api/${question}?${new URLSearchParams(given)}`, { signal });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error);
-  return answer;
+  if (response.ok) return response.json();
+  const isJson = response.headers.get("Content-Type") === "application/json"; // else this page may not ask
+  throw new Error(isJson ? (await response.json()).error : (await response.text()).trim());
 }
 
 function recalled(question, parameters) {
