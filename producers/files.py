@@ -14,7 +14,7 @@ app = typer.Typer()
 
 @command(app, "files")
 class Files(ReadingProducer):
-    """Send the edge lists in a folder: one snapshot per file, in order of file names.
+    """Send the edge lists in a folder: one snapshot per file, in order of their windows.
 
     CSV, TSV and text files have the columns src, dst and optionally weight (without such a header,
     the first two columns are used) and may be compressed (.gz, .bz2). Parquet and Arrow files have

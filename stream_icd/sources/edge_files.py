@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -57,7 +57,7 @@ def watch_edge_files(
     count: Count = count_nothing,
     stop: Event = Event(),
 ) -> Source:
-    """Read a snapshot from each file, in the order of file names; its id is `graph/file name`.
+    """Read a snapshot from each file, in the order of their windows; its id is `graph/file name`.
 
     Ignores names that begin with a dot or end in `.tmp` or `.part` (files still being written),
     and names of unknown format.
@@ -164,11 +164,14 @@ def _stat(file: Path) -> os.stat_result:
 
 
 def _read_all(
-    files: Iterable[Path], folder: Stamps, reading: _Reading
+    files: Collection[Path], folder: Stamps, reading: _Reading
 ) -> Iterator[tuple[Snapshot, None]]:
     changed = {file.name: modified_ns for file, (modified_ns, *_) in folder.items()}
     windows = windows_of(changed, reading.window)
-    for file in files:
+    ends = {file: windows[file.name].end for file in files}
+    if n_shared := len(ends) - len(set(ends.values())):
+        LOG.warning("%d files share a window, and are late for a tracker: name their times", n_shared)
+    for file in sorted(files, key=ends.__getitem__):
         try:
             yield _snapshot(file, windows[file.name], reading), None
         except BadRow:  # strict reading stops at a bad row

@@ -134,10 +134,18 @@ def test_the_reason_says_whether_an_id_or_a_weight_is_wrong(tmp_path: Path) -> N
     assert bad[1].endswith("its weight is no finite number above 0")
 
 
-def test_one_snapshot_a_file_in_the_order_of_names(tmp_path: Path) -> None:
-    for name in ("b.csv", "a.csv", "notes.md", ".hidden.csv", "c.csv.tmp", "d.csv.part"):
+def test_one_snapshot_a_file_in_the_order_of_windows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the order of names, a tracker would take 2.csv to 9.csv for late."""
+    for name in ("10.csv", "9.csv", "notes.md", ".hidden.csv", "c.csv.tmp", "d.csv.part"):
         (tmp_path / name).write_text("1,2\n")
-    assert [snapshot.id for snapshot in read(tmp_path)[0]] == ["files/a.csv", "files/b.csv"]
+        os.utime(tmp_path / name, (0, {"9.csv": 9, "10.csv": 10}.get(name, 0)))
+    assert [snapshot.id for snapshot in read(tmp_path)[0]] == ["files/9.csv", "files/10.csv"]
+    assert caplog.text == ""
+    os.utime(tmp_path / "9.csv", (0, 10))
+    assert [snapshot.id for snapshot in read(tmp_path)[0]] == ["files/10.csv", "files/9.csv"]
+    assert "1 files share a window, and are late" in caplog.text
 
 
 BOMB = '<!DOCTYPE g [<!ENTITY a "b">]><graphml><node id="&a;"/></graphml>'
