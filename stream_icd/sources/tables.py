@@ -180,7 +180,7 @@ def check_columns(
         raise BadSettings(f"{name} has the columns {columns}{way_out}")
     if doubled := [column for column in wanted if there.count(column) > 1]:
         raise BadSettings(
-            f"{name} has more than one column {listed(doubled[:1])}: rename the others"
+            f"{name} has more than one column {doubled[0]!r:.60}: rename the others"
         )
 
 

@@ -280,7 +280,7 @@ NOT_EDGES = {
     "header": ("user,friend\n1,2\n2,3\n", "first line .user, friend. is a header"),
     "ends": ("source,destination\na,b\nb,c\n", "header .source, destination. does not name"),
     "weight": ("u,v,Weight\na,b,1\nb,c,1\n", "header .u, v, Weight. does not name the ends"),
-    "doubled": ("src,dst,src\na,b,c\n", "more than one column src: rename the others"),
+    "doubled": ("src,dst,src\na,b,c\n", "more than one column 'src': rename the others"),
 }
 
 
@@ -377,7 +377,7 @@ def test_a_doubled_column_of_a_table_is_refused(
         write(pa.table([["a"], ["b"], ["c"]], columns), tmp_path / f"{at}.{ending}")
     found, bad = read(tmp_path)
     assert found == []
-    assert ["than one column src" in bad[0], "than one column t" in bad[1]] == [True, True]
+    assert ["than one column 'src'" in bad[0], "than one column 't'" in bad[1]] == [True, True]
 
 
 def test_columns_that_nobody_asks_for_may_be_doubled(tmp_path: Path) -> None:

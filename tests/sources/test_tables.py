@@ -101,7 +101,7 @@ def test_a_doubled_column_is_refused_if_it_is_read(name: str, doubled: str, tmp_
     if doubled == "x":
         assert read(tmp_path / name) == ([{"t": 10, "src": "a", "dst": "b"}], [])
         return
-    with pytest.raises(BadSettings, match=r"rows\.\w+ has more than one column src"):
+    with pytest.raises(BadSettings, match=r"rows\.\w+ has more than one column 'src'"):
         read(tmp_path / name)
 
 
