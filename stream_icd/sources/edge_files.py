@@ -170,7 +170,9 @@ def _read_all(
     windows = windows_of(changed, reading.window)
     ends = {file: windows[file.name].end for file in files}
     if n_shared := len(ends) - len(set(ends.values())):
-        LOG.warning("%d files share a window, and are late for a tracker: name their times", n_shared)
+        LOG.warning(
+            "%d files share a window, and are late for a tracker: name their times", n_shared
+        )
     for file in sorted(files, key=ends.__getitem__):
         try:
             yield _snapshot(file, windows[file.name], reading), None

@@ -118,7 +118,12 @@ def _texts(rows: RawRows, column: str) -> list[str | None]:
     """Return the values of a column as text; all None if there is no such column."""
     if column not in rows.rows.column_names:
         return [None] * len(rows.rows)
-    texts: list[str | None] = rows.rows[column].cast(pa.string()).to_pylist()
+    try:
+        texts: list[str | None] = rows.rows[column].cast(pa.string()).to_pylist()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # such as lists
+        raise BadRow(
+            f"{rows.origin}: {column} is no column of texts or numbers: {error}"
+        ) from error
     return texts
 
 

@@ -179,9 +179,7 @@ def check_columns(
         columns = f"{listed(there)}; expected {', '.join(wanted)}"
         raise BadSettings(f"{name} has the columns {columns}{way_out}")
     if doubled := [column for column in wanted if there.count(column) > 1]:
-        raise BadSettings(
-            f"{name} has more than one column {doubled[0]!r:.60}: rename the others"
-        )
+        raise BadSettings(f"{name} has more than one column {doubled[0]!r:.60}: rename the others")
 
 
 def _text_of(content: IO[bytes]) -> io.TextIOWrapper:

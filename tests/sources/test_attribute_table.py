@@ -75,6 +75,15 @@ def test_text_that_is_not_utf_8_is_refused_where_it_is(tmp_path: Path) -> None:
         label_groups(path)
 
 
+@pytest.mark.parametrize("labels", [[["a"], ["b"]], [b"a", b"\xff"]])
+def test_labels_that_are_no_texts_or_numbers_are_refused(
+    labels: list[object], tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"node": [1, 2], "label": labels}), tmp_path / "known.parquet")
+    with pytest.raises(BadRow, match=r"known\.parquet: label is no column of texts or numbers"):
+        label_groups(tmp_path / "known.parquet")
+
+
 def test_a_file_of_another_form_is_not_empty(tmp_path: Path) -> None:
     path = tmp_path / "countries"
     path.write_text("node,country\n1,CH\n")
