@@ -194,7 +194,12 @@ def _text_of(content: IO[bytes]) -> io.TextIOWrapper:
 
 def _fields(line: str) -> list[str]:
     fields = one_line.reader([line.strip(" \n")], delimiter=_delimiter(line), skipinitialspace=True)
-    return [field.strip() for field in next(fields)]
+    try:
+        return [field.strip() for field in next(fields)]
+    except one_line.Error as error:
+        raise BadSettings(
+            f"the first line, {line[:40]!r}…, is no row of a table: {error}"
+        ) from error
 
 
 def _delimiter(line: str) -> str:

@@ -395,6 +395,12 @@ def test_a_binary_file_with_the_name_of_a_text_makes_no_graph(tmp_path: Path) ->
     assert ["is binary, or UTF-16 without its mark" in why for why in bad] == [True, True]
 
 
+def test_a_file_of_one_endless_line_makes_no_graph(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_text("x" * 200_000)
+    found, (bad,) = read(tmp_path)
+    assert (found, "is no row of a table: field larger" in bad) == ([], True)
+
+
 def test_a_table_of_labels_in_parquet_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"node": [1, 2], "community": [0, 0]}), tmp_path / "labels.parquet")
     assert "table of labels" in read(tmp_path)[1][0]
