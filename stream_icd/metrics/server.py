@@ -92,6 +92,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     """
 
     daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS  # by default 5: a sixth at once waits a second
 
     def __init__(self, *arguments: Any) -> None:
         self._open: dict[Any, None] = {}  # the oldest first

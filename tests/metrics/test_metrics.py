@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -139,10 +140,12 @@ def test_who_opens_many_connections_keeps_no_probe_out_and_fills_no_log(
     metrics: Metrics, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with serving(metrics, port=0) as port, ExitStack() as until_the_end:
+        began = time.monotonic()
         silent = [
             until_the_end.enter_context(socket.create_connection(("127.0.0.1", port), 10))
             for _ in range(MOST_CONNECTIONS + 5)
         ]
+        assert time.monotonic() - began < 3
         assert asked(port, "/healthz") == (200, "ok\n")
         assert [connection.recv(1) for connection in silent[:5]] == [b""] * 5
         silent[-1].sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
