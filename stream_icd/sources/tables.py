@@ -279,7 +279,7 @@ def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
         text = SPACES.sub("", text)
     if '"' not in text and "#" not in text:
         return text
-    text = re.sub(f'{re.escape(delimiter)} +"', f'{delimiter}"', text)
+    text = re.sub(f'(^|{re.escape(delimiter)}) +"', r'\1"', text, flags=re.MULTILINE)
     lines = text.split("\n")
     for index, line in enumerate(lines):
         if COMMENT.match(line):

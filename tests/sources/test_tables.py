@@ -56,6 +56,7 @@ TEXTS = {
     "mac.csv": "# of somebody\n".replace("\n", "\r") + CSV.replace("\n", "\r"),
     "spaced.csv": CSV.replace(",", ", "),
     "quoted.csv": re.sub(r"(\w+)", r'"\1"', CSV).replace(",", ", "),
+    "indented.csv": re.sub(r"(\w+)", r' "\1"', CSV),
     "aligned.txt": "\n".join(f"  {line} " for line in CSV.split("\n")).replace(",", "   "),
     "commented.csv": "# of somebody\n\n" + CSV + "# the end\n",
     "konect.txt": "% sym unweighted\n" + CSV.replace(",", " "),
