@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -156,3 +157,17 @@ def test_asked_to_stop_while_it_waits_it_begins_nothing_more(snapshot) -> None:
     report = publish_source(endless(snapshot), sent, pace, stop=stop)
     assert (report.snapshots, report.labels) == (2, 2)
     assert sent.flushed == len(sent.records) == 4
+
+
+def test_asked_to_stop_it_reads_no_more_of_what_the_topic_holds(snapshot) -> None:
+    clock, stop = Clock(), threading.Event()
+    three = Source(3, islice(endless(snapshot).snapshots, 3))
+    report = publish_source(
+        three,
+        Sent(),
+        Pace(None, clock.monotonic, clock.sleep),
+        already={snapshot(number) for number in range(3)},
+        stop=stop,
+        on_already=lambda _: stop.set(),
+    )
+    assert (report.snapshots, report.already_sent) == (0, 1)
