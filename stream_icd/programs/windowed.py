@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -63,7 +64,7 @@ def windowed_source(
         raw = read_rows(options.path, columns.names, run.bad_rows, header=header)
         rows = timed_rows(raw, columns, run.bad_rows)
         if options.sort:
-            rows = sorted_by_time(rows)
+            rows = sorted_by_time(takewhile(lambda _: not run.stop.is_set(), rows))
     else:
         assert options.topic is not None
         after, quiet = run.sent_before.ends.get(options.graph), options.quiet_after

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,10 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
+from producers.events import Events
 from stream_icd.errors import BadRow, BadSettings, BadSnapshot
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.programs.producer import ProducerRun
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.tables import read_rows
@@ -182,3 +186,13 @@ def test_a_window_of_no_length_is_not_called_a_session(tmp_path: Path) -> None:
     (tmp_path / "mails.csv").write_text("src,dst,t\n1,2,3\n")
     with pytest.raises(BadSettings, match="windows of 0:00:00"):
         training_graphs(f"events:path={tmp_path / 'mails.csv'},window=0s")
+
+
+def test_asked_to_stop_it_reads_no_more_files_to_sort(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("t,src,dst\n0,1,2\nsoon,1,2\n")
+    events, stop = Events(path=tmp_path, sort=True), threading.Event()
+    run = ProducerRun(KafkaSettings(), events, stop)
+    stop.set()
+    assert list(events.open(run).snapshots) == []
+    assert run.n_bad_rows == 1
