@@ -76,11 +76,15 @@ class SentBefore:
 
 
 def read_sent_before(
-    settings: KafkaSettings, topic: str = SNAPSHOTS, *, correct: bool = False
+    settings: KafkaSettings,
+    topic: str = SNAPSHOTS,
+    *,
+    correct: bool = False,
+    stop: Event | None = None,
 ) -> SentBefore:
-    """Read all of `topic`; return the snapshots that it holds now; raises as `open_reader`."""
+    """Read `topic`, until `stop`; return the snapshots that it holds; raises as `open_reader`."""
     sent_before = SentBefore(correct=correct)
-    with open_reader(settings, topic, until="end") as records:
+    with open_reader(settings, topic, until="end", stop=stop) as records:
         for record in records:
             sent_before.add(record)
     return sent_before

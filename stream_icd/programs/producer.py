@@ -73,7 +73,8 @@ class ProducerRun:
         create_topics(self.settings, [*DEFAULT_TOPICS, *own])
         if self.options.again:
             return SentBefore()
-        return read_sent_before(self.settings, self.topic, correct=self.options.correct)
+        correct = self.options.correct
+        return read_sent_before(self.settings, self.topic, correct=correct, stop=self.stop)
 
     def bad_rows(self, error: BadRow) -> None:
         """Count a row that cannot be read, and log the first few; with `--strict`, raise it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from stream_icd.errors import BadSettings, ContentChanged
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.messages.publish import read_sent_before
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.generated import independent_gn
 from stream_icd.store.store import open_store
@@ -62,6 +64,16 @@ def test_changed_content_is_said_and_sent_when_it_is_asked_for(
         assert len(found := sent(broker, topic_name)) == expected
     assert found[-1].nodes.to_pylist() == [1, 2, 8]
     assert produce(broker, *files).exit_code == 0
+
+
+def test_asked_to_stop_a_producer_reads_no_more_of_the_topic(
+    memory: Broker, folder: Path, topic_name: str
+) -> None:
+    assert produce(memory, "files", str(folder), "--graph", topic_name).exit_code == 0
+    stop = threading.Event()
+    assert len(read_sent_before(memory.settings(), stop=stop).names[topic_name]) == 3
+    stop.set()
+    assert read_sent_before(memory.settings(), stop=stop).names == {}
 
 
 @pytest.fixture
