@@ -37,7 +37,8 @@ from stream_icd.times import WindowOf, time_at, windows_at
 LOG = logging.getLogger(__name__)
 PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
 DATE = re.compile(
-    r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[T_ -]?(\d{2})[:h-]?(\d{2})(?:[:m-]?(\d{2}))?)?(?!\d)"
+    r"(?<!\d)(\d{4})[-_.]?(\d{2})[-_.]?(\d{2})"
+    r"(?:[T_ -]?(\d{2})[:h-]?(\d{2})(?:[:m-]?(\d{2}))?)?(?!\d)"
 )
 
 

@@ -238,6 +238,9 @@ def test_a_bad_row_of_a_file_is_reported_with_its_place(
     [
         ("2026-01-31.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
         ("g_20260131.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
+        ("g_2026_01_31.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
+        ("2026.01.31.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
+        ("2026_01_31_12-30.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), timedelta(0)),
         ("20260131T1230.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), timedelta(0)),
         ("g-2026-01-31_12-30-05.csv", datetime(2026, 1, 31, 12, 30, 5, tzinfo=UTC), timedelta(0)),
         ("20269931.csv", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), timedelta(0)),
