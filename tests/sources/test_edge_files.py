@@ -281,8 +281,8 @@ NOT_EDGES = {
     "scores": ("1,0.5\n2,0.25\n3,.5\n", "column 2 holds fractions"),
     "all in one": ("1,7\n2,7\n3,7\n", "column 2 holds 7 in each row: is it a label"),
     "header": ("user,friend\n1,2\n2,3\n", "first line .user, friend. is a header"),
-    "ends": ("source,destination\na,b\nb,c\n", "header .source, destination. does not name"),
-    "weight": ("u,v,Weight\na,b,1\nb,c,1\n", "header .u, v, Weight. does not name the ends"),
+    "ends": ("source,destination\na,b\nb,c\n", "source, destination. looks like a header"),
+    "weight": ("u,v,Weight\na,b,1\nb,c,1\n", "u, v, Weight. looks like a header"),
     "doubled": ("src,dst,src\na,b,c\n", "more than one column 'src': rename the others"),
 }
 
