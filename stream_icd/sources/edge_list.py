@@ -122,8 +122,7 @@ def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterat
     else:
         _refuse_labels(fields)
         if HEADER.intersection(field.lower() for field in fields):
-            names = listed(fields)
-            raise BadInput(f"its first line ({names}) looks like a header of no edges; {EXPECTED}")
+            raise BadInput(f"its first line ({listed(fields)}) looks like a header; {EXPECTED}")
         columns = header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
     batches = list(read_rows(file, columns, on_bad_row, header=header))
     if any(len(batch.rows) for batch in batches):
