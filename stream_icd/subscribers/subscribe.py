@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from numbers import Integral
-from typing import Unpack
+from numbers import Integral, Real
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -114,14 +114,16 @@ def subscribe_events(
         ```
     """
     kinds = _kinds(event)
-    numbers: dict[str, object] = {"community": community, "confirmed": confirmed}
-    for name, number in numbers.items():
-        if number is not None and not isinstance(number, Integral):
-            raise BadSettings(f"{name}={number!r}: it must be a whole number")
+    numbers: tuple[tuple[str, Any, Any, str], ...] = (
+        ("community", community, Integral, "a whole number"),
+        ("confirmed", confirmed, Integral, "a whole number"),
+        ("least_bits", least_bits, Real, "a number"),
+    )
+    for name, number, kind, what in numbers:
+        if number is not None and (not isinstance(number, kind) or math.isnan(number)):
+            raise BadSettings(f"{name}={number!r}: it must be {what}")
     if confirmed is not None and not 1 <= confirmed <= MOST_CONFIRMED:
         raise BadSettings(f"confirmed={confirmed}: it must be from 1 to {MOST_CONFIRMED}")
-    if least_bits is not None and math.isnan(least_bits):
-        raise BadSettings("least_bits=nan: no event is that strong; give a number of bits")
     if confirmed is not None and options.get("group") is not None:
         raise BadSettings(
             "confirmed events wait for later windows, and a restarted member of a group would miss "
@@ -129,7 +131,7 @@ def subscribe_events(
         )
 
     def chosen(events: Iterator[CommunityEvents]) -> Iterator[CommunityEvents]:
-        lasting = events if confirmed is None else only_confirmed(events, confirmed)
+        lasting = events if confirmed is None else only_confirmed(events, int(confirmed))
         return _filtered(lasting, community, kinds, least_bits)
 
     return following(
@@ -209,12 +211,12 @@ def subscribe_node(
 def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:
     if event is None:
         return None
-    kinds = frozenset([event] if isinstance(event, str) else event)
-    if unknown := kinds - set(KINDS):
-        raise BadSettings(f"unknown event {min(unknown)!r}: choose from {', '.join(KINDS)}")
+    kinds = [event] if isinstance(event, str) or not isinstance(event, Collection) else event
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise BadSettings(f"unknown event {unknown[0]!r}: choose from {', '.join(KINDS)}")
     if not kinds:
         raise BadSettings(f"event={event!r} names no kind: choose from {', '.join(KINDS)}")
-    return kinds
+    return frozenset(kinds)
 
 
 def _filtered(

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 
+import numpy as np
 import pytest
 
 from stream_icd import SubscribeOptions, subscribe, subscribe_events, subscribe_node
@@ -354,10 +355,17 @@ def test_events_of_a_kind_and_of_a_community(options: SubscribeOptions) -> None:
     for wrong in ({"community": "0"}, {"confirmed": 1.5}):
         with pytest.raises(BadSettings, match="it must be a whole number"):
             subscribe_events("g", **wrong)
-    with pytest.raises(BadSettings, match="least_bits=nan"):
-        subscribe_events("g", least_bits=float("nan"))
-    with pytest.raises(BadSettings, match="unknown event 'eaten': choose from born, grown"):
-        subscribe_events(event="eaten", **options)
+    for bits in (float("nan"), "10"):
+        with pytest.raises(BadSettings, match=f"least_bits={bits!r}: it must be a number"):
+            subscribe_events("g", least_bits=bits)  # type: ignore[arg-type]
+    for unknown in ("eaten", 5, {"born", 5}):
+        with pytest.raises(BadSettings, match="unknown event ('eaten'|5): choose from born, grown"):
+            subscribe_events(event=unknown, **options)  # type: ignore[arg-type]
+
+
+def test_a_number_of_windows_may_be_of_numpy(options: SubscribeOptions) -> None:
+    found = list(subscribe_events("g", confirmed=np.int64(4), **options))  # type: ignore[arg-type]
+    assert [events.snapshot_id for events in found] == ["g/0"]
 
 
 @pytest.mark.parametrize("node", [12, "12"])
