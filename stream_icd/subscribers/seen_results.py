@@ -129,7 +129,9 @@ class Superseded:
         self._newest: dict[Name, tuple[int, int]] = {}
         for record in records:
             result = result_of(record)
-            if not is_late(record.headers) and seen.is_new(result):
+            if record.value is None:  # what is published again is new
+                seen.forget(record.key)
+            elif not is_late(record.headers) and seen.is_new(result):
                 self._newest[result.name] = record.partition, record.offset
 
     def holds(self, record: Record) -> bool:

@@ -112,10 +112,13 @@ class ReadOptions:
             )
 
     def want(self, record: Record) -> bool:
-        """Return whether a record is requested, by its key and its headers."""
+        """Return whether a record is requested: by its graph, and by its model if it has a value.
+
+        One without a value resets the graph, whatever the model.
+        """
         if self.graph is not None and record.key != self.graph.encode():
             return False
-        if self.model is None:
+        if self.model is None or record.value is None:
             return True
         version = dict(record.headers).get("icd_model", b"").decode(errors="replace")
         return self.model in (version, version.rpartition("@")[0])

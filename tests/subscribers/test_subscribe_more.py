@@ -23,6 +23,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics
 from stream_icd.kafka.waiting import in_background
 from stream_icd.snapshot import Window
+from stream_icd.subscribers.events_topic import forget_graph
 from stream_icd.subscribers.group_reader import LOOK_EVERY_S, open_group_reader
 from stream_icd.subscribers.subscription import group_of, read_options
 from stream_icd.times import Gap
@@ -338,6 +339,21 @@ def test_events_come_once_and_the_late_window_is_said(options: SubscribeOptions)
     found = list(subscribe_events("g", **options))
     assert [events.snapshot_id for events in found] == ["g/0", "g/1", "g/2", "g/3", "g/4", "g/0"]
     assert [events.late for events in found] == [False] * 5 + [True]
+
+
+@pytest.mark.parametrize("model", [None, "m"])
+def test_what_is_tracked_again_after_a_reset_of_its_graph_is_new(
+    memory: Broker, options: SubscribeOptions, model: str | None
+) -> None:
+    hours = [window("g", hour, labels) for hour, labels in enumerate(HOURS)]
+    publish(memory, [forget_graph("g", options["topic"])])
+    publish_events(memory, options["topic"], *unbroken(hours[1:3]))
+    with subscribe_events("g", model=model, **options) as newest:
+        assert [events.snapshot_id for events in newest if not events.late] == [
+            "g/0", "g/3", "g/4", "g/1", "g/2"]  # fmt: skip
+    with subscribe_events("g", model=model, revisions="all", **options) as found:
+        assert [events.snapshot_id for events in found if not events.late] == [
+            "g/0", "g/1", "g/2", "g/3", "g/4", "g/1", "g/2"]  # fmt: skip
 
 
 def test_events_of_a_kind_and_of_a_community(options: SubscribeOptions) -> None:
