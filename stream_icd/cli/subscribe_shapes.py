@@ -276,15 +276,22 @@ class Named(Shape[Item]):
         return {**columns, "name": pa.array(of_rows, pa.string())}
 
     def names_of(self, result: Item) -> Names:
-        """Return the last name of each community of a result, also of one that has just ended."""
-        snapshot, now, before = self._last.get(result.graph, ("", {}, {}))
-        if snapshot != result.snapshot_id:
-            before, now = now, self._found(result)
-            self._last[result.graph] = result.snapshot_id, now, before
-            self._last.move_to_end(result.graph)
-            if len(self._last) > MOST_GRAPHS:
-                self._last.popitem(last=False)
-        return {**before, **now}
+        """Return the names of the communities of a result, and of those that have just ended."""
+        nodes, ids = _assignment(result)
+        if not len(nodes):  # it is late
+            return {}
+        snapshot, last, before = self._last.pop(result.graph, ("", {}, {}))
+        if snapshot != result.snapshot_id:  # else another revision, or of another model
+            before = last
+        now = self._found(result.graph, nodes, ids)
+        self._last[result.graph] = result.snapshot_id, now, before
+        if len(self._last) > MOST_GRAPHS:
+            self._last.popitem(last=False)
+        if isinstance(result, Communities) and result.community_ids is None:
+            return now  # another window has other communities of these numbers
+        present = set(ids.tolist())
+        ended = {one: name for one, name in before.items() if one not in present}
+        return {**ended, **now}
 
     def _of_lines(self, result: Item) -> Iterator[str]:
         names = self.names_of(result)
@@ -294,17 +301,17 @@ class Named(Shape[Item]):
             yield "; ".join([names[at] for at in largest if at in names][:SHOWN])
         elif isinstance(result, NodeChange):
             yield names.get(-1 if result.after is None else result.after, "")
-        elif not result.late:
+        else:
             yield from (names.get(event.community, "") for event in result.events)
 
-    def _found(self, result: Item) -> Names:
-        window = self._naming.window(result.graph, *_assignment(result))
+    def _found(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> Names:
+        window = self._naming.window(graph, nodes, ids)
         if window is not None:
             return {community: str(name) for community, name in window.names().items()}
         if (why := self._naming.other_ids) and self._of_one_graph:
             raise BadSettings(why)
         if why and not self._warned:
-            say(f"no names of graph {result.graph}: {why}", err=True)
+            say(f"no names of graph {graph}: {why}", err=True)
             self._warned = True
         return {}
 

@@ -54,3 +54,24 @@ def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatc
         named.names_of(communities)
     assert list(named._last) == ["h0", "h1"]
     assert named.names_of(replace(first, snapshot_id="g/1")) == {0: "PC, 10 of 10", 1: "MP, 8 of 8"}
+
+
+def test_each_result_has_the_names_of_its_own_communities() -> None:
+    named = shapes.Named(shapes.OfCommunities(), Naming(CLASSES), of_one_graph=True)
+    first = result("g")
+    other = replace(first, labels=1 - first.labels)
+    assert named.names_of(first) == {0: "PC, 10 of 10", 1: "MP, 8 of 8"}
+    for again in ({"revision": "b"}, {"model": "n@1"}):
+        assert named.names_of(replace(other, **again)) == {1: "PC, 10 of 10", 0: "MP, 8 of 8"}
+    mixed = replace(first, snapshot_id="g/1", labels=np.arange(18, dtype=np.int32) % 2)
+    assert named.names_of(mixed) == {}, "those of the window before are of other communities"
+
+
+def test_what_has_just_ended_keeps_its_name_and_what_goes_on_has_the_new_one() -> None:
+    named = shapes.Named(shapes.OfCommunities(), Naming(CLASSES), of_one_graph=True)
+    ids, replaced = np.array([4, 7]), np.empty((0, 2), np.int64)
+    first = replace(result("g"), community_ids=ids, replaced=replaced)
+    assert named.names_of(first) == {4: "PC, 10 of 10", 7: "MP, 8 of 8"}
+    one = replace(first, snapshot_id="g/1", labels=0 * first.labels, community_ids=ids[:1])
+    for revision in ("a", "b"):
+        assert named.names_of(replace(one, revision=revision)) == {7: "MP, 8 of 8"}
