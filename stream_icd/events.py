@@ -124,6 +124,6 @@ class CommunityEvents:
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             try:
                 sought = pa.scalar(str(node)).cast(self.nodes.type)
-            except pa.ArrowException:
+            except (pa.ArrowException, UnicodeEncodeError):  # such as of bytes that are no UTF-8
                 return -1
         return int(self.nodes.index(sought).as_py())

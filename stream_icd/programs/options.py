@@ -69,7 +69,23 @@ RegistryUri = Annotated[
     ),
 ]
 
-OnlyGraph = Annotated[str | None, Option("--graph", help="Only this graph. Default: all graphs.")]
+
+def checked_graph(name: str | None) -> str | None:
+    """Return the name; raise `BadSettings` if no graph may have it."""
+    if name is not None:
+        from stream_icd.snapshot import check_graph_name
+
+        try:
+            check_graph_name(name)
+        except BadInput as error:
+            raise BadSettings(str(error)) from error
+    return name
+
+
+OnlyGraph = Annotated[
+    str | None,
+    Option("--graph", help="Only this graph. Default: all graphs.", callback=checked_graph),
+]
 
 NamesFile = Annotated[
     Path | None,
@@ -295,18 +311,6 @@ class WorkerOptions(BrokerOptions):
         """
         graph = "" if self.graph is None else f"-{self.graph}"
         return self.group or f"stream-icd-{name}{graph}"
-
-
-def checked_graph(name: str | None) -> str | None:
-    """Return the name; raise `BadSettings` if no graph may have it."""
-    from stream_icd.snapshot import check_graph_name
-
-    try:
-        if name is not None:
-            check_graph_name(name)
-    except BadInput as error:
-        raise BadSettings(str(error)) from error
-    return name
 
 
 GraphName = Annotated[

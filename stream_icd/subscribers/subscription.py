@@ -93,7 +93,8 @@ class ReadOptions:
         limits = self.limit is None or (hasattr(self.limit, "__index__") and self.limit >= 1)
         for name in ("topic", "graph", "model", "group"):
             text = getattr(self, name)
-            if text is not None and not (text and isinstance(text, str)):
+            sayable = isinstance(text, str) and text.encode(errors="replace").decode() == text
+            if text is not None and not (text and sayable):
                 raise BadSettings(f"{name}={text!r}: it must be a name, or left out")
         for name, good, rule in (
             ("start", starts, "beginning, latest or a datetime with a zone"),

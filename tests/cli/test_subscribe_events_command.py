@@ -243,6 +243,7 @@ def test_a_group_goes_on_where_it_was(
         (("--members",), "name it with --community or --node"),
         (("--out", "x"), "--out FILE.parquet or --out FOLDER go together"),
         (("--group", "g", "--from", "beginning"), "leave out start (--from)"),
+        (("--graph", "\udcff"), r"graph '\udcff' is not UTF-8 text"),
     ],
 )
 def test_options_that_do_not_go_together_are_explained(
