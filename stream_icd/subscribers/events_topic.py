@@ -54,11 +54,12 @@ class EventsTopic:
         Raises:
             TopicMissing, BrokerUnavailable: see these classes.
         """
+        latest: dict[bytes | None, deque[Record]] = {}
         try:
-            latest = self._read(seen)
-        except OffsetGone:  # retention deleted it; the remaining records suffice
+            self._read(seen, latest)
+        except OffsetGone:  # retention deleted it, perhaps meanwhile; the remaining records suffice
             self._positions.clear()
-            latest = self._read(seen)
+            self._read(seen, latest)
         for records in latest.values():
             for record in records:
                 self._headers.pop(record.key, None)
@@ -80,9 +81,9 @@ class EventsTopic:
         """Return the headers of a graph's last events that were read, if they have a trace."""
         return self._headers.get(key, ())
 
-    def _read(self, seen: SeenResults) -> dict[bytes | None, deque[Record]]:
+    def _read(self, seen: SeenResults, latest: dict[bytes | None, deque[Record]]) -> None:
+        """Add the new records to the latest ones of each graph, and to `seen`."""
         key = None if self.graph is None else self.graph.encode()
-        latest: dict[bytes | None, deque[Record]] = {}
         start = self._positions.copy()
         # A broker may say that a transaction is committed before its records can be read.
         with open_reader(self.settings, self.topic, start, until="settled") as records:
@@ -99,7 +100,6 @@ class EventsTopic:
                     if newest and result_of(newest[-1]).name == result_of(record).name:
                         newest.pop()  # replaced by this revision
                     newest.append(record)
-        return latest
 
     def _learn_ids(self, record: Record) -> None:
         said = dict(record.headers).get("icd_next_community", b"")

@@ -8,23 +8,26 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import pytest
 
 from stream_icd.communities import MOST_IDS, Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.errors import RecordTooLarge, TopicMissing
+from stream_icd.errors import OffsetGone, RecordTooLarge, TopicMissing
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.names.attributes import LiveAttributes
 from stream_icd.names.names import Naming
 from stream_icd.snapshot import Window
+from stream_icd.subscribers import events_topic
 from stream_icd.subscribers.events_topic import forget_graph
 from stream_icd.subscribers.subscribe import subscribe_events
 from stream_icd.times import MOST_MISSED
@@ -281,6 +284,30 @@ def test_a_corrected_first_window_gets_its_ids_again(memory: Broker, memory_topi
     )
     work(memory, tracker(memory, memory_topics[1]), held(memory, memory_topics[0]))
     assert same(events_in(memory, memory_topics[1])[1:], unbroken([better, second]))
+
+
+def test_windows_that_were_read_before_retention_deleted_others_are_remembered(
+    memory: Broker, memory_topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = stream("g", 3)
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in hours])
+    records = held(memory, memory_topics[0])
+    work(memory, tracker(memory, memory_topics[1]), records[:2])
+    ends = iter([2, None])
+
+    @contextmanager
+    def gone_at_first(*args: object, **options: object) -> Iterator[Iterator[Record]]:
+        def some(end: int | None) -> Iterator[Record]:
+            yield from islice(found, end)
+            if end is not None:
+                raise OffsetGone("retention removed the next record")
+
+        with open_reader(*args, **options) as found:  # type: ignore[arg-type]
+            yield some(next(ends))
+
+    monkeypatch.setattr(events_topic, "open_reader", gone_at_first)
+    work(memory, tracker(memory, memory_topics[1]), records[2:])
+    assert same(events_in(memory, memory_topics[1]), unbroken(hours))
 
 
 def test_ids_that_were_given_before_the_topic_begins_are_not_given_again() -> None:
