@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import structlog
@@ -34,9 +34,8 @@ Recent = tuple[CommunityEvents, ...]
 class Tracker(Step):
     """Assigns stable ids to communities and publishes their lifecycle events.
 
-    The events topic is the only state. The tracker reads it at the start. It reads the new records
-    whenever another worker may have tracked a graph: when a window follows neither the last record
-    in its partition nor the last window in time.
+    The events topic is the only state. The tracker reads it at the start, and its new records
+    whenever partitions are assigned: another worker may have tracked their graphs.
 
     Args:
         graph: remember only this graph; None for all.
@@ -68,20 +67,18 @@ class Tracker(Step):
         self._recent = ChainMap({}, self._committed)  # first those of this batch
         self._seen = SeenResults()
         self._seen_in_batch = SeenResults(self._seen)
-        self._following: dict[int, int] = {}  # by partition: the offset after the last batch
-        self._unbroken: set[int] = set()  # partitions where this batch follows the last one
         self._models = MixedModels()
         self._is_caught_up = False
         self._first_ids: dict[str, int] = {}  # of graphs with windows that are forgotten
         self._before: tuple[str, Recent] = "", ()  # the last window's graph, and its state before
 
-    def begin(self, records: Sequence[Record]) -> None:
-        """Find the partitions that continue where the last committed batch ended."""
+    def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
+        self._is_caught_up = False
+
+    def begin(self, records: Sequence[Record]) -> None:  # noqa: ARG002
+        """Forget what a batch has changed that was not committed."""
         self._recent = ChainMap({}, self._committed)
         self._seen_in_batch = SeenResults(self._seen)
-        self._is_caught_up = False
-        first = {record.partition: record.offset for record in reversed(records)}
-        self._unbroken = {p for p, offset in first.items() if self._following.get(p) == offset}
 
     def process(self, record: Record) -> Outcome:
         """Return the events of a window, unless it was tracked before."""
@@ -100,7 +97,7 @@ class Tracker(Step):
             )
         if communities.memory == "damaged":
             return Processed("not tracked: the window lacks most of its nodes")
-        if not self._follows(record, communities):
+        if not self._is_caught_up:
             self._catch_up()
         if not self._seen_in_batch.is_new(result_of(record)):
             return Processed("tracked before")
@@ -120,9 +117,8 @@ class Tracker(Step):
         graph, recent = self._before
         self._recent[graph] = recent
 
-    def done(self, batch: BatchDone) -> None:
+    def done(self, batch: BatchDone) -> None:  # noqa: ARG002
         self._committed |= self._recent.maps[0]
-        self._following |= {record.partition: record.offset + 1 for record in batch.records}
         self._seen_in_batch.keep()
 
     def _is_ahead(self, window: Window) -> bool:
@@ -157,17 +153,8 @@ class Tracker(Step):
         events = (replace(event, name=said.get(event.community)) for event in tracked.events)
         return replace(tracked, events=tuple(events))
 
-    def _follows(self, record: Record, communities: Communities) -> bool:
-        """Return whether no other worker can have tracked this graph since this one did."""
-        if record.partition in self._unbroken:
-            return True
-        recent = self._recent.get(communities.graph, ())
-        return bool(recent) and recent[-1].window.end == communities.window.start
-
     def _catch_up(self) -> None:
-        """Read the new events; once per batch, since no other worker tracks the graph meanwhile."""
-        if self._is_caught_up:
-            return
+        """Read the new events; no other worker tracks these graphs while we have the partitions."""
         for tracked in self._memory.news(self._seen):
             if isinstance(tracked, Forgotten):
                 self._first_ids[tracked.graph] = tracked.first_id

@@ -65,8 +65,8 @@ def tracker(broker: Broker, topic: str, settings: TrackSettings | None = None) -
 def tracking(broker: Broker, topics: Topics) -> Iterator[None]:
     """A tracker at work in the background; fails when it did."""
     worker = tracker(broker, topics[1])
-    handler, group = Calls(worker.handle, done=worker.done), topics[0]
-    work = partial(run_consumer, broker.settings(), topics[0], group, handler, max_records=4)
+    handler = Calls(worker.handle, assigned=worker.assigned, done=worker.done)
+    work = partial(run_consumer, broker.settings(), topics[0], topics[0], handler, max_records=4)
     with beside(work) as errors:
         yield
     assert not errors
@@ -126,6 +126,7 @@ def test_a_graph_that_goes_to_another_worker_and_back(
     records = sent_windows(memory, memory_topics[0], 12)
     runner, other = (tracker(memory, memory_topics[1]) for _ in range(2))
     for worker, start in ((runner, 0), (other, 3), (runner, 6), (other, 9)):
+        worker.assigned([0])
         work(memory, worker, records[start : start + 3])
     assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 12)))
 
@@ -173,18 +174,22 @@ def test_what_another_worker_has_just_published_is_waited_for(
     assert same(events_in(memory, topic), unbroken(stream("g", 4)))
 
 
-def test_another_graph_that_goes_on_in_order_does_not_hide_what_another_worker_tracked(
+def test_records_that_are_not_tracked_do_not_hide_what_another_worker_tracked(
     memory: Broker, memory_topics: Topics
 ) -> None:
-    a, b = stream("a", 2), stream("b", 3, seed=4)
-    sent = [a[0], b[0], b[1], a[1], b[2]]
+    g, other = stream("g", 4), stream("h", 1, seed=4)
+    damaged = replace(g[2], memory="damaged", snapshot_id="g/less")
+    sent = [*g[:2], *other, damaged, *g[2:]]
     publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
     records = held(memory, memory_topics[0])
-    runner, other = (tracker(memory, memory_topics[1]) for _ in range(2))
-    for worker, batch in ((runner, records[:2]), (other, records[2:3]), (runner, records[3:])):
-        work(memory, worker, batch)
-    tracked = events_in(memory, memory_topics[1])
-    assert same([each for each in tracked if each.graph == "b"], unbroken(b))
+    settings, graph = memory.settings(), "g"
+    for batches in ([records[:2]], [records[2:3], records[3:4], records[4:]]):
+        step = Tracker(settings, topic=memory_topics[1], graph=graph)
+        worker = Runner(step, DeadLetterLimit(), graph=graph)
+        worker.assigned([0])
+        for batch in batches:
+            work(memory, worker, batch)
+    assert same(events_in(memory, memory_topics[1]), unbroken(g))
 
 
 def test_a_batch_that_fails_is_done_again_as_if_nothing_had_been(
