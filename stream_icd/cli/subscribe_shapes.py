@@ -222,7 +222,7 @@ class OfMembers(Shape[CommunityEvents | NodeChange]):
     titles = f"{'community':>9} {'size':>8}  members"
 
     def __init__(self, community: int | None = None) -> None:
-        self._community = community
+        self.community = community
 
     def texts(self, result: CommunityEvents | NodeChange) -> Iterator[str]:
         community, nodes = self._members(result)
@@ -238,7 +238,7 @@ class OfMembers(Shape[CommunityEvents | NodeChange]):
         return {"community": pa.array([community] * len(nodes), pa.int64()), "node": nodes}
 
     def _members(self, result: CommunityEvents | NodeChange) -> tuple[int | None, pa.Array]:
-        community = result.after if isinstance(result, NodeChange) else self._community
+        community = result.after if isinstance(result, NodeChange) else self.community
         return community, result.members_of(community)
 
 
@@ -300,7 +300,9 @@ class Named(Shape[Item]):
             largest = ids[np.argsort(-sizes, kind="stable")].tolist()
             yield "; ".join([names[at] for at in largest if at in names][:SHOWN])
         elif isinstance(result, NodeChange):
-            yield names.get(-1 if result.after is None else result.after, "")
+            yield _name_of(result.after, names)
+        elif isinstance(self._shape, OfMembers):
+            yield _name_of(self._shape.community, names)
         else:
             yield from (names.get(event.community, "") for event in result.events)
 
@@ -314,6 +316,10 @@ class Named(Shape[Item]):
             say(f"no names of graph {graph}: {why}", err=True)
             self._warned = True
         return {}
+
+
+def _name_of(community: int | None, names: Names) -> str:
+    return "" if community is None else names.get(community, "")
 
 
 def _named_column(result: Result, columns: Mapping[str, pa.Array]) -> str:

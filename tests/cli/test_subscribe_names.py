@@ -15,6 +15,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.names.attributes import attributes_of
 from stream_icd.names.names import Naming
 from stream_icd.snapshot import Window
+from tests.workers.tracked import unbroken, window
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CLASSES = attributes_of(pa.array(range(18)), {"class": ["PC"] * 10 + ["MP"] * 8})
@@ -75,3 +76,12 @@ def test_what_has_just_ended_keeps_its_name_and_what_goes_on_has_the_new_one() -
     one = replace(first, snapshot_id="g/1", labels=0 * first.labels, community_ids=ids[:1])
     for revision in ("a", "b"):
         assert named.names_of(replace(one, revision=revision)) == {7: "MP, 8 of 8"}
+
+
+def test_members_have_the_name_of_their_community_not_of_that_of_an_event() -> None:
+    apart, together = [0] * 10 + [1] * 8, [0] * 18
+    hours = [window("g", hour, labels) for hour, labels in enumerate((apart, together, apart))]
+    named = shapes.Named(shapes.OfMembers(1), Naming(CLASSES), of_one_graph=True)
+    lines = [line for hour in unbroken(hours) for line in named.lines(hour)]
+    assert len(lines) == 3
+    assert all(line.endswith("  MP, 8 of 8") for line in lines)
