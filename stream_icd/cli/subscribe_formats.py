@@ -148,8 +148,8 @@ def _tables(results: Iterable[Item], shape: Shape[Item]) -> Iterator[pa.Table]:
         same = table if schema is None else in_schema(table, schema)
         if same is None:
             raise BadSettings(
-                "there are graphs with node ids of different types, and one Arrow stream or "
-                "Parquet file has one type: choose a graph with --graph"
+                "node ids have different types, and one Arrow stream or Parquet file has one: "
+                "choose a graph with --graph; if its own differ, choose csv or json with --format"
             )
         schema = same.schema
         yield same
