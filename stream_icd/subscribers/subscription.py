@@ -301,8 +301,10 @@ def _results(
         except BadInput as error:
             options.on_bad(record, error)
             continue
-        if seen.is_new(result_of(record)) and not superseded(record):
-            _report_gap(options, last, result)
+        if not seen.is_new(result_of(record)):
+            continue
+        _report_gap(options, last, result)
+        if not superseded(record):
             if said := models.look_at(result.graph, result.model):
                 LOG.warning("%s; choose one with model= (--model)", printable(said))
             yield result

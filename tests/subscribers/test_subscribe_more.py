@@ -43,6 +43,18 @@ def publish_events(broker: Broker, topic: str, *hours: CommunityEvents) -> None:
     publish(broker, [OutgoingRecord(topic, m.value, m.key, m.headers) for m in messages])
 
 
+def test_a_window_whose_correction_comes_later_is_not_missing(
+    memory: Broker, make_topic: MakeTopic
+) -> None:
+    topic, hours, gaps = make_topic(), stream("g", 3), list[Gap]()
+    sent = [*hours, replace(hours[1], revision="b")]
+    publish(memory, [outgoing(communities, topic) for communities in sent])
+    options = {"until": "end", "on_gap": gaps.append, "settings": memory.settings()}
+    found = subscribe(topic=topic, **options)  # type: ignore[arg-type]
+    assert [each.snapshot_id for each in found] == ["g/0", "g/2", "g/1"]
+    assert gaps == []
+
+
 def test_a_group_goes_on_after_what_it_received(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
     publish(broker, [outgoing(communities, topic) for communities in stream("g", 6)])
