@@ -14,6 +14,9 @@ from scipy.sparse.csgraph import connected_components
 from stream_icd.arrays import NOBODY, Floats, Ids
 from stream_icd.node_ids import places
 
+MOST_CELLS = 1 << 24
+"""Pairs of communities in a table of weights, at most: 128 MiB, half a second."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
@@ -116,7 +119,8 @@ def match(between: Overlaps, threshold: float) -> Ids:
 
     One to one, with the largest sum of Jaccard indices among pairs of at least `threshold`
     (Greene et al. 2010, section 3). A community has at most 1 / threshold partners of that
-    kind, so they fall into small pieces, each matched by the Hungarian method.
+    kind, so they fall into small pieces, each matched by the Hungarian method; one of more than
+    `MOST_CELLS` possible pairs by the best pairs first.
     """
     candidates = np.flatnonzero(between.jaccard >= threshold)
     n_old, n_new = len(between.old_sizes), len(between.new_sizes)
@@ -145,8 +149,24 @@ def _best(old: Ids, new: Ids, weights: Floats) -> tuple[Ids, Ids]:
         return old, new
     rows, row = np.unique(old, return_inverse=True)
     columns, column = np.unique(new, return_inverse=True)
+    if len(rows) * len(columns) > MOST_CELLS:
+        return _best_first(old, new, weights)
     dense = np.zeros((len(rows), len(columns)))
     dense[row, column] = weights
     a, b = linear_sum_assignment(dense, maximize=True)
     real = dense[a, b] > 0
     return rows[a[real]], columns[b[real]]
+
+
+def _best_first(old: Ids, new: Ids, weights: Floats) -> tuple[Ids, Ids]:
+    """Return a matching of at least half of the maximum weight, in O(n log n)."""
+    matched_old: set[int] = set()
+    matched_new: set[int] = set()
+    chosen: list[int] = []
+    order = np.argsort(-weights, kind="stable")
+    for at, a, b in zip(order.tolist(), old[order].tolist(), new[order].tolist(), strict=True):
+        if a not in matched_old and b not in matched_new:
+            matched_old.add(a)
+            matched_new.add(b)
+            chosen.append(at)
+    return old[chosen], new[chosen]

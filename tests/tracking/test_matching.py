@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from stream_icd.arrays import NOBODY
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
+from stream_icd.tracking import partition
 from stream_icd.tracking.partition import by_first_node, by_name, match, overlaps
 from testbed.windows import follow, window
 
@@ -88,3 +89,17 @@ def test_no_other_matching_has_more_overlap(old: list[int], new: list[int], leas
     assert weight(tuple(found)) == pytest.approx(best)
     matched = found[found != NOBODY]
     assert len(set(matched)) == len(matched)
+
+
+def test_a_long_chain_of_alike_communities_takes_no_table_of_all_their_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition, "linear_sum_assignment", None)
+    at = np.arange(20_000)
+    old, new = (by_first_node(pa.array(at), (at + shift) // 2) for shift in (0, 1))
+    between = overlaps(old, new)  # each community has a node of each of its two neighbours
+    found = match(between, 0.3)
+    matched = found[found != NOBODY]
+    assert len(set(matched.tolist())) == len(matched) >= 5_000
+    pairs = set(zip(between.old.tolist(), between.new.tolist(), strict=True))
+    assert {(old, new) for new, old in enumerate(found.tolist()) if old != NOBODY} <= pairs
