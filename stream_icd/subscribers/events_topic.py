@@ -25,7 +25,6 @@ class Forgotten:
     """An operator has reset a graph, with a record that has the graph's key and no value."""
 
     graph: str
-    first_id: int  # the first stable id that has never been used in this graph
 
 
 def forget_graph(graph: str, topic: str) -> OutgoingRecord:
@@ -73,9 +72,12 @@ class EventsTopic:
 
     def _decoded(self, record: Record) -> CommunityEvents | Forgotten:
         if record.value is None:
-            graph = graph_of(record.key, self.reader.limits, BadEvents)
-            return Forgotten(graph, self._first_ids[record.key])
+            return Forgotten(graph_of(record.key, self.reader.limits, BadEvents))
         return self.reader.decoded(record, decode_events)
+
+    def first_id(self, graph: str) -> int:
+        """Return the first stable id above those of all records of a graph that were read."""
+        return self._first_ids.get(graph.encode(), 0)
 
     def headers(self, key: bytes | None) -> Headers:
         """Return the headers of a graph's last events that were read, if they have a trace."""

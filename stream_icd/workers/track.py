@@ -128,6 +128,8 @@ class Tracker(Step):
         recent = self._recent.get(communities.graph, ())
         self._before = communities.graph, recent
         first_id = self._first_ids.get(communities.graph, 0)
+        if not recent:  # records without a window, such as late ones, may have used ids
+            first_id = self._memory.first_id(communities.graph)
         tracked = track(recent, communities, self._settings, first_id)
         self._recent[communities.graph] = remember(recent, tracked, self._settings)
         if said := self._models.look_at(communities.graph, communities.model):
@@ -157,7 +159,6 @@ class Tracker(Step):
         """Read the new events; no other worker tracks these graphs while we have the partitions."""
         for tracked in self._memory.news(self._seen):
             if isinstance(tracked, Forgotten):
-                self._first_ids[tracked.graph] = tracked.first_id
                 self._committed[tracked.graph] = ()
                 continue
             if self._is_ahead(tracked.window):  # tracked with another limit, or without one

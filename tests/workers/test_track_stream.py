@@ -323,6 +323,19 @@ def test_ids_that_were_given_before_the_topic_begins_are_not_given_again() -> No
     assert min(again.communities) >= last.next_community
 
 
+def test_ids_of_a_graph_of_which_only_late_records_are_left_are_not_given_again(
+    memory: Broker, memory_topics: Topics
+) -> None:
+    hours = stream("g", 3)
+    late = unbroken([hours[1], hours[0]])[1]
+    message = encode_events(late)
+    sent = OutgoingRecord(memory_topics[1], message.value, message.key, message.headers)
+    publish(memory, [sent, outgoing(hours[2], memory_topics[0])])
+    work(memory, tracker(memory, memory_topics[1]), held(memory, memory_topics[0]))
+    assert late.late
+    assert min(events_in(memory, memory_topics[1])[1].communities) == late.next_community
+
+
 FAR = datetime(9999, 12, 31, tzinfo=UTC)
 
 
