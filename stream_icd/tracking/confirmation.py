@@ -50,13 +50,13 @@ def still_hold(
     def holds(event: CommunityEvent) -> bool:
         size = sizes[event.community]
         match event.kind:
-            case "merged":
+            case "merged" if before is not None:
                 here = at.communities == event.community
                 return len(set(most_of((origin == parent) & here for parent in event.parents))) <= 1
             case "split":
                 where = most_of(at.communities == child for child in event.children)
                 return len(set(where)) == len(where)
-            case "born":
+            case "born" | "merged":
                 return size > 0
             case "died":
                 return size == 0

@@ -36,6 +36,15 @@ def test_a_merger_that_is_undone_in_time_is_not_confirmed() -> None:
     assert kinds(windows[:4], 1) == [set(), set(), set()]
 
 
+def test_a_merger_of_unknown_parts_holds_while_its_community_exists() -> None:
+    _, merged, gone = tracked(APART, TOGETHER, [*range(18)])
+    (event,) = merged.events
+    for later in (merged, gone):
+        exists = event.community in later.communities
+        assert still_hold([event], None, merged, later) == [exists]
+    assert event.community not in gone.communities
+
+
 def test_a_split_that_is_undone_two_windows_later_lasts_for_one() -> None:
     windows = tracked(TOGETHER, TOGETHER, APART, APART, TOGETHER, TOGETHER)
     assert {"split"} in kinds(windows, 1)
