@@ -131,7 +131,7 @@ class Superseded:
             result = result_of(record)
             if record.value is None:  # what is published again is new
                 seen.forget(record.key)
-            elif not is_late(record.headers) and seen.is_new(result):
+            elif seen.is_new(result) and not is_late(record.headers):
                 self._newest[result.name] = record.partition, record.offset
 
     def holds(self, record: Record) -> bool:

@@ -369,6 +369,18 @@ def test_what_is_tracked_again_after_a_reset_of_its_graph_is_new(
             "g/0", "g/1", "g/2", "g/3", "g/4", "g/1", "g/2"]  # fmt: skip
 
 
+def test_what_was_late_and_is_repeated_in_time_hides_no_other_revision(
+    memory: Broker, make_topic: MakeTopic
+) -> None:
+    topic, (_, late) = make_topic(), unbroken([window("g", 1, APART), window("g", 0, APART)])
+    (first,) = unbroken([window("g", 0, APART)])
+    again = replace(first, revision="b")
+    publish_events(memory, topic, replace(late, revision="b"), first, again)
+    options = {"start": "beginning", "until": "end", "settings": memory.settings()}
+    with subscribe_events(topic=topic, **options) as found:  # type: ignore[arg-type]
+        assert [(events.snapshot_id, events.revision) for events in found] == [("g/0", "")]
+
+
 def test_events_of_a_kind_and_of_a_community(options: SubscribeOptions) -> None:
     mergers = list(subscribe_events(event="merged", **options))
     assert summary(mergers) == [("g/2", [("merged", 0)])]
