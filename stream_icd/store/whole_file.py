@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EINVAL
 from pathlib import Path
 
 from stream_icd.errors import StoreUnwritable
@@ -36,8 +37,10 @@ def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
 
     Raises:
         FileExistsError: there is a file at `path`, and `replace` is False.
-        OSError: such as a full disk; no temporary file is left.
+        OSError: such as a full disk, or a folder or a device at `path`; no temporary file is left.
     """
+    if path.exists() and not path.is_file():  # root would replace a device such as /dev/null
+        raise OSError(EINVAL, "it is no regular file")
     make_folder(path.parent)
     aside = path.parent / f"{ASIDE_PREFIX}{uuid.uuid4().hex}{ASIDE_SUFFIX}"
     try:

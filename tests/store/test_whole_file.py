@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,13 @@ def test_a_folder_is_not_replaced_and_the_error_names_it(
         with writing(path), whole_file(path) as aside:
             aside.write_text("anything")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "like_dev_null"
+    os.mkfifo(path)
+    with pytest.raises(StoreUnwritable, match="it is no regular file"):  # noqa: SIM117
+        with writing(path), whole_file(path) as aside:
+            aside.write_text("anything")
+    assert path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]
