@@ -78,8 +78,8 @@ class Evaluate(OneGraph):
             models = evaluate.learn(found, names, limits, self.seed)
             progress.update(task, description="compare what was learned with default")
             if learners := evaluate.that_learned(models):
-                compared = verdict(evaluate.worth(found, models, limits, self.seed))
-                said = compared or "not compared: over the limits"
+                compared = evaluate.worth(found, models, limits, self.seed)
+                said = "not compared: over the limits" if compared is None else verdict(compared)
                 notes.append(f"What {' and '.join(learners)} learned: {said}.")
             progress.update(task, description="windows x methods", total=len(found) * len(names))
             for result in evaluate.evaluate(found, models, limits, self.seed):

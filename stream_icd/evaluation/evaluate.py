@@ -129,10 +129,12 @@ def that_learned(learned: Learned) -> list[str]:
     return [name for name, run in learned.items() if run.learned is not None]
 
 
-def worth(windows: Windows, learned: Learned, limits: Allowance, seed: int = 0) -> list[Comparison]:
+def worth(
+    windows: Windows, learned: Learned, limits: Allowance, seed: int = 0
+) -> list[Comparison] | None:
     """Compare what bp learned with the model `default`, with memory, on the evaluated windows.
 
-    Empty if bp learned nothing, or if the comparison exceeds the limits.
+    Empty if bp learned nothing, or nothing can be compared; None if that exceeds the limits.
     """
     results = (run.learned for run in learned.values())
     bp = next((result for result in results if isinstance(result, BpParameters)), None)
@@ -141,7 +143,7 @@ def worth(windows: Windows, learned: Learned, limits: Allowance, seed: int = 0) 
     try:
         compared: list[Comparison] = run_job(partial(_compared, windows, bp, seed), limits)
     except (OverBudget, Overloaded):
-        return []
+        return None
     return compared
 
 
@@ -201,7 +203,7 @@ class Result:
         hidden_edges: how well communities found on 9/10 of the edges predict the others, in bits
             per edge; None if one of these runs has no result.
         stability: fraction of the nodes common with the window before that keep their community;
-            None for the first window, and after a window without a result.
+            None if there are none, for the first window, and after a window without a result.
     """
 
     method: str
@@ -263,6 +265,7 @@ class _Run:
             return Result(self.name, snapshot.id, outcome.status, outcome.detail)
         self.memory = outcome.memory
         found = self.before = Assignment(snapshot.nodes, outcome.labels)
+        changed = None if before is None else churn(before, found)
         hidden_edges = mean_hidden_edge_score(
             comparable(adjacency),
             lambda visible: self._find(replace(task, adjacency=visible)).labels,
@@ -275,7 +278,7 @@ class _Run:
             seconds=outcome.seconds,
             measures=measure(adjacency, outcome.labels, lesson.labels),
             hidden_edges=hidden_edges,
-            stability=None if before is None else 1 - churn(before, found),
+            stability=None if changed is None else 1 - changed,
         )
 
     def _find(self, task: Task) -> MethodRun:

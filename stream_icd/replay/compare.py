@@ -133,9 +133,13 @@ class Assignment(NamedTuple):
 Assigned = Communities | Assignment
 
 
-def churn(earlier: Assigned, later: Assigned) -> float:
-    """Return the fraction of common nodes that change community, with optimal matching, or 0."""
-    return 1.0 - accuracy(*_common(earlier, later))
+def churn(earlier: Assigned, later: Assigned) -> float | None:
+    """Return the fraction of common nodes that change community, with optimal matching.
+
+    None without common nodes.
+    """
+    labels, others = _common(earlier, later)
+    return 1.0 - accuracy(labels, others) if len(labels) else None
 
 
 def _common(a: Assigned, b: Assigned) -> tuple[np.ndarray, np.ndarray]:

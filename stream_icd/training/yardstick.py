@@ -187,9 +187,9 @@ def against_default(judged: Sequence[tuple[Judged, Judged]], *, memory: bool) ->
 
 
 def verdict(compared: Sequence[Comparison]) -> str:
-    """Say in one sentence whether to use the model or `default`; "" if nothing was compared."""
+    """Say in one sentence whether to use the model or `default`."""
     if not compared:
-        return ""
+        return "not compared: there are no new edges between nodes of earlier windows"
     first = compared[0]
     gain = f"{first.gain.mean:+.2f} ± {first.gain.error:.2f} {first.measure}"
     graphs = "graph" if first.n_graphs == 1 else "graphs"

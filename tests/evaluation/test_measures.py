@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 
 from stream_icd.errors import BadSettings
 from stream_icd.evaluation.evaluate import measure
-from stream_icd.evaluation.method import OWN, chosen, methods_in
+from stream_icd.evaluation.method import OWN, Task, chosen, methods_in
 from stream_icd.evaluation.methods.leiden import search_resolution
 from stream_icd.quality.partition import ncut
 from stream_icd.synthetic.gn import generate_gn
@@ -51,3 +52,8 @@ def test_two_methods_of_one_name_are_refused() -> None:
 def test_the_resolution_that_gives_k_is_found(k: int) -> None:
     partition = search_resolution(lambda at: np.arange(max(1, round(13 * at)), dtype=np.int32), k)
     assert len(partition.labels) == k
+
+
+def test_leiden_leaves_nodes_without_edges_alone() -> None:
+    pytest.importorskip("graspologic_native", reason="pip install 'stream-icd[evaluate]'")
+    assert methods_in(OWN)["leiden"].find(Task(csr_array((3, 3)))).tolist() == [0, 1, 2]

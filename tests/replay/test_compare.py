@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.communities import STAGES, Communities
-from stream_icd.replay.compare import churn, compare
+from stream_icd.replay.compare import Assignment, churn, compare
 from stream_icd.snapshot import Snapshot
 
 Make = Callable[..., Communities]
@@ -95,6 +95,7 @@ def test_churn_is_of_the_nodes_in_both_windows(found: Make) -> None:
     earlier, later = found(0, labels), found(1, labels)
     fewer = replace(later, nodes=later.nodes.slice(3), labels=later.labels[3:])
     assert churn(earlier, fewer) == 0.0
+    assert churn(Assignment(earlier.nodes[:3], earlier.labels[:3]), fewer) is None
 
 
 def test_snapshots_that_were_not_replayed_do_not_count(found: Make) -> None:

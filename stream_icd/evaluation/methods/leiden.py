@@ -53,6 +53,9 @@ def find(task: Task) -> Labels:
     indptr = adjacency.indptr.astype(np.int64)
     indices = adjacency.indices.astype(np.int32)
 
+    if not adjacency.nnz:  # which it ends the process for
+        return np.arange(n_nodes, dtype=np.int32)
+
     def run(resolution: float) -> Labels:
         _, found = leiden_csr(
             indptr,
