@@ -274,7 +274,8 @@ def _as_array(values: Any) -> NDArray[Any]:
         raise BadInput("some entries of a graph are masked: fill them, such as with `.filled(0)`")
     try:
         return np.asarray(values)
-    except (TypeError, ValueError) as error:  # such as rows of different lengths, a sparse tensor
+    except (TypeError, ValueError, RuntimeError) as error:
+        # Such as rows of different lengths, a sparse tensor, or one that requires gradients.
         raise BadInput(f"a {type(values).__name__} is not an array: {error}") from error
 
 

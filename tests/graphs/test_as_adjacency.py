@@ -109,6 +109,8 @@ def test_tensors_are_read_as_arrays_are() -> None:
     assert np.array_equal(as_adjacency(pairs).toarray(), EXPECTED[:4, :4])
     with pytest.raises(BadInput, match="Tensor is not an array.*to_dense"):
         as_adjacency(torch.tensor(EXPECTED).to_sparse())
+    with pytest.raises(BadInput, match="Tensor is not an array.*detach"):
+        as_adjacency(torch.tensor(EXPECTED, dtype=torch.float64, requires_grad=True))
 
 
 def test_an_edge_index_without_pairs_is_a_graph_without_nodes() -> None:

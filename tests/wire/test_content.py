@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
@@ -161,6 +162,9 @@ def test_what_no_message_can_hold_is_refused(wrong: dict[str, object], said: str
         made(PAIRS[:1] if "x" in wrong else PAIRS, **wrong)
     with pytest.raises(BadSnapshot, match="weight is not a column of numbers: int too large"):
         made(PAIRS[:1], [10**400])
+    for number in (np.datetime64("1999-04-02"), np.complex128(1j)):
+        with pytest.raises(BadSnapshot, match="weight is not a column of numbers: it has type"):
+            made(PAIRS[:1], [number])
     with pytest.raises(BadSnapshot, match=r"src has an integer outside .* pyarrow.uint64\(\)"):
         made([(1 << 63, 1)])
     for time in ("1999-04-02", DAY.start.date()):
