@@ -148,6 +148,14 @@ def test_a_finished_run_may_be_made_longer(
     assert longer.history == run(history, recipe).history
 
 
+def test_a_longer_run_is_not_taken_for_a_shorter_one(
+    history: list[LabelledGraph], recipe: Recipe, disk: Store
+) -> None:
+    run(history, recipe, checkpoints=disk)
+    with pytest.raises(BadSettings, match="is of epoch 2, after the last one, 1: delete it"):
+        run(history, recipe.changed(schedule={"epochs": 1}), checkpoints=disk)
+
+
 def test_a_checkpoint_of_another_recipe_is_refused(
     history: list[LabelledGraph], recipe: Recipe, disk: Store
 ) -> None:

@@ -67,7 +67,8 @@ def train(
             restart, and the total.
 
     Raises:
-        BadSettings: no graphs, no such device, or the checkpoint is of another recipe.
+        BadSettings: no graphs, no such device, or the checkpoint is of another recipe or a longer
+            training.
         ModelDamaged: the checkpoint cannot be read.
     """
     if not graphs or not validation:
@@ -166,7 +167,7 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
     """The folder's checkpoint; None if there is none.
 
     Raises:
-        BadSettings: it belongs to another recipe.
+        BadSettings: it belongs to another recipe, or to a longer training.
         ModelDamaged: it cannot be read.
     """
     if not folder.exists(CHECKPOINT_FILE):
@@ -182,6 +183,11 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
         history = tuple(Epoch(**epoch) for epoch in json.loads(head["history"]))
     except (SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ModelDamaged(f"{path} cannot be read ({error}): delete it to start again") from error
+    if history and history[-1].number > recipe.schedule.epochs:
+        raise BadSettings(
+            f"{path} is of epoch {history[-1].number}, after the last one, "
+            f"{recipe.schedule.epochs}: delete it to start again, or train for more epochs"
+        )
     names = [name for name in tensors if name.startswith("best.")]
     best = {name.removeprefix("best."): np.asarray(tensors.pop(name)) for name in names}
     return Checkpoint(history, best, tensors)
