@@ -80,7 +80,10 @@ def _checked_ids(nodes: Any, n: int) -> NDArray[Any]:
             f"the ids of the nodes are not all integers or all strings ({error}): give nodes"
         ) from error
     if not is_id_type(ids.type) or ids.null_count:
-        raise BadInput(f"the ids of the nodes are {ids.type}: give nodes, integers or strings")
+        raise BadInput(
+            f"the ids of the nodes are {ids.type}, {ids.null_count} of them missing: give nodes, "
+            "integers or strings"
+        )
     if len(ids) != n or len(ids.unique()) != n:
         raise BadInput(
             f"{n} nodes need as many different ids; got {len(ids)}, {len(ids.unique())} different"

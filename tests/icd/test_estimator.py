@@ -379,7 +379,7 @@ def test_snapshots_teach_how_long_nodes_stay(drifting: list[PlantedGraph]) -> No
         ([1, 1, 2], "got 3, 2 different"),
         ([0.5, 1, 2], "are double"),
         ([1, "a", 2], "not all integers or all strings"),
-        ([1, None, 2], "give nodes, integers or strings"),
+        ([1, None, 2], "int64, 1 of them missing: give nodes, integers or strings"),
         ({"c", "a", "b"}, "a set, which has no order"),
     ],
 )
