@@ -30,7 +30,7 @@ class VersionQuality:
     communities: float
     modularity: float
     ncut: float
-    churn: float  # of two consecutive windows; NaN if there is only one
+    churn: float  # of consecutive windows; NaN if no two of them have common nodes
     horizon: float
     predicted_bits: float
 
