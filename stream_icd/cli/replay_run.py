@@ -9,7 +9,6 @@ from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from math import isnan
-from threading import Event
 
 import structlog
 from rich.table import Table
@@ -48,7 +47,7 @@ from stream_icd.replay.redetect import (
     archived_job,
     record_job,
 )
-from stream_icd.replay.replay import Plan, Replayed, Results, make_plan, replay
+from stream_icd.replay.replay import Plan, Results, make_plan, replay
 from stream_icd.store.store import Store
 from stream_icd.times import LONGEST
 from stream_icd.wire.limits import Limits
@@ -153,7 +152,15 @@ def run_replay(
     if options.dry_run:
         return
     engine, stop = engine_of(options, name, redetection), stop_on_signals()
-    done = _detect(options, jobs, plan, engine, results, first, stop)
+    with progress_bar() as progress, closing(jobs(stop)) as all_jobs:
+        task = progress.add_task("detected", total=plan.total)
+
+        def advance(_: Job) -> None:
+            progress.advance(task)
+
+        done = replay(
+            all_jobs, plan, engine, results, options.tempo(), time.monotonic, stop, advance, first
+        )
     if before is not None and not stop.is_set():
         _compare(plan, redetection.version, before, results)
     counts = {"snapshots": done.snapshots, "already": plan.already, "refused": done.refused}
@@ -209,30 +216,6 @@ def open_version(text: str, registry: Store | None = None) -> tuple[str, Version
     if model.version != text:
         raise ModelNotFound(f"model {name} is {model.version} now, not {text}: give its folder")
     return name, model
-
-
-def _detect(
-    options: ReplayOptions,
-    jobs: Jobs,
-    plan: Plan,
-    engine: Engine[Job, Outcome],
-    results: Results,
-    first: First,
-    stop: Event,
-) -> Replayed:
-    with progress_bar() as progress, closing(jobs(stop)) as all_jobs:
-        task = progress.add_task("detected", total=plan.total)
-        return replay(
-            all_jobs,
-            plan,
-            engine,
-            results,
-            options.tempo(),
-            time.monotonic,
-            stop,
-            on_outcome=lambda _: progress.advance(task),
-            first=first,
-        )
 
 
 def _compare(plan: Plan, version: str, before: Results, results: Results) -> None:
