@@ -98,11 +98,10 @@ def run_consumer(
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A batch in processing, and when that began."""
+    """A batch in processing."""
 
     batch: Batch
     work: Future[tuple[OutgoingRecord, ...]]
-    since: float
 
 
 @dataclass(slots=True)
@@ -150,7 +149,7 @@ class _Loop:
         batch = Batch.of(polled, assignment)
         self.member.in_hand = {**batch.first, **self.member.in_hand}
         work = self._work_on(batch, assignment, before)
-        return _Begun(batch, self.worker.submit(work), self.member.clock.now())
+        return _Begun(batch, self.worker.submit(work))
 
     def _take_over(self) -> Assignment:
         """Read how new partitions were left, resume all our partitions, and return them."""
@@ -204,9 +203,8 @@ class _Loop:
         if outgoing is not None and following is None:
             following = self._begin_ahead(begun, 0.0)
         if outgoing is not None and self.delivery.deliver(batch, outgoing):
-            published = self.member.clock.now() - handled
+            finished = BatchDone(batch.records, outgoing, self.member.clock.now() - handled)
             self.attempts.done(batch.first)
-            finished = BatchDone(batch.records, outgoing, handled - begun.since, published)
             self.handler.done(finished)
             for watcher in self.member.watchers:
                 watcher.done(finished)

@@ -44,7 +44,7 @@ def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> No
         2, headers=(("icd_ms_decode", b"7"), ("icd_evidence", b"sure"), ("icd_dlq_stage", b"lie"))
     )
     outgoing = (RESULT, RESULT, dead_letter(bad, "decode", BadSnapshot("no such column")))
-    metrics.watch("in").done(BatchDone((record(0), record(1), bad), outgoing, 0.1, 0.02))
+    metrics.watch("in").done(BatchDone((record(0), record(1), bad), outgoing, 0.02))
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="g") == 2
     why = {"topic": "in", "stage": "decode", "exception": "BadSnapshot"}
     assert sample(metrics, "stream_icd_dead_letters_total", **why) == 1
@@ -68,13 +68,13 @@ def test_how_far_back_each_graph_looks_is_served_until_a_rebalance(metrics: Metr
     loop.polled(1, 0.0)
     results = looking_back("g", b"2", b"0.5"), looking_back("g", b"4.5"), looking_back("h", b"1")
     lie = dead_letter(record(2, headers=(("icd_horizon", b"7"),)), "decode", BadSnapshot("no"))
-    loop.done(BatchDone((record(0),), (*results, lie), 0.1, 0.02))
+    loop.done(BatchDone((record(0),), (*results, lie), 0.02))
     assert sample(metrics, "stream_icd_horizon_windows", graph="g") == 4.5
     assert sample(metrics, "stream_icd_horizon_windows", graph="h") == 1
     assert sample(metrics, bits, graph="g") == 0.5
     assert sample(metrics, bits, graph="h") is None
     many = tuple(looking_back(f"n{i}", b"3") for i in range(MOST_GRAPHS))
-    loop.done(BatchDone((record(1),), many, 0.1, 0.02))
+    loop.done(BatchDone((record(1),), many, 0.02))
     assert sample(metrics, "stream_icd_horizon_windows", graph=f"n{MOST_GRAPHS - 3}") == 3
     assert sample(metrics, "stream_icd_horizon_windows", graph="other") is None
     loop.polled(2, 0.0)
@@ -88,16 +88,16 @@ def test_stages_that_a_method_does_not_have_are_not_served(metrics: Metrics) -> 
     icd = OutgoingRecord(
         "out", b"", b"g", (("icd_ms_features", b"2.000"), ("icd_ms_encode", b"3.0"))
     )
-    metrics.watch("in").done(BatchDone((record(0),), (bp,), 0.1, 0.02))
+    metrics.watch("in").done(BatchDone((record(0),), (bp,), 0.02))
     assert sample(metrics, "stream_icd_stage_seconds_count", stage="features") is None
-    metrics.watch("in").done(BatchDone((record(1),), (icd,), 0.1, 0.02))
+    metrics.watch("in").done(BatchDone((record(1),), (icd,), 0.02))
     for stage in ("features", "encode"):
         assert sample(metrics, "stream_icd_stage_seconds_count", stage=stage) == 1
 
 
 def test_records_of_other_graphs_are_counted_as_skipped(metrics: Metrics) -> None:
     loop = metrics.watch("in", graph="g")
-    loop.done(BatchDone((record(0), record(1, "other")), (RESULT,), 0.1, 0.02))
+    loop.done(BatchDone((record(0), record(1, "other")), (RESULT,), 0.02))
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="g") == 1
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="other") is None
     assert sample(metrics, "stream_icd_skipped_total", topic="in") == 1
@@ -105,7 +105,7 @@ def test_records_of_other_graphs_are_counted_as_skipped(metrics: Metrics) -> Non
 
 def test_a_thousand_graphs_do_not_make_a_thousand_series(metrics: Metrics) -> None:
     records = tuple(record(i, f"graph-{i}") for i in range(1000))
-    metrics.watch("in").done(BatchDone(records, (), 0.1, 0.02))
+    metrics.watch("in").done(BatchDone(records, (), 0.02))
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="graph-0") == 1
     others = sample(metrics, "stream_icd_snapshots_total", topic="in", graph="other")
     assert others == 1000 - MOST_GRAPHS

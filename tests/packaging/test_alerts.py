@@ -81,7 +81,7 @@ class Worker:
         records = [self._record(age_s) for _ in range(good + bad)]
         result = OutgoingRecord("out", b"", b"g", (("icd_evidence", evidence.encode()),))
         letters = (dead_letter(record, "decode", BadSnapshot("why")) for record in records[good:])
-        self.loop.done(BatchDone(tuple(records), (*[result] * good, *letters), 0.1, 0.02))
+        self.loop.done(BatchDone(tuple(records), (*[result] * good, *letters), 0.02))
 
     def waiting(self, records: int) -> None:
         self.loop.lagged({0: records})

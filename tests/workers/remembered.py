@@ -144,7 +144,7 @@ class Worker:
             for result in results:
                 if result.topic == self.topic:
                     publisher.send(result)
-        self.runner.done(BatchDone(tuple(batch), tuple(results), 0.0, 0.0))
+        self.runner.done(BatchDone(tuple(batch), tuple(results), 0.0))
         found = [result for result in results if not result.topic.endswith((self.topic, ".dlq"))]
         return [decode_communities(record.key, record.value, record.headers) for record in found]
 

@@ -53,7 +53,7 @@ def published(runner: Runner, *records: Record) -> list[bytes | None]:
 
 
 def done(runner: Runner) -> None:
-    runner.done(BatchDone((), (), 0.0, 0.0))
+    runner.done(BatchDone((), (), 0.0))
 
 
 def test_what_a_step_remembers_of_a_graph_counts_once_it_is_committed() -> None:

@@ -76,7 +76,7 @@ NAMES = ["with ids", "memory off for a while", "memory on later", "memory lost",
 def work(broker: Broker, worker: Runner, records: Sequence[Record]) -> None:
     sent = tuple(worker.handle(records))
     publish(broker, sent)
-    worker.done(BatchDone(tuple(records), sent, 0.0, 0.0))
+    worker.done(BatchDone(tuple(records), sent, 0.0))
 
 
 def once(windows: Sequence[Communities]) -> list[Communities]:

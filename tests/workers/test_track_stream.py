@@ -104,7 +104,7 @@ def work(broker: Broker, worker: Runner, records: Sequence[Record]) -> None:
     """A batch that succeeds: handled, published, committed."""
     sent = tuple(worker.handle(records))
     publish(broker, sent)
-    worker.done(BatchDone(tuple(records), sent, 0.0, 0.0))
+    worker.done(BatchDone(tuple(records), sent, 0.0))
 
 
 def fails_before_publishing(worker: Runner, records: Sequence[Record]) -> None:
@@ -148,7 +148,7 @@ def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
     worker = Runner(tracker, DeadLetterLimit(), claim_check=Refusing(settings))
     events, letter = worker.handle(records[:2])
     publish(memory, [events])
-    worker.done(BatchDone(tuple(records[:2]), (events, letter), 0.0, 0.0))
+    worker.done(BatchDone(tuple(records[:2]), (events, letter), 0.0))
     said = dict(letter.headers)
     assert (letter.value, said["icd_dlq_stage"]) == (records[1].value, b"publish")
     assert said["icd_dlq_message"].startswith(b"its result is too large: 5 bytes are above 4")

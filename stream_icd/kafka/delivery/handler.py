@@ -16,7 +16,6 @@ class BatchDone:
 
     records: tuple[Record, ...]
     outgoing: tuple[OutgoingRecord, ...]
-    handle_seconds: float
     publish_seconds: float
 
 
