@@ -149,7 +149,7 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
     CPU seconds, peak memory of the process in MiB, communities found, bytes of the message, and of
     the state that is published with its result.
     """
-    from stream_icd.detection.record import DetectSettings, RecordDetection, warm_up
+    from stream_icd.detection.record import DetectSettings, RecordDetection
     from stream_icd.execution.work import LocalRelay
     from stream_icd.kafka.record import Record
     from stream_icd.log import configure_logging
@@ -185,7 +185,7 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
         n_communities=KS[k](n_nodes),
     )
     detect, relay = RecordDetection(open_model(name), settings), LocalRelay()
-    warm_up(detect.model, settings)
+    detect.warm_up()
     first, second = record(0), record(1)
     relays = (relay,) if detect.chain(first) else ()
     detect(first, *relays)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from stream_icd.communities import STAGES, Communities
-from stream_icd.detection.record import DetectSettings, RecordDetection, warm_up
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BadInput
 from stream_icd.execution.work import LocalRelay
 from stream_icd.history.archive import Archive
@@ -127,7 +127,7 @@ def detected(
     """The costs of a window after others, and its state."""
     settings = DetectSettings(memory="auto", method=method)  # type: ignore[arg-type]
     detect, relay = RecordDetection(open_model(model), settings), LocalRelay()
-    warm_up(detect.model, settings)
+    detect.warm_up()
     relays = (relay,) if method == "bp" else ()
     number = 0
     for record in before:

@@ -1,7 +1,7 @@
 """Compile what detection uses into the cache: `python -m testbed.compile_loops`."""
 
-from stream_icd.detection.record import DetectSettings, warm_up
+from stream_icd.detection.record import Detection, DetectSettings
 from stream_icd.registry.find import open_model
 
 if __name__ == "__main__":
-    warm_up(open_model("default"), DetectSettings(memory="auto"))
+    Detection(open_model("default"), DetectSettings(memory="auto")).warm_up()

@@ -16,7 +16,6 @@ from rich.text import Text
 
 from stream_icd.cli.replay import ReplayOptions
 from stream_icd.communities import Communities
-from stream_icd.detection.record import has_memory
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
 from stream_icd.execution.processes import in_processes
 from stream_icd.execution.work import Engine, First, InProcess
@@ -63,7 +62,7 @@ def past_of_topic(settings: KafkaSettings, part: TopicRange, graph: str | None) 
     """The snapshots in a part of a topic; with memory, after those before it."""
 
     def past(redetection: Redetection) -> tuple[Jobs, First]:
-        remember = has_memory(redetection.model, redetection.settings)
+        remember = redetection.remembers
         return partial(topic_jobs, settings, part, graph, remember=remember), First()
 
     return past
@@ -106,7 +105,7 @@ def past_of_archive(store: Store, selection: Selection) -> Past:
     job = partial(archived_job, store.uri, limits=Limits())
 
     def past(redetection: Redetection) -> tuple[Jobs, First]:
-        if not has_memory(redetection.model, redetection.settings):
+        if not redetection.remembers:
             return lambda _: (job(window) for window in windows(store, selection)), First()
         memory = archived_memory(store, selection, redetection)
 
@@ -148,7 +147,7 @@ def run_replay(
     plan = make_plan(jobs(None), results, redetection)  # a signal ends the program here
     if not plan.newest:
         raise nothing()
-    say(*plan_lines(plan, redetection.version, results.name, options.tempo()), err=True)
+    say(*plan_lines(plan, results.name, options.tempo()), err=True)
     if options.dry_run:
         return
     engine, stop = engine_of(options, name, redetection), stop_on_signals()
@@ -162,7 +161,7 @@ def run_replay(
             all_jobs, plan, engine, results, options.tempo(), time.monotonic, stop, advance, first
         )
     if before is not None and not stop.is_set():
-        _compare(plan, redetection.version, before, results)
+        _compare(plan, before, results)
     counts = {"snapshots": done.snapshots, "already": plan.already, "refused": done.refused}
     finish(stop, bool(done.refused), **counts, results=results.name)
 
@@ -189,7 +188,7 @@ def engine_of(
 
 def check_smooth(options: ReplayOptions, redetection: Redetection) -> None:
     """Check that smoothing is possible."""
-    if options.method != "bp" or not has_memory(redetection.model, redetection.settings):
+    if options.method != "bp" or not redetection.remembers:
         raise BadSettings(
             "--smooth needs memory: --memory auto, --method bp, and a model whose stay is above 0"
         )
@@ -218,10 +217,10 @@ def open_version(text: str, registry: Store | None = None) -> tuple[str, Version
     return name, model
 
 
-def _compare(plan: Plan, version: str, before: Results, results: Results) -> None:
+def _compare(plan: Plan, before: Results, results: Results) -> None:
     def replayed(communities: Communities) -> bool:
         revision = plan.newest.get((communities.graph, communities.snapshot_id))
-        return communities.model == version and communities.revision == revision
+        return communities.model == plan.redetection.version and communities.revision == revision
 
     def older(communities: Communities) -> bool:
         return before.name != results.name or not replayed(communities)
@@ -233,15 +232,15 @@ def _compare(plan: Plan, version: str, before: Results, results: Results) -> Non
         say(f"{before.name} holds no other results of these snapshots to compare with", err=True)
 
 
-def plan_lines(plan: Plan, version: str, where: str, tempo: Tempo) -> Iterator[str]:
+def plan_lines(plan: Plan, where: str, tempo: Tempo) -> Iterator[str]:
     """What will be detected, with what, where it goes, and how long it takes at the least."""
     for graph, count in sorted(plan.graphs.items()):
         yield f"{count:,} snapshots of {graph}"
     if plan.first is not None:
         yield f"windows that end from {plan.first:%Y-%m-%d %X} to {plan.last:%Y-%m-%d %X} UTC"
-    yield f"to be detected with {version}, results to {where}"
+    yield f"to be detected with {plan.redetection.version}, results to {where}"
     earlier = sum(graph in plan.graphs for graph, _ in plan.earlier)
-    if plan.remembers and earlier:
+    if plan.redetection.remembers and earlier:
         yield f"{earlier:,} earlier snapshots are detected first, for the memory of them"
     if plan.already:
         yield f"{plan.already:,} results are there already and stay as they are"

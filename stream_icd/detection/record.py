@@ -97,11 +97,6 @@ class DetectSettings:
             check_horizon(self.horizon)
 
 
-def has_memory(model: VersionedModel, settings: DetectSettings) -> bool:
-    """Return whether windows are detected with the memory of earlier ones."""
-    return settings.memory == "auto" and (settings.method == "icd" or model.model.bp.stay > 0)
-
-
 def result_version(model: VersionedModel, settings: DetectSettings) -> str:
     """Return the version that results are published under; it differs between the two methods."""
     return f"{model.version}-icd" if settings.method == "icd" else model.version
@@ -146,25 +141,47 @@ class Detected:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordDetection:
-    """Processes one record of the snapshots topic, in any process.
-
-    The same model, settings and record give the same communities in any process.
-    """
+class Detection:
+    """A model and the settings to detect with, in any process."""
 
     model: VersionedModel
     settings: DetectSettings
-    checked: set[tuple[str, str]] = field(default_factory=set, compare=False)
-    recent: RecentMemories = field(default_factory=RecentMemories, compare=False)
 
     @property
     def version(self) -> str:
         """The model version that results are published under."""
         return result_version(self.model, self.settings)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether windows are detected with the memory of earlier ones."""
+        settings, bp = self.settings, self.model.model.bp
+        return settings.memory == "auto" and (settings.method == "icd" or bp.stay > 0)
+
+    def warm_up(self) -> None:
+        """Detect small snapshots, so that all code compiled at first use is compiled now."""
+        relay = LocalRelay() if self.remembers else None
+        settings = replace(self.settings, n_communities=None)
+        for message in first_messages():
+            snapshot = partial(decode_snapshot, message.key, message.value, message.headers)
+            outcome = detected(snapshot, self.model, settings, relay=relay)
+            if isinstance(outcome, Refused):
+                raise outcome.error
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDetection(Detection):
+    """Processes one record of the snapshots topic.
+
+    The same model, settings and record give the same communities in any process.
+    """
+
+    checked: set[tuple[str, str]] = field(default_factory=set, compare=False)
+    recent: RecentMemories = field(default_factory=RecentMemories, compare=False)
+
     def chain(self, record: Record) -> str | None:
         """Return the graph, whose windows need each other's memory; None without memory."""
-        if not has_memory(self.model, self.settings) or is_unordered(record.headers):
+        if not self.remembers or is_unordered(record.headers):
             return None
         return graph_in_key(record)
 
@@ -200,9 +217,6 @@ class RecordDetection:
 
     def allowance(self, record: Record) -> Allowance:
         return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
-
-    def warm_up(self) -> None:
-        warm_up(self.model, self.settings)
 
 
 def detected(
@@ -261,20 +275,6 @@ def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
             graph=graph,
             k=k,
         )
-
-
-def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
-    """Detect small snapshots, so that all code compiled at first use is compiled now."""
-    relay = LocalRelay() if has_memory(model, settings) else None
-    for message in first_messages():
-        outcome = detected(
-            partial(decode_snapshot, message.key, message.value, message.headers),
-            model,
-            replace(settings, n_communities=None),
-            relay=relay,
-        )
-        if isinstance(outcome, Refused):
-            raise outcome.error
 
 
 N_CLIQUES, SIZE = 20, 10

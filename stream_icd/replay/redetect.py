@@ -13,12 +13,9 @@ from time import perf_counter
 from stream_icd.communities import Communities, MemoryKind, revision_of
 from stream_icd.detection.detect import stage_ms
 from stream_icd.detection.record import (
-    DetectSettings,
+    Detection,
     RecentMemories,
     detected,
-    has_memory,
-    result_version,
-    warm_up,
     warn_of_k,
 )
 from stream_icd.detection.snapshot import communities_with
@@ -34,7 +31,6 @@ from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import Refused
 from stream_icd.printable import printable
-from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import open_store
 from stream_icd.wire.communities import encode_communities
@@ -113,22 +109,15 @@ Outcome = Message | Refused
 
 
 @dataclass(frozen=True, slots=True)
-class Redetection:
+class Redetection(Detection):
     """The work on a job: it returns the communities as a message, or why there are none.
 
     The same model, settings, snapshot and memory give the same communities in any process.
     """
 
-    model: VersionedModel
-    settings: DetectSettings
     smooth: bool = False  # results are made by `Smoothing`, from all windows of a graph
     recent: RecentMemories = field(default_factory=RecentMemories, compare=False)  # decoded ones
     small_graphs: set[str] = field(default_factory=set, compare=False)  # see `warn_of_k`
-
-    @property
-    def version(self) -> str:
-        """The model version that results are published under."""
-        return result_version(self.model, self.settings)
 
     def revision(self, job: Job) -> str:
         """Return the revision that the result of the job will have.
@@ -147,7 +136,7 @@ class Redetection:
 
     def chain(self, job: Job) -> str | None:
         """Return the graph's era, whose windows need each other's memory; None without memory."""
-        if not has_memory(self.model, self.settings) or is_unordered(job.headers):
+        if not self.remembers or is_unordered(job.headers):
             return None
         return chain_name(job.graph, job.era)
 
@@ -163,9 +152,6 @@ class Redetection:
 
     def allowance(self, job: Job) -> Allowance:
         return self.settings.budget.allowance(job.sent_bytes)
-
-    def warm_up(self) -> None:
-        warm_up(self.model, self.settings)
 
 
 def _check_k(communities: Communities, small_graphs: set[str]) -> None:
@@ -186,11 +172,8 @@ Graph = tuple[Job, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Smoothing:
+class Smoothing(Detection):
     """The work on a graph: it returns the outcome of each window."""
-
-    model: VersionedModel
-    settings: DetectSettings
 
     def __call__(self, graph: Graph, relay: Relay | None = None) -> tuple[Outcome, ...]:
         baton = None if relay is None else relay.take()
@@ -250,9 +233,6 @@ class Smoothing:
         budget, sent = self.settings.budget, [job.sent_bytes for job in graph]
         seconds = PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
         return replace(budget.allowance(sum(sent)), seconds=seconds)
-
-    def warm_up(self) -> None:
-        warm_up(self.model, self.settings)
 
 
 @dataclass(frozen=True, slots=True)

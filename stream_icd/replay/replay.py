@@ -12,7 +12,6 @@ from threading import Event
 import structlog
 
 from stream_icd.communities import Communities
-from stream_icd.detection.record import has_memory
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.execution.work import Engine, First
 from stream_icd.history.archive import Archive, Selection, read_message, windows
@@ -156,9 +155,7 @@ class Plan:
     """
 
     kept: set[Kept]  # the results that already exist
-    revision: Callable[[Job], str]  # the revision that the result of a job will have
-    remembers: bool = False  # a window needs the memory of the one before
-    smooths: bool = False  # a window needs all others of its graph
+    redetection: Redetection
     newest: dict[Name, str] = field(default_factory=dict)  # revision of each snapshot's result
     earlier: dict[Name, str] = field(default_factory=dict)  # of those detected for their memory
     graphs: Counter[str] = field(default_factory=Counter)  # number of snapshots to detect
@@ -177,23 +174,22 @@ class Plan:
         With memory, also the windows before them, and to smooth, all windows of their graphs;
         `publishes` tells the two apart.
         """
-        seen: set[Name] = set()
-        left = self.graphs.copy()
+        work, seen, left = self.redetection, set[Name](), self.graphs.copy()
         for job in jobs:
-            name, revision = (job.graph, job.snapshot_id), self.revision(job)
+            name, revision = (job.graph, job.snapshot_id), work.revision(job)
             if self.newest.get(name, self.earlier.get(name)) != revision or name in seen:
                 continue
             seen.add(name)
             if self.publishes(job):
                 left[job.graph] -= 1
                 yield job
-            elif (self.remembers and left[job.graph]) or (self.smooths and self.graphs[job.graph]):
+            elif (work.remembers and left[job.graph]) or (work.smooth and self.graphs[job.graph]):
                 yield job
 
     def publishes(self, job: Job) -> bool:
         """Whether the result of a job is to be stored."""
         name = job.graph, job.snapshot_id
-        return name in self.newest and (*name, self.revision(job)) not in self.kept
+        return name in self.newest and (*name, self.redetection.revision(job)) not in self.kept
 
     def seconds(self, tempo: Tempo) -> float:
         """Return the minimum duration at this tempo."""
@@ -207,15 +203,13 @@ def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -
 
     If a snapshot occurs more than once, the last one is the newest.
     """
-    remembers = has_memory(redetection.model, redetection.settings)
-    kept = results.kept(redetection.version)
-    plan, ends = Plan(kept, redetection.revision, remembers, redetection.smooth), {}
+    plan, ends = Plan(results.kept(redetection.version), redetection), {}
     for job in jobs:
         name = job.graph, job.snapshot_id
         if job.for_memory:
-            plan.earlier[name] = plan.revision(job)
+            plan.earlier[name] = redetection.revision(job)
             continue
-        plan.newest[name] = plan.revision(job)
+        plan.newest[name] = redetection.revision(job)
         ends[name] = job.window_end
     to_detect = [name for name in ends if (*name, plan.newest[name]) not in plan.kept]
     plan.graphs.update(graph for graph, _ in to_detect)
