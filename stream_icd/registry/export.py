@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -31,7 +30,8 @@ def export_folder(folder: Store, target: str) -> str:
     place = open_store(target)
     if place.files():
         raise BadSettings(f"{place.place} is not empty: export to a new folder")
-    for name, content in _files(folder).items():
+    read_model(folder)  # nothing is copied of a model that cannot be used
+    for name, content in files_in(folder, (LINEAGE_FILE, *MODEL_FILES)).items():
         place.put(name, pa.py_buffer(content))
     return place.place
 
@@ -60,8 +60,7 @@ def export_mlflow(folder: Store, uri: str) -> str:
         experiment = known.experiment_id if known else client.create_experiment(EXPERIMENT)
         run = client.create_run(experiment, run_name=version).info.run_id
         with tempfile.TemporaryDirectory() as files:
-            for file, content in _files(folder).items():
-                Path(files, file).write_bytes(content)
+            export_folder(folder, files)
             client.log_artifacts(run, files, "model")
         for key, value in flat_recipe(folder).items():
             client.log_param(run, key, str(value)[:MOST_VALUE])
@@ -89,9 +88,3 @@ def _check_that_somebody_answers(uri: str) -> None:
         raise StoreUnreachable(
             f"no MLflow server answers at {place_of(uri)}: start one, or give the URI of yours"
         ) from error
-
-
-def _files(folder: Store) -> dict[str, bytes]:
-    """The files of a model, the recipe last; the model is checked."""
-    read_model(folder)
-    return files_in(folder, (LINEAGE_FILE, *MODEL_FILES))
