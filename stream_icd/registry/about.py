@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from dataclasses import asdict, dataclass
 
-import pyarrow as pa
 import tomli_w
 
 from stream_icd.errors import ModelDamaged
@@ -30,11 +29,6 @@ class About:
     def to_toml(self) -> bytes:
         """The content of `about.toml`."""
         return tomli_w.dumps(asdict(self)).encode()
-
-
-def write_about(about: About, store: Store) -> None:
-    """Write the description to a model's folder."""
-    store.put(ABOUT_FILE, pa.py_buffer(about.to_toml()))
 
 
 def read_about(store: Store) -> About:

@@ -9,7 +9,7 @@ from statistics import median
 import pyarrow as pa
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.registry.about import CARD_FILE, About, write_about
+from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, About
 from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
 from stream_icd.training.bp.fitted import Fit, Tried
@@ -30,7 +30,7 @@ def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
         picture = BytesIO()
         draw_training(trained.history, picture, trained.model.recipe.name)
         store.put("training.png", pa.py_buffer(picture.getvalue()))
-    write_about(about(trained), store)
+    store.put(ABOUT_FILE, pa.py_buffer(about(trained).to_toml()))
     store.put(CARD_FILE, pa.py_buffer(card(trained).encode()))
 
 

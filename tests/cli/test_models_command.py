@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -11,7 +12,7 @@ from stream_icd.cli.main import app
 from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
-from stream_icd.registry.about import UNSAID, About, read_about, write_about
+from stream_icd.registry.about import ABOUT_FILE, UNSAID, About, read_about
 from stream_icd.registry.find import models_folder, open_model, shipped_models
 from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
@@ -39,7 +40,8 @@ def test_models_of_a_folder_are_listed_too(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "mine"))
     save_model(Model(SMALL), tmp_path / "mine")
     assert f"for      {UNSAID}" in models("list", str(tmp_path))
-    write_about(About("mails of one office", "3 weeks", "modularity 70 %"), store)
+    about = About("mails of one office", "3 weeks", "modularity 70 %")
+    store.put(ABOUT_FILE, pa.py_buffer(about.to_toml()))
     assert "mine  (small@" in models("list", str(tmp_path))
     assert "mails of one office" in models("list", str(tmp_path))
     with pytest.raises(ModelNotFound, match="models show shows a single one"):
