@@ -167,6 +167,11 @@ class ArchivedWindow:
     metadata: tuple[tuple[str, str], ...] = ()
 
     @property
+    def name(self) -> tuple[str, str]:
+        """Graph and snapshot, which a snapshot and all that is said of it share."""
+        return self.partition.graph, self.identity.snapshot_id
+
+    @property
     def order(self) -> tuple[Any, ...]:
         """Sort key: windows in time order, revisions from the oldest to the newest."""
         window = self.window.start, self.window.end

@@ -101,12 +101,11 @@ def _refuse_two_names(named: Mapping[WindowName, Sequence[ArchivedWindow]]) -> N
     name_of: dict[tuple[str, str], WindowName] = {}
     for name, of_name in named.items():
         for noted in of_name:
-            window = noted.partition.graph, noted.identity.snapshot_id
-            if (other := name_of.setdefault(window, name)) != name:
+            if (other := name_of.setdefault(noted.name, name)) != name:
                 said = " and ".join(repr(str(each)) for each in (other, name))
                 raise BadSettings(
-                    f"{said} are names of the same window, {window[1]}: give all its labels one "
-                    "name, and all rows a graph or none"
+                    f"{said} are names of the same window, {noted.identity.snapshot_id}: give all "
+                    "its labels one name, and all rows a graph or none"
                 )
 
 

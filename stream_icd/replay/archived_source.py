@@ -44,10 +44,8 @@ def archived_source(store: Store, selection: Selection, as_graph: str | None = N
             f"{', '.join(graphs[:10])}; choose one with --graph"
         )
     limits = Limits()
-    labels = {
-        (noted.partition.graph, noted.identity.snapshot_id): noted
-        for noted in windows(store, replace(selection, kind="labels"))
-    }
+    of_labels = windows(store, replace(selection, kind="labels"))
+    labels = {noted.name: noted for noted in of_labels}
 
     def snapshots() -> Iterator[tuple[Snapshot, Labels | None]]:
         for noted in chosen:

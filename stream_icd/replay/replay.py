@@ -52,16 +52,13 @@ class HistoryResults:
     def kept(self, version: str) -> set[Kept]:
         """Return the existing results of this model version."""
         chosen = Selection("communities", model=version, revisions="all")
-        return {
-            (noted.partition.graph, noted.identity.snapshot_id, noted.identity.revision)
-            for noted in windows(self.store, chosen)
-        }
+        return {(*noted.name, noted.identity.revision) for noted in windows(self.store, chosen)}
 
     def read(self, of: Container[Name]) -> Iterator[Communities]:
         """Yield the results of these snapshots by their windows, the newest revision last."""
         limits = Limits()
         for noted in windows(self.store, Selection("communities", revisions="all")):
-            if (noted.partition.graph, noted.identity.snapshot_id) in of:
+            if noted.name in of:
                 message = read_message(self.store, noted)
                 yield decode_communities(message.key, message.value, message.headers, limits)
 

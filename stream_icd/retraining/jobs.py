@@ -29,7 +29,7 @@ from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.gate import Measured, Paired
 from stream_icd.retraining.learn import LearnedFrom, learn
 from stream_icd.retraining.state import Scored
-from stream_icd.retraining.windows import UNKNOWN, Lesson, name_of, read_lesson
+from stream_icd.retraining.windows import UNKNOWN, Lesson, read_lesson
 from stream_icd.store.store import Store, open_store
 from stream_icd.training.yardstick import Judged, judge
 
@@ -102,7 +102,7 @@ def _readable(store: Store, window: ArchivedWindow, labels: ArchivedWindow | Non
     try:
         return read_lesson(store, window, labels)
     except (BadInput, HistoryDamaged) as error:
-        graph, snapshot = name_of(window)
+        graph, snapshot = window.name
         event = "a window cannot be read" if labels is None else "labels cannot be read"
         structlog.get_logger().warning(event, graph=graph, snapshot=snapshot, error=str(error))
         return None
@@ -156,7 +156,7 @@ class ScoreJob(_OnWindows):
 
     def __call__(self) -> list[Scored]:
         model = open_model(self.model).model
-        labelled = {name_of(window) for window, labels in self.lessons if labels is not None}
+        labelled = {window.name for window, labels in self.lessons if labels is not None}
         return [self._scored(model, lesson, labelled) for lesson in self.read()]
 
     def _scored(self, model: Model, lesson: Lesson, labelled: set[tuple[str, str]]) -> Scored:

@@ -46,7 +46,6 @@ from stream_icd.retraining.windows import (
     accumulated,
     choose_windows,
     data_range,
-    name_of,
 )
 from stream_icd.store.store import Store, open_store
 from stream_icd.times import AHEAD
@@ -251,13 +250,13 @@ class _Round:
         known = {scored.name: scored for scored in state.scored}
         labels = self.past.labels
         done = {name for name, scored in known.items() if scored.labelled or name not in labels}
-        missing = [window for window in windows if name_of(window) not in done]
+        missing = [window for window in windows if window.name not in done]
         for start in range(0, len(missing), BATCH):
             self.on_step("score")
             batch = missing[start : start + BATCH]
             known |= {scored.name: scored for scored in self._scored_batch(batch)}
-            names = (name for name in map(name_of, windows) if name in known)
-            state = replace(state, scored=tuple(known[name] for name in names))
+            scored = (known[window.name] for window in windows if window.name in known)
+            state = replace(state, scored=tuple(scored))
             self._remember(state)
         return state
 
@@ -271,8 +270,8 @@ class _Round:
         except OverBudget:
             scored = []
         names = {window.name for window in scored}
-        missing = [name for name in map(name_of, windows) if name not in names]
-        return scored + [Scored(*name, None, True) for name in missing]
+        missing = [window for window in windows if window.name not in names]
+        return scored + [Scored(*window.name, None, True) for window in missing]
 
     def _proved(self, chosen: Chosen, why: str) -> Decision:
         settings, parent = self.settings, self.aliases.champion

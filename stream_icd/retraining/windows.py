@@ -79,7 +79,7 @@ class Accumulated:
 
     def labels_of(self, window: ArchivedWindow) -> ArchivedWindow | None:
         """The labels of a window, if there are any."""
-        return self.labels.get(name_of(window))
+        return self.labels.get(window.name)
 
 
 def accumulated(
@@ -97,7 +97,7 @@ def accumulated(
     windows, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
     for window in _graphs_in_turn(store, Selection("snapshots", graph)):
         if too_far_ahead(window.window, now):
-            ahead.append(name_of(window))
+            ahead.append(window.name)
             continue
         windows.append(window)
         if len(windows) == most:
@@ -106,10 +106,9 @@ def accumulated(
         return Accumulated((), {}, 0, tuple(ahead))
     start = min(window.window.start for window in windows)
     since = replace(Selection("labels", graph), start=start)
-    labels = {
-        name_of(label): label for label in _newest_first(store, since, partitions(store, since))
-    }
-    used = {name: labels[name] for name in map(name_of, windows) if name in labels}
+    found = _newest_first(store, since, partitions(store, since))
+    labels = {label.name: label for label in found}
+    used = {window.name: labels[window.name] for window in windows if window.name in labels}
     return Accumulated(tuple(windows[::-1]), used, len(labels) - len(used), tuple(ahead))
 
 
@@ -154,11 +153,6 @@ def _newest_first(
         read = (noted for partition in of_day for noted in read_partition(store, partition))
         chosen = sorted(filter(selection.holds, read), key=attrgetter("order"))
         yield from reversed(newest(chosen))
-
-
-def name_of(noted: ArchivedWindow) -> tuple[str, str]:
-    """Graph and snapshot id, which identify a window."""
-    return noted.partition.graph, noted.identity.snapshot_id
 
 
 Known = Literal["none", "some nodes", "all nodes", "contradicted"]
