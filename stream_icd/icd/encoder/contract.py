@@ -67,3 +67,24 @@ class Encoder(ABC):
         for _ in range(self.settings.smoothing):
             hidden = self.scaled(neighbourhood.convolve(hidden))
         return hidden
+
+
+class Layers(Encoder):
+    """H ← layer(H W), W being the layer's matrix; every row then optionally scaled to length 1."""
+
+    @abstractmethod
+    def layer(
+        self, k: int, mixed: Tensor, weights: Mapping[str, Tensor], neighbourhood: Neighbourhood
+    ) -> Tensor:
+        """The output of layer k, given H W."""
+
+    def forward(
+        self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
+    ) -> Tensor:
+        """U, `(n, d)`, differentiable; see `Encoder`."""
+        mixed = features.times(weights["layer.0"])
+        hidden = self.scaled(self.layer(0, mixed, weights, neighbourhood))
+        for k in range(1, len(self.settings.widths) - 1):
+            mixed = hidden @ weights[f"layer.{k}"]
+            hidden = self.scaled(self.layer(k, mixed, weights, neighbourhood))
+        return self.smoothed(hidden, neighbourhood)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.icd.encoder.contract import Encoder, Weights
+from stream_icd.icd.encoder.contract import Layers, Weights
 from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
 from stream_icd.icd.structure import SparsePlusRankOne, propagation_matrix
@@ -18,14 +18,14 @@ from stream_icd.icd.structure import SparsePlusRankOne, propagation_matrix
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from stream_icd.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
+    from stream_icd.icd.encoder.neighbourhood import Neighbourhood
 
 
 COLUMNS = 128
 """Columns of the widest layer to compute at a time; memory then scales with the other layers."""
 
 
-class Gcn(Encoder):
+class Gcn(Layers):
     """H ← tanh(D̂^-½ Â D̂^-½ H W), no bias; every row then optionally scaled to length 1.
 
     A frozen encoder needs only numpy and scipy, so a detector starts without torch.
@@ -48,14 +48,14 @@ class Gcn(Encoder):
         hidden = propagated(propagation, mixed, self.settings, threads)
         return averaged(propagation, hidden, self.settings, threads)
 
-    def forward(
-        self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
+    def layer(
+        self,
+        k: int,  # noqa: ARG002
+        mixed: Tensor,
+        weights: Mapping[str, Tensor],  # noqa: ARG002
+        neighbourhood: Neighbourhood,
     ) -> Tensor:
-        """U, `(n, d)`, differentiable; see `Encoder`."""
-        hidden = self.scaled(neighbourhood.convolve(features.times(weights["layer.0"])).tanh())
-        for k in range(1, len(weights)):
-            hidden = self.scaled(neighbourhood.convolve(hidden @ weights[f"layer.{k}"]).tanh())
-        return self.smoothed(hidden, neighbourhood)
+        return neighbourhood.convolve(mixed).tanh()
 
 
 def _first_layer(

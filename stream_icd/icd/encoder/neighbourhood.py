@@ -45,15 +45,12 @@ class GraphNeighbourhood:
         self._column = torch.as_tensor(with_loops.indices.astype(np.int64), device=device)
 
     def convolve(self, hidden: Tensor) -> Tensor:
-        """See `Neighbourhood`."""
         return _times(self._propagation, self._propagation, hidden)  # it is symmetric
 
     def total(self, hidden: Tensor) -> Tensor:
-        """See `Neighbourhood`."""
         return _times(self._adjacency, self._adjacency, hidden)
 
     def attend(self, source: Tensor, target: Tensor, hidden: Tensor) -> Tensor:
-        """See `Neighbourhood`."""
         # Uses index_select and embedding: with `source[row]`, threads sum the gradient in random
         # order, so training would not be reproducible.
         score = source.index_select(0, self._row) + target.index_select(0, self._column)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.icd.encoder.contract import Encoder, Weights
+from stream_icd.icd.encoder.contract import Layers, Weights
 from stream_icd.icd.encoder.initialisation import initial_weight
 from stream_icd.icd.row_blocks import Floats32
 from stream_icd.icd.structure import SparsePlusRankOne
@@ -19,17 +18,11 @@ from stream_icd.icd.structure import SparsePlusRankOne
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from stream_icd.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
+    from stream_icd.icd.encoder.neighbourhood import Neighbourhood
 
 
-class LayersOnTorch(Encoder):
-    """H ← layer(H W), W being the layer's matrix; every row then optionally scaled to length 1."""
-
-    @abstractmethod
-    def layer(
-        self, k: int, mixed: Tensor, weights: Mapping[str, Tensor], neighbourhood: Neighbourhood
-    ) -> Tensor:
-        """The output of layer k, given H W."""
+class LayersOnTorch(Layers):
+    """Layers that the frozen encoder, too, runs on torch."""
 
     def embed(
         self,
@@ -47,17 +40,6 @@ class LayersOnTorch(Encoder):
         with torch.no_grad(), _one_thread():
             neighbourhood = GraphNeighbourhood(adjacency)
             return np.asarray(self.forward(tensors, FeatureTensors(features), neighbourhood))
-
-    def forward(
-        self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
-    ) -> Tensor:
-        """U, `(n, d)`, differentiable; see `Encoder`."""
-        mixed = features.times(weights["layer.0"])
-        hidden = self.scaled(self.layer(0, mixed, weights, neighbourhood))
-        for k in range(1, len(self.settings.widths) - 1):
-            mixed = hidden @ weights[f"layer.{k}"]
-            hidden = self.scaled(self.layer(k, mixed, weights, neighbourhood))
-        return self.smoothed(hidden, neighbourhood)
 
 
 class Gat(LayersOnTorch):
@@ -77,7 +59,6 @@ class Gat(LayersOnTorch):
     def layer(
         self, k: int, mixed: Tensor, weights: Mapping[str, Tensor], neighbourhood: Neighbourhood
     ) -> Tensor:
-        """See `LayersOnTorch`."""
         source, target = mixed @ weights[f"source.{k}"], mixed @ weights[f"target.{k}"]
         return neighbourhood.attend(source, target, mixed).tanh()
 
@@ -106,7 +87,6 @@ class Gin(LayersOnTorch):
     def layer(
         self, k: int, mixed: Tensor, weights: Mapping[str, Tensor], neighbourhood: Neighbourhood
     ) -> Tensor:
-        """See `LayersOnTorch`."""
         summed = neighbourhood.total(mixed) + (1 + weights[f"epsilon.{k}"]) * mixed
         return (summed.tanh() @ weights[f"second.{k}"]).tanh()
 

@@ -71,11 +71,9 @@ class LabelInducedNeighbourhood:
         self._members = torch.split(order, self._sizes.tolist())
 
     def convolve(self, hidden: Tensor) -> Tensor:
-        """See `Neighbourhood`."""
         return (self.total(hidden) + hidden) / (self._sizes[self._labels] + 1)[:, None]
 
     def total(self, hidden: Tensor) -> Tensor:
-        """See `Neighbourhood`."""
         sums = hidden.new_zeros((len(self._sizes), hidden.shape[1]))
         return sums.index_add(0, self._labels, hidden)[self._labels]
 
