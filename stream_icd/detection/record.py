@@ -96,10 +96,9 @@ class DetectSettings:
 
             check_horizon(self.horizon)
 
-
-def result_version(model: VersionedModel, settings: DetectSettings) -> str:
-    """Return the version that results are published under; it differs between the two methods."""
-    return f"{model.version}-icd" if settings.method == "icd" else model.version
+    def version_of(self, model: VersionedModel) -> str:
+        """Return the version that results are published under; it differs between the methods."""
+        return f"{model.version}-icd" if self.method == "icd" else model.version
 
 
 class RecentMemories:
@@ -142,15 +141,20 @@ class Detected:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """A model and the settings to detect with, in any process."""
+    """A model and the settings to detect with, in any process.
+
+    Attributes:
+        recent: memories that need not be decoded.
+    """
 
     model: VersionedModel
     settings: DetectSettings
+    recent: RecentMemories = field(default_factory=RecentMemories, compare=False, kw_only=True)
 
     @property
     def version(self) -> str:
         """The model version that results are published under."""
-        return result_version(self.model, self.settings)
+        return self.settings.version_of(self.model)
 
     @property
     def remembers(self) -> bool:
@@ -158,13 +162,59 @@ class Detection:
         settings, bp = self.settings, self.model.model.bp
         return settings.memory == "auto" and (settings.method == "icd" or bp.stay > 0)
 
+    def detected(
+        self,
+        snapshot: Callable[[], Snapshot],
+        relay: Relay | None,
+        place: str = "",
+        checked: set[tuple[str, str]] | None = None,
+    ) -> Detected | Refused:
+        """Fetch a snapshot (timed as decoding) and find its communities.
+
+        Args:
+            relay: gives the memory before the snapshot; None: detect without memory.
+            place, checked: see `detect_snapshot`.
+
+        Raises:
+            BadMemory: the memory before the snapshot cannot be read, or detection fails with it.
+        """
+        # A quarter of the start of a detector's main process, which only distributes records.
+        from stream_icd.detection.snapshot import Remembering, detect_snapshot
+
+        model, settings = self.model, self.settings
+        memory = None if relay is None else Remembering(relay, settings, self.recent)
+        stage: Stage = "decode"
+        try:
+            started = perf_counter()
+            fetched = snapshot()
+            decode_ms = 1000 * (perf_counter() - started)
+            stage = "detect"
+            communities = detect_snapshot(
+                fetched, model, settings, checked, memory, decode_ms, place
+            )
+            message, state = encode_communities(communities), None
+            if memory is not None:
+                state = memory.hand_on(communities)
+        except BadMemory:
+            raise
+        except Exception as error:
+            if memory is not None and memory.is_used:
+                raise BadMemory(
+                    f"detection with it fails: {type(error).__name__}: {error}"
+                ) from error
+            if isinstance(error, BadInput):
+                return Refused(stage, error)
+            raise
+        return Detected(communities, message, state)
+
     def warm_up(self) -> None:
         """Detect small snapshots, so that all code compiled at first use is compiled now."""
         relay = LocalRelay() if self.remembers else None
-        settings = replace(self.settings, n_communities=None)
+        settings, decoded = replace(self.settings, n_communities=None), RecentMemories(most_kept=0)
+        small = Detection(self.model, settings, recent=decoded)
         for message in first_messages():
             snapshot = partial(decode_snapshot, message.key, message.value, message.headers)
-            outcome = detected(snapshot, self.model, settings, relay=relay)
+            outcome = small.detected(snapshot, relay)
             if isinstance(outcome, Refused):
                 raise outcome.error
 
@@ -177,7 +227,6 @@ class RecordDetection(Detection):
     """
 
     checked: set[tuple[str, str]] = field(default_factory=set, compare=False)
-    recent: RecentMemories = field(default_factory=RecentMemories, compare=False)
 
     def chain(self, record: Record) -> str | None:
         """Return the graph, whose windows need each other's memory; None without memory."""
@@ -191,14 +240,11 @@ class RecordDetection(Detection):
         Log lines meanwhile name the record. Without a relay, it is detected without memory.
         """
         with about(record, model=self.version):
-            outcome = detected(
+            outcome = self.detected(
                 lambda: self.settings.reader.decoded(record, decode_snapshot),
-                self.model,
-                self.settings,
-                place=f"{record.partition}@{record.offset}",
-                checked=self.checked,
-                relay=relay,
-                recent=self.recent,
+                relay,
+                f"{record.partition}@{record.offset}",
+                self.checked,
             )
         if isinstance(outcome, Refused):
             return outcome
@@ -217,52 +263,6 @@ class RecordDetection(Detection):
 
     def allowance(self, record: Record) -> Allowance:
         return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
-
-
-def detected(
-    snapshot: Callable[[], Snapshot],
-    model: VersionedModel,
-    settings: DetectSettings,
-    place: str = "",
-    checked: set[tuple[str, str]] | None = None,
-    relay: Relay | None = None,
-    recent: RecentMemories | None = None,
-) -> Detected | Refused:
-    """Fetch a snapshot (timed as decoding) and find its communities.
-
-    Args:
-        place, checked: see `detect_snapshot`.
-        relay: gives the memory before the snapshot; None: detect without memory.
-        recent: memories that need not be decoded; None: decode what the relay gives.
-
-    Raises:
-        BadMemory: the memory before the snapshot cannot be read, or detection fails with it.
-    """
-    # A quarter of the start of a detector's main process, which only distributes records.
-    from stream_icd.detection.snapshot import Remembering, detect_snapshot
-
-    memory: Remembering | None = None
-    if relay is not None:
-        memory = Remembering(relay, settings, recent or RecentMemories(most_kept=0))
-    stage: Stage = "decode"
-    try:
-        started = perf_counter()
-        fetched = snapshot()
-        decode_ms = 1000 * (perf_counter() - started)
-        stage = "detect"
-        communities = detect_snapshot(fetched, model, settings, checked, memory, decode_ms, place)
-        message, state = encode_communities(communities), None
-        if memory is not None:
-            state = memory.hand_on(communities)
-    except BadMemory:
-        raise
-    except Exception as error:
-        if memory is not None and memory.is_used:
-            raise BadMemory(f"detection with it fails: {type(error).__name__}: {error}") from error
-        if isinstance(error, BadInput):
-            return Refused(stage, error)
-        raise
-    return Detected(communities, message, state)
 
 
 def warn_of_k(graph: str, k: object, warned: set[str]) -> None:

@@ -16,7 +16,7 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Communities, MemoryUse, kind_of_memory, revision_of
 from stream_icd.detection.detect import detect, finding, stage_ms
-from stream_icd.detection.record import DetectSettings, RecentMemories, result_version
+from stream_icd.detection.record import DetectSettings, RecentMemories
 from stream_icd.errors import BadMemory, LimitExceeded
 from stream_icd.execution.work import Relay
 from stream_icd.graphs.weights import comparable
@@ -187,7 +187,7 @@ def communities_with(
         nodes=snapshot.nodes,
         labels=labels,
         n_edges=snapshot.n_edges,
-        model=result_version(model, settings),
+        model=settings.version_of(model),
         modularity=modularity_by(weights),
         ncut=ncut_by(weights),
         milliseconds=milliseconds,

@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 
-from stream_icd.detection.record import DetectSettings, RecordDetection, result_version
+from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BrokerError
 from stream_icd.execution.processes import Processes
 from stream_icd.kafka.reader import open_reader
@@ -61,7 +61,7 @@ def model_at_work(
     """
     log, metrics = structlog.get_logger(), run.metrics
     registry = registry_at(registry_uri)
-    version = partial(result_version, settings=settings)
+    version = settings.version_of
 
     def swapped(old: VersionedModel, new: VersionedModel) -> None:
         metrics.model(version(new))

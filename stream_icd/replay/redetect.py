@@ -14,8 +14,6 @@ from stream_icd.communities import Communities, MemoryKind, revision_of
 from stream_icd.detection.detect import stage_ms
 from stream_icd.detection.record import (
     Detection,
-    RecentMemories,
-    detected,
     warn_of_k,
 )
 from stream_icd.detection.snapshot import communities_with
@@ -116,7 +114,6 @@ class Redetection(Detection):
     """
 
     smooth: bool = False  # results are made by `Smoothing`, from all windows of a graph
-    recent: RecentMemories = field(default_factory=RecentMemories, compare=False)  # decoded ones
     small_graphs: set[str] = field(default_factory=set, compare=False)  # see `warn_of_k`
 
     def revision(self, job: Job) -> str:
@@ -141,7 +138,7 @@ class Redetection(Detection):
         return chain_name(job.graph, job.era)
 
     def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
-        outcome = detected(job.snapshot, self.model, self.settings, relay=relay, recent=self.recent)
+        outcome = self.detected(job.snapshot, relay)
         if isinstance(outcome, Refused):
             return outcome
         _check_k(outcome.communities, self.small_graphs)
