@@ -6,9 +6,9 @@ import os
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
-from pydantic import SecretStr, ValidationError
+from pydantic import AfterValidator, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -17,9 +17,20 @@ from pydantic_settings import (
 )
 
 from stream_icd.errors import BadSettings
-from stream_icd.printable import did_you_mean
+from stream_icd.printable import did_you_mean, refuse_password
 
 ENV_PREFIX = "STREAM_ICD_"
+
+
+def _names_a_place(value: str) -> str:
+    if not value.strip():
+        raise ValueError("it is empty: give a folder or a URI, or omit it")
+    refuse_password(value)
+    return value
+
+
+Place = Annotated[str, AfterValidator(_names_a_place)]
+"""A folder, or a URI that `pyarrow.fs` knows, without a password."""
 
 
 class Settings(BaseSettings):

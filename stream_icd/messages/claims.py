@@ -34,8 +34,8 @@ from stream_icd.errors import (
 from stream_icd.kafka.publisher import fits, record_limit, too_large
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.printable import place_of, refuse_password
-from stream_icd.settings import ENV_PREFIX, Settings
+from stream_icd.printable import place_of
+from stream_icd.settings import ENV_PREFIX, Place, Settings
 from stream_icd.wire.limits import Limits
 
 if TYPE_CHECKING:
@@ -72,21 +72,16 @@ class ClaimSettings(Settings):
 
     table: ClassVar[str] = "claims"
 
-    uri: str | None = Field(
+    uri: Place | None = Field(
         default=None, description="a folder, or a URI that pyarrow.fs knows; None: nowhere"
     )
 
     @field_validator("uri")
     @classmethod
-    def _names_a_place(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        if "://" not in value:
-            if not value.strip():
-                raise ValueError("it is empty: give a folder or a URI, or omit it")
-            return Path(value).expanduser().absolute().as_uri()
-        refuse_password(value)
-        return value
+    def _as_uri(cls, value: str | None) -> str | None:
+        if value is None or "://" in value:
+            return value
+        return Path(value).expanduser().absolute().as_uri()
 
     @property
     def place(self) -> str | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from stream_icd.errors import BadSettings
-from stream_icd.printable import refuse_password
-from stream_icd.settings import Settings
+from stream_icd.settings import Place, Settings
 
 if TYPE_CHECKING:
     from stream_icd.store.store import Store
@@ -29,21 +28,12 @@ class RegistrySettings(Settings):
 
     table: ClassVar[str] = "models"
 
-    registry: str | None = Field(
+    registry: Place | None = Field(
         default=None, description="a folder, or a URI that pyarrow.fs knows; None: no registry"
     )
     registry_check_s: float = Field(
         default=10.0, gt=0, le=86_400, description="between two looks for a new champion"
     )
-
-    @field_validator("registry")
-    @classmethod
-    def _names_a_place(cls, value: str | None) -> str | None:
-        if value is not None:
-            if not value.strip():
-                raise ValueError("it is empty: give a folder or a URI, or omit it")
-            refuse_password(value)
-        return value
 
 
 def registry_at(uri: str | None) -> Store | None:
