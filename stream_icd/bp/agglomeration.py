@@ -18,10 +18,8 @@ from stream_icd.bp.level_graph import (
     coarsen,
     coarsened,
     compact,
-    links,
+    inside_of,
     members_of,
-    summed,
-    within_groups,
 )
 from stream_icd.bp.likelihood import MIXING_RANGE
 from stream_icd.compiled import compiled
@@ -35,13 +33,6 @@ class Objective(NamedTuple):
 
     mixing: float  # μ of the likelihood; 0: that of the partition before each round
     resolution: float  # γ of the modularity, else 0
-
-
-class Groups(NamedTuple):
-    """Edge weight inside each community, and its parent, (K,)."""
-
-    within: Floats
-    parents: Labels
 
 
 def agglomerate(
@@ -85,23 +76,19 @@ def _united(
     n_communities: int,
 ) -> Labels:
     labels, k = compact(labels)
-    volumes = summed(graph.strengths, labels, k)
-    within = (volumes - summed(links(graph, labels, False), labels, k)) / 2
     of_communities, n_parents = np.zeros(k, np.int32), 0
     if parents is not None:
         of_communities[labels], n_parents = parents, n_distinct(parents)
-        graph = within_groups(graph, parents)
-    inside = graph if k == graph.n_nodes else coarsen(graph, labels, k)
-    groups = Groups(within, of_communities)
+    coarse = graph if k == graph.n_nodes else coarsen(graph, labels, k)
     unlinked = parents is not None or objective.resolution > 0
-    into: Labels = _rounds(inside, groups, unlinked, n_parents, objective, n_communities)[0]
+    into: Labels = _rounds(coarse, of_communities, unlinked, n_parents, objective, n_communities)[0]
     return into[labels]
 
 
 @compiled()
 def _rounds(
-    inside: LevelGraph,
-    groups: Groups,
+    graph: LevelGraph,
+    parents: Labels,
     unlinked: bool,
     n_parents: int,
     objective: Objective,
@@ -112,23 +99,23 @@ def _rounds(
     So the last ones, where the choice matters most, are united one by one. Returns the community
     of each one there was, and the number of rounds.
 
-    inside: the edges between communities of the same parent.
+    graph: that of the communities; parents: (K,), of each.
     unlinked: whether those next to each other by volume are united too, as if they had no links.
     n_parents: number of parents; a union saves the code of a piece more than there are parents.
     """
-    k, (mixing, resolution) = len(groups.parents), objective
+    k, (mixing, resolution) = len(parents), objective
     into, n_rounds = np.arange(k).astype(np.int32), 0
     while k > n_communities:
-        own, fewer = mixing, 0.0
+        own, fewer, within = mixing, 0.0, inside_of(graph)
         if not mixing:
-            between = 1 - 2 * groups.within.sum() / inside.total
+            between = 1 - 2 * within.sum() / graph.total
             own = min(max(between, ROUNDING), MIXING_RANGE[1])
         if resolution == 0:
             # One less saves bits in the code of the sizes, too.
-            many = n_parents + 1 if n_parents else (inside.n_linked > 0).sum()
-            fewer = log(max(inside.n_linked.sum() - many + 1, 1) / max(many - 1, 1))
+            many = n_parents + 1 if n_parents else (graph.n_linked > 0).sum()
+            fewer = log(max(graph.n_linked.sum() - many + 1, 1) / max(many - 1, 1))
         goal = Objective(own, resolution)
-        sources, targets, gains = _proposed(inside, groups, unlinked, goal)
+        sources, targets, gains = _proposed(graph, within, parents, unlinked, goal)
         if resolution == 0:
             gaining = gains + fewer > ROUNDING
             sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
@@ -137,32 +124,33 @@ def _rounds(
         labels, n_groups = compact(_first_of(sources[best], targets[best], most, k))
         if n_groups == k:
             break
-        groups = _summed(inside, groups, labels, n_groups)
-        inside = coarsened(inside, labels, n_groups)
+        of_united = np.empty(n_groups, np.int32)
+        of_united[labels] = parents
+        graph, parents = coarsened(graph, labels, n_groups), of_united
         into, k, n_rounds = labels[into], n_groups, n_rounds + 1
     return into, n_rounds
 
 
 @compiled()
 def _proposed(
-    inside: LevelGraph, groups: Groups, unlinked: bool, objective: Objective
+    graph: LevelGraph, within: Floats, parents: Labels, unlinked: bool, objective: Objective
 ) -> tuple[Ids, Ids, Floats]:
     """Pairs to unite, each source into its target, and what each gains.
 
     Each community is united with its best linked one. Of two that are each other's best, the
     smaller joins the larger: a hub gathers many a round.
     """
-    indptr, indices, weights, volumes, sizes, total, _ = inside
-    k, parents = len(volumes), groups.parents
+    indptr, indices, weights, volumes, sizes, total, _ = graph
+    k = len(volumes)
     own, partners, best = np.zeros(k), np.full(k, -1), np.full(k, -np.inf)
     for one in range(k):
-        own[one] = _worth(groups.within[one], volumes[one], sizes[one], total, objective)
+        own[one] = _worth(within[one], volumes[one], sizes[one], total, objective)
     for one in range(k):
         for entry in range(indptr[one], indptr[one + 1]):
             other = indices[entry]
-            if other > one:
+            if other > one or parents[other] != parents[one]:
                 continue
-            gain = _gain(inside, groups, own, one, other, weights[entry], objective)
+            gain = _gain(graph, within, own, one, other, weights[entry], objective)
             if gain > best[one]:
                 partners[one], best[one] = other, gain
             if gain > best[other]:
@@ -180,15 +168,15 @@ def _proposed(
             one, other = by_volume[place], by_volume[place + 1]
             if parents[one] == parents[other]:
                 sources[n], targets[n] = one, other
-                gains[n] = _gain(inside, groups, own, one, other, 0.0, objective)
+                gains[n] = _gain(graph, within, own, one, other, 0.0, objective)
                 n += 1
     return sources[:n], targets[:n], gains[:n]
 
 
 @compiled(inline="always")
 def _gain(
-    inside: LevelGraph,
-    groups: Groups,
+    graph: LevelGraph,
+    within: Floats,
     own: Floats,
     one: int,
     other: int,
@@ -196,13 +184,13 @@ def _gain(
     objective: Objective,
 ) -> float:
     """What the union of two communities gains, with this edge weight between them."""
-    volumes, total = inside.strengths, inside.total
+    volumes, total = graph.strengths, graph.total
     if objective.resolution > 0:
         by_chance: float = objective.resolution * volumes[one] * volumes[other] / max(total, 1e-300)
         return between - by_chance
-    within = groups.within[one] + groups.within[other] + between
-    size = inside.n_linked[one] + inside.n_linked[other]
-    gain: float = _worth(within, volumes[one] + volumes[other], size, total, objective)
+    united = within[one] + within[other] + between
+    size = graph.n_linked[one] + graph.n_linked[other]
+    gain: float = _worth(united, volumes[one] + volumes[other], size, total, objective)
     return gain - float(own[one]) - float(own[other])
 
 
@@ -228,19 +216,6 @@ def _first_of(sources: Ids, targets: Ids, at_most: int, k: int) -> Labels:
             into[source], is_target[target] = target, True
             n_united += 1
     return into
-
-
-@compiled()
-def _summed(inside: LevelGraph, groups: Groups, labels: Labels, n_groups: int) -> Groups:
-    """The totals of united communities."""
-    within, parents = np.zeros(n_groups), np.empty(n_groups, np.int32)
-    for one, group in enumerate(labels):
-        within[group] += groups.within[one]
-        parents[group] = groups.parents[one]
-        for entry in range(inside.indptr[one], inside.indptr[one + 1]):
-            if labels[inside.indices[entry]] == group:
-                within[group] += inside.weights[entry] / 2
-    return Groups(within, parents)
 
 
 def merged_communities(
@@ -300,12 +275,7 @@ def _alike(
         if remembered[node] >= 0:
             before[remembered[node]] += 1
             stayed[label] += remembered[node] == label
-    left_over, within = 2 * stayed < before, np.empty(k)
-    for one in range(k):
-        outside = 0.0
-        for entry in range(indptr[one], indptr[one + 1]):
-            outside += weights[entry]
-        within[one] = max(coarse.strengths[one] - outside, 0.0) / 2
+    left_over, within = 2 * stayed < before, inside_of(coarse)
     rows, columns = np.empty(len(indices), np.int64), np.empty(len(indices), np.int64)
     between, n = np.empty(len(indices)), 0
     for one in range(k):

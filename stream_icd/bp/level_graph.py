@@ -102,6 +102,12 @@ def _of_rows(indptr: Labels, weights: Floats) -> tuple[Floats, Floats]:
     return sums, linked
 
 
+@compiled()
+def inside_of(graph: LevelGraph) -> Floats:
+    """The weight of the edges inside each node, (n,): 0 on the level of single nodes."""
+    return np.maximum(graph.strengths - _of_rows(graph.indptr, graph.weights)[0], 0.0) / 2
+
+
 def links(graph: LevelGraph, labels: Labels, inside: bool) -> Floats:
     """The weight of each node's edges to nodes of its own label, or of other labels, (n,)."""
     found = np.empty(len(labels))
