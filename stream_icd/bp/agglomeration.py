@@ -235,12 +235,20 @@ def merged_communities(
 
     remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
     """
-    coarse = coarsen(graph, labels, n_communities)
-    rows, columns, between, within, sizes = _alike(coarse, labels, remembered)
-    volumes, lift = coarse.strengths, (1 - mixing) / mixing * coarse.total
+    coarse, k = coarsen(graph, labels, n_communities), n_communities
+    before = np.bincount(remembered[remembered >= 0], minlength=k)
+    left_over = 2 * np.bincount(labels[labels == remembered], minlength=k) < before
+    within, volumes, sizes = inside_of(coarse), coarse.strengths, np.bincount(labels, minlength=k)
+    rows = np.repeat(np.arange(k), np.diff(coarse.indptr))
+    once = rows < coarse.indices
+    rows, columns, between = rows[once], coarse.indices[once], coarse.weights[once]
+    half_expected = np.sqrt(within[rows] * within[columns])
+    alike = (half_expected > 0) & (between >= half_expected)
+    may_merge = alike | left_over[rows] | left_over[columns]
+    rows, columns, between = rows[may_merge], columns[may_merge], between[may_merge]
 
     def likelihood(within: Floats, volumes: Floats) -> Floats:
-        nats: Floats = within * np.log1p(lift / volumes)
+        nats: Floats = within * np.log1p((1 - mixing) / mixing * coarse.total / volumes)
         return nats
 
     gains = (
@@ -248,8 +256,7 @@ def merged_communities(
         - likelihood(within[rows], volumes[rows])
         - likelihood(within[columns], volumes[columns])
     )
-    into = np.arange(n_communities, dtype=np.int32)
-    free = np.ones(n_communities, np.bool_)
+    into, free = np.arange(k, dtype=np.int32), np.ones(k, np.bool_)
     gaining = np.flatnonzero(gains > 0)
     for at in gaining[np.argsort(-gains[gaining], kind="stable")]:
         pair = [rows[at], columns[at]]
@@ -257,33 +264,3 @@ def merged_communities(
             small, large = sorted(pair, key=lambda c: (c < n_remembered, sizes[c], -c))
             into[small], free[pair] = large, False
     return into
-
-
-@compiled()
-def _alike(
-    coarse: LevelGraph, labels: Labels, remembered: Labels
-) -> tuple[Ids, Ids, Floats, Floats, Ids]:
-    """The pairs that may be merged, (m,), with the edge weight between the two.
-
-    Then the edge weight inside each community, (K,), and its number of nodes.
-    """
-    indptr, indices, weights = coarse.indptr, coarse.indices, coarse.weights
-    k = len(coarse.strengths)
-    sizes, before, stayed = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
-    for node, label in enumerate(labels):
-        sizes[label] += 1
-        if remembered[node] >= 0:
-            before[remembered[node]] += 1
-            stayed[label] += remembered[node] == label
-    left_over, within = 2 * stayed < before, inside_of(coarse)
-    rows, columns = np.empty(len(indices), np.int64), np.empty(len(indices), np.int64)
-    between, n = np.empty(len(indices)), 0
-    for one in range(k):
-        for entry in range(indptr[one], indptr[one + 1]):
-            other = indices[entry]
-            half_expected = np.sqrt(within[one] * within[other])
-            alike = 0 < half_expected <= weights[entry]
-            if one < other and (alike or left_over[one] or left_over[other]):
-                rows[n], columns[n], between[n] = one, other, weights[entry]
-                n += 1
-    return rows[:n], columns[:n], between[:n], within, sizes
