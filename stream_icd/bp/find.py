@@ -166,10 +166,7 @@ def _best_with_k(how: _Search, partitions: list[Partition], n_communities: int) 
 
 def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
     """Partitions of pieces at resolutions around the best one, ascending; `labels` is that at 1."""
-    first = _candidate(how.level, labels, 1.0)
-    if first.bits == inf:  # a single community counts if modularity finds no other
-        first = first._replace(bits=0.0)
-    tried = [first]
+    tried = [measured(how.level, labels)]  # a single community counts if no other is found
     if not how.graph.n_edges:
         return tried
     while len(tried) < 2 or tried[-1].bits < tried[-2].bits:

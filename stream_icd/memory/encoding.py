@@ -81,8 +81,7 @@ FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
 def encode_memory(memory: Memory) -> bytes:
     """Encode the memory as an Arrow IPC stream; the same memory gives the same bytes."""
     ids = np.zeros(memory.n_nodes, np.int64)  # the column has a place for each node
-    ids[: len(memory.community_ids)] = memory.community_ids
-    ids[1 : len(memory.community_ids)] -= memory.community_ids[:-1]
+    ids[: len(memory.community_ids)] = np.diff(memory.community_ids, prepend=0)
     columns: dict[str, Any] = {
         "node": memory.nodes,
         "seen": pa.array(memory.seen.astype(np.uint8)),
@@ -123,7 +122,7 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
         LimitExceeded: the memory is above `limits`.
     """
     with refusing(BadMemory, "the memory cannot be read"):
-        rest = _metadata(pa.ipc.open_stream(value).schema)
+        rest = _metadata(value)
         if rest["format"] != FORMAT:
             raise BadMemory(
                 f"the memory has format {rest['format']!r:.80} and this version reads {FORMAT}; "
@@ -178,7 +177,7 @@ def is_of_this_version(value: bytes) -> bool:
         BadMemory: they are not a memory.
     """
     with refusing(BadMemory, "the memory cannot be read"):
-        return bool(_metadata(pa.ipc.open_stream(value).schema)["format"] == FORMAT)
+        return bool(_metadata(value)["format"] == FORMAT)
 
 
 def next_id_of(value: bytes) -> int | None:
@@ -188,7 +187,7 @@ def next_id_of(value: bytes) -> int | None:
     """
     try:
         with refusing(BadMemory, "the memory cannot be read"):
-            next_id = _metadata(pa.ipc.open_stream(value).schema)["next_id"]
+            next_id = _metadata(value)["next_id"]
     except BadMemory:
         return None
     return next_id if type(next_id) is int and 0 <= next_id <= MOST_READ_IDS else None
@@ -208,8 +207,8 @@ def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
-def _metadata(schema: pa.Schema) -> dict[str, Any]:
-    found = (schema.metadata or {}).get(METADATA)
+def _metadata(value: bytes) -> dict[str, Any]:
+    found = (pa.ipc.open_stream(value).schema.metadata or {}).get(METADATA)
     if found is None:
         raise BadMemory("the table is no memory: its schema's metadata does not say so")
     rest: dict[str, Any] = json.loads(found)
@@ -242,14 +241,8 @@ def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:
     communities = (communities.astype(np.int64) + FIRST).astype(np.int32)
     firsts = communities[:, 0] == FIRST
     communities[firsts, 0] = np.arange(np.count_nonzero(firsts))
-    return Posterior(
-        communities,
-        (shares / np.float32(CERTAIN)).astype(np.float32),
-        mixing=_typed(facts, "mixing", float),
-        stay=_typed(facts, "stay", float),
-        believed=_typed(facts, "believed", bool),
-        resolution=_typed(facts, "resolution", float),
-    )
+    said: dict[str, Any] = {fact: _typed(facts, fact, kind) for fact, kind in FACTS.items()}
+    return Posterior(communities, (shares / np.float32(CERTAIN)).astype(np.float32), **said)
 
 
 def _edges(name: str, evidence: Rows) -> dict[str, pa.Array]:
