@@ -41,10 +41,6 @@ PARTS = 32
 """One in this many nodes of a large graph is visited at once. With 4 or 64, communities are the
 same within the spread of seeds; fewer take more visits, more keep threads waiting."""
 
-MOST_VISITS = 16
-"""How often an edge is visited in the mean, at most: graphs of real data take three to six visits.
-Next to a hub, each of a long row of moves visits all that the hub knows again."""
-
 DONE, WAITS, VISITED = 0, 1, 2
 """States of nodes moved at once; VISITED: is in the part of the queue that is visited now."""
 
@@ -292,6 +288,9 @@ def _move_in_turn(
 
     within: None: neighbours of moved nodes follow. Or the community of each node, to which its
         moves are limited: then each of these nodes moves once, if it is alone.
+
+    Takes O(E log E): next to a hub, each of a long row of moves would visit all its neighbours
+    again. Other graphs need less than this bound (real ones three to six visits of each edge).
     """
     n_nodes, (indptr, indices, weights, strengths, _, total, _) = len(groups), graph
     penalty = resolution / max(total, 1e-300)
@@ -303,7 +302,8 @@ def _move_in_turn(
     queue, waiting = np.zeros(n_nodes, np.int32), np.zeros(n_nodes, np.bool_)
     queue[: len(first)], waiting[first] = first, True
     head, n_waiting, n_moves, n_visits = 0, len(first), 0, 0
-    while n_waiting and n_visits <= MOST_VISITS * len(indices):
+    most_visits = len(indices) * np.log2(len(indices) + 1)
+    while n_waiting and n_visits <= most_visits:
         node = queue[head]
         if n_nodes >= FAR and n_waiting > 8 and head + 8 < n_nodes:
             ask_for_groups(indptr, indices, weights, queue, head, groups)
