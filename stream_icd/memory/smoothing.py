@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from stream_icd.arrays import NOBODY, Floats, Ids, Labels, n_distinct
 from stream_icd.bp.belief_propagation import Model as Planted
 from stream_icd.bp.belief_propagation import believe, trusted
-from stream_icd.bp.level_graph import Rows, compact, entries_at, level_of
+from stream_icd.bp.level_graph import compact, entries_at, level_of
 from stream_icd.bp.likelihood import bounded_mixing
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.posterior import (
@@ -38,14 +38,13 @@ from stream_icd.bp.posterior import (
     kept_a_window,
     majority,
     tidy,
-    uninformed,
 )
 from stream_icd.bp.sweep import N_KEPT, Prior
 from stream_icd.compiled import uninterrupted
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.horizon import Horizon
-from stream_icd.memory.memory import Memory
+from stream_icd.memory.memory import Memory, forgotten
 from stream_icd.memory.nodes import FORGOTTEN
 from stream_icd.model import Model
 from stream_icd.node_ids import common_type, places
@@ -94,39 +93,27 @@ def detect_smoothed(
                 f"{after.id} ends at {after.window.end}, not after {before.id}; sort the windows "
                 "by time, and keep one of each"
             )
-    forward, last = list[Remembered](), memory
+    if not snapshots:
+        return []
+    forward, memories = list[Remembered](), [forgotten(0) if memory is None else memory]
     for snapshot, k in zip(snapshots, ks, strict=True):
         found = detect_remembering(
-            snapshot, model, last, k, horizon=horizon, seed=seed, clock=clock
+            snapshot, model, memories[-1], k, horizon=horizon, seed=seed, clock=clock
         )
         forward.append(found)
-        last = found.memory
-    if last is None or not forward:
-        return []
-    results, later, next_id = list(forward), _about(last, last.nodes), last.next_id
-    befores = [memory, *(found.memory for found in forward)]
+        memories.append(found.memory)
+    last, results = memories[-1], list(forward)
+    later, next_id = _about(last, last.nodes), last.next_id
     whole = [at for at, found in enumerate(forward) if not found.damaged]
     for at, next_at in reversed(list(pairwise(whole))):
-        started = clock()
-        snapshot, then = snapshots[at], forward[next_at].memory.present.known
-        present = forward[at].memory.present
-        own = _about(forward[at].memory, snapshot.nodes)
-        if present.known.believed and then.believed and then.stay:  # else the future says nothing
-            rows = places(snapshot.nodes, forward[at].memory.nodes)
-            own = _smoothed(
-                entries_at(present.evidence, rows),
-                model.bp,
-                present.known,
-                own,
-                _about(befores[at], snapshot.nodes),
-                later.of(snapshot.nodes),
-                then.stay,
-                ks[at],
-                next_id,
-                seed,
-            )
+        started, nodes, now = clock(), snapshots[at].nodes, forward[at].memory
+        known, then = now.present.known, forward[next_at].memory.present.known
+        own = _about(now, nodes)
+        if known.believed and then.believed and then.stay:  # else the future says nothing
+            past = _about(memories[at], nodes)
+            own = _smoothed(now, own, past, later, then.stay, model.bp, ks[at], next_id, seed)
             next_id = max(next_id, int(own.ids.max(initial=NOBODY)) + 1)
-        later = _with_absent(own, later, kept_a_window(present.known.stay))
+        later = _with_absent(own, later, kept_a_window(known.stay))
         results[at] = _result(forward[at], own, 1000 * (clock() - started))
     last = replace(last, next_id=next_id)
     return [*results[:-1], replace(results[-1], memory=last)]
@@ -156,11 +143,8 @@ class _About:
         return Prior(at.astype(np.int32), self.shares)
 
 
-def _about(memory: Memory | None, nodes: pa.Array) -> _About:
-    """Return what is believed of these nodes after a window; nothing if there was no window."""
-    if memory is None:
-        nothing = uninformed(len(nodes))
-        return _About(nodes, nothing.communities.astype(np.int64), nothing.shares)
+def _about(memory: Memory, nodes: pa.Array) -> _About:
+    """Return what is believed of these nodes after a window."""
     known = memory.present.known
     ids = np.append(memory.community_ids, NOBODY)[known.communities]  # [-1] for none
     return _About(memory.nodes, ids, known.shares).of(nodes)
@@ -197,27 +181,28 @@ def _result(forward: Remembered, own: _About, milliseconds: float) -> Remembered
 
 @uninterrupted()
 def _smoothed(
-    evidence: Rows,
-    parameters: BpParameters,
-    known: Posterior,
+    memory: Memory,
     own: _About,
     before: _About,
     after: _About,
     stay_after: float,
+    parameters: BpParameters,
     n_communities: int | None,
     next_id: int,
     seed: int,
 ) -> _About:
     """Return the beliefs about the nodes of a window, from its edges, its past and its future.
 
-    known, own: filtered beliefs of this window, decided by belief propagation.
+    memory: what is known after the window; own: the beliefs about its nodes in it.
     before: filtered beliefs of the window before; after: smoothed beliefs of the window after it.
     stay_after: η between this window and the one after it.
 
     No id is new, unless exactly K communities need one: those are `next_id` and the following. For
     nodes without edges, the windows before and after decide.
     """
-    graph = level_of(evidence.comparable(parameters.weight_exponent))
+    evidence = entries_at(memory.present.evidence, places(own.nodes, memory.nodes))
+    graph, known = level_of(evidence.comparable(parameters.weight_exponent)), memory.present.known
+    after = after.of(own.nodes)
     ids = np.unique([own.ids, before.ids, after.ids])
     ids = ids[ids != NOBODY]
     here, past, future = (beliefs.among(ids) for beliefs in (own, before, after))
