@@ -6,11 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_icd.arrays import Labels, n_distinct
+from stream_icd.arrays import NOBODY, Ids, Labels, n_distinct
 from stream_icd.bp.agglomeration import agglomerate, agglomerate_to
-from stream_icd.bp.level_graph import LevelGraph, compact, links, summed, within_groups
+from stream_icd.bp.level_graph import (
+    LevelGraph,
+    compact,
+    links,
+    members_of,
+    summed,
+    within_groups,
+)
 from stream_icd.bp.likelihood import modularity_of
 from stream_icd.bp.modularity import connected_pieces, maximise_modularity, move_nodes, refined
+from stream_icd.compiled import compiled
 from stream_icd.quality.partition import bits_per_edge
 
 COARSER = 2.0
@@ -61,12 +69,7 @@ def split_communities(
     first, coarse, parents = refined(graph, labels, resolution, rng)
     united = connected_pieces(coarse, parents, resolution, rng)
     pieces = agglomerate(coarse, united, parents, mixing)[first]
-    sizes = np.bincount(pieces)
-    names = np.empty(len(sizes), np.int32)
-    names[pieces] = labels
-    order = np.lexsort((-sizes, names))  # by community, the largest first, then as numbered
-    others = order[1:][names[order[1:]] == names[order[:-1]]]
-    names[others] = n_communities + np.arange(len(others), dtype=np.int32)
+    names: Labels = match_labels(pieces, labels, int(pieces.max()) + 1, n_communities)
     return names[pieces]
 
 
@@ -127,3 +130,66 @@ def _cut(inside: LevelGraph, at_least: int, resolution: float, rng: np.random.Ge
             return pieces
         resolution *= max(at_least / n_pieces / COARSER, COARSER)
     return np.arange(inside.n_nodes, dtype=np.int32)
+
+
+@compiled()
+def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> Labels:
+    """A name for each label, (n_labels,): the one that most of its nodes had, or a new one.
+
+    No name is given twice: pairs with the most common nodes go first. They have at least half of
+    the nodes of either. New names are numbered from n_names on.
+
+    labels, names: (n,) of each node, 0..n_labels-1 and 0..n_names-1, or negative for none.
+    """
+    label, name, counts = common_nodes(labels, names)
+    of_label, of_name = np.zeros(n_labels, np.int64), np.zeros(n_names, np.int64)
+    for pair, count in enumerate(counts):
+        of_label[label[pair]] += count
+        of_name[name[pair]] += count
+    name_of, free = np.full(n_labels, NOBODY, np.int32), np.ones(n_names, np.bool_)
+    n_given = n_names
+    for pair in np.argsort(-counts, kind="mergesort"):
+        own, other = label[pair], name[pair]
+        enough = 2 * counts[pair] >= min(of_label[own], of_name[other])
+        if enough and name_of[own] < 0 and free[other]:
+            name_of[own], free[other] = other, False
+    for own in range(n_labels):
+        if name_of[own] < 0:
+            name_of[own], n_given = n_given, n_given + 1
+    return name_of
+
+
+@compiled()
+def common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
+    """The pairs of label and name that nodes have, and how many nodes: (m,) each.
+
+    Pairs ascend by label; those of one label are in the order of their first nodes.
+
+    labels, names: (n,) of each node, negative for none.
+    """
+    both = np.flatnonzero((labels >= 0) & (names >= 0))
+    label, name = labels[both], names[both]
+    of_label, of_name = np.empty(len(both), np.int64), np.empty(len(both), np.int64)
+    counts, n_pairs = np.zeros(len(both), np.int64), 0
+    if len(both):
+        pair_of = np.full(name.max() + 1, -1)
+        for node in members_of(label, label.max() + 1)[0]:
+            pair = pair_of[name[node]]
+            if pair < 0 or of_label[pair] != label[node]:
+                pair, n_pairs = n_pairs, n_pairs + 1
+                pair_of[name[node]] = pair
+                of_label[pair], of_name[pair] = label[node], name[node]
+            counts[pair] += 1
+    return of_label[:n_pairs], of_name[:n_pairs], counts[:n_pairs]
+
+
+def majority(before: Labels, labels: Labels, n_before: int) -> Labels:
+    """The label of more than half of the nodes of each earlier community, or `NOBODY`.
+
+    before, labels: (n,) of each node, negative for none.
+    """
+    old, new, counts = common_nodes(before, labels)
+    most = 2 * counts > np.bincount(before[before >= 0], minlength=n_before)[old]
+    into = np.full(n_before, NOBODY, np.int32)
+    into[old[most]] = new[most]
+    return into

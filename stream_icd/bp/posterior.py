@@ -15,11 +15,11 @@ from stream_icd.arrays import NOBODY, Ids, Labels, n_distinct
 from stream_icd.bp.agglomeration import merged_communities
 from stream_icd.bp.belief_propagation import Model, believe, uninformed_prior
 from stream_icd.bp.find import found_exactly
-from stream_icd.bp.level_graph import LevelGraph, compact, induced, links, members_of
+from stream_icd.bp.level_graph import LevelGraph, compact, induced, links
 from stream_icd.bp.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.bp.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.partition import exactly, split_communities
+from stream_icd.bp.partition import exactly, match_labels, split_communities
 from stream_icd.bp.sweep import MOST_TRUST, Prior
 from stream_icd.compiled import compiled
 
@@ -176,74 +176,8 @@ def exact_labels(
     labels = known.communities[rows, 0].copy()
     rng, start = np.random.default_rng(seed), compact(labels)[0]
     exact = exactly(graph, start, n_communities, known.resolution, rng, known.believed)
-    names = match_labels(exact, labels, n_communities, known.n_communities)
-    new = names == NOBODY
-    names[new] = known.n_communities + np.arange(new.sum())
+    names: Labels = match_labels(exact, labels, n_communities, known.n_communities)
     return names[exact]
-
-
-@compiled()
-def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> Labels:
-    """A name for each label, (n_labels,): the one that most of its nodes had, or `NOBODY`.
-
-    No name is given twice: pairs with the most common nodes go first. They have at least half of
-    the nodes of either.
-
-    labels, names: (n,) of each node, 0..n_labels-1 and 0..n_names-1, or negative for none.
-    """
-    label, name, counts = common_nodes(labels, names)
-    of_label, of_name = np.zeros(n_labels, np.int64), np.zeros(n_names, np.int64)
-    for pair, count in enumerate(counts):
-        of_label[label[pair]] += count
-        of_name[name[pair]] += count
-    name_of, free = np.full(n_labels, NOBODY, np.int32), np.ones(n_names, np.bool_)
-    for pair in np.argsort(-counts, kind="mergesort"):
-        own, other = label[pair], name[pair]
-        enough = 2 * counts[pair] >= min(of_label[own], of_name[other])
-        if enough and name_of[own] < 0 and free[other]:
-            name_of[own], free[other] = other, False
-    return name_of
-
-
-@compiled()
-def common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
-    """The pairs of label and name that nodes have, and how many nodes: (m,) each.
-
-    Pairs ascend by label; those of one label are in the order of their first nodes.
-
-    labels, names: (n,) of each node, negative for none.
-    """
-    both = np.flatnonzero((labels >= 0) & (names >= 0))
-    label, name = labels[both], names[both]
-    of_label, of_name = np.empty(len(both), np.int64), np.empty(len(both), np.int64)
-    counts, n_pairs = np.zeros(len(both), np.int64), 0
-    if len(both):
-        pair_of = np.full(name.max() + 1, -1)
-        for node in members_of(label, label.max() + 1)[0]:
-            pair = pair_of[name[node]]
-            if pair < 0 or of_label[pair] != label[node]:
-                pair, n_pairs = n_pairs, n_pairs + 1
-                pair_of[name[node]] = pair
-                of_label[pair], of_name[pair] = label[node], name[node]
-            counts[pair] += 1
-    return of_label[:n_pairs], of_name[:n_pairs], counts[:n_pairs]
-
-
-@compiled()
-def majority(before: Labels, labels: Labels, n_before: int) -> Labels:
-    """The label of more than half of the nodes of each earlier community, or `NOBODY`.
-
-    before, labels: (n,) of each node, negative for none.
-    """
-    old, new, counts = common_nodes(before, labels)
-    into, sizes = np.full(n_before, NOBODY, np.int32), np.zeros(n_before, np.int64)
-    for label in before:
-        if label >= 0:
-            sizes[label] += 1
-    for pair, count in enumerate(counts):
-        if 2 * count > sizes[old[pair]]:
-            into[old[pair]] = new[pair]
-    return into
 
 
 def kept_a_window(stay: float) -> float:

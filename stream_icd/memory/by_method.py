@@ -14,7 +14,8 @@ from scipy.sparse import csr_array
 from stream_icd.arrays import NOBODY, Ids, Labels
 from stream_icd.bp.level_graph import Rows, compact, entries_at, level_of
 from stream_icd.bp.likelihood import mixing_beyond_chance
-from stream_icd.bp.posterior import Posterior, certain_posterior, common_nodes, match_labels
+from stream_icd.bp.partition import common_nodes, match_labels
+from stream_icd.bp.posterior import Posterior, certain_posterior
 
 Find = Callable[[csr_array, int | None, Labels], Labels]
 """Finds the communities of a graph, K of them if K is given. The last argument are the communities
@@ -69,5 +70,5 @@ def _followed(before: Labels, labels: Labels, n_labels: int) -> Labels:
     most = 2 * counts >= np.bincount(before[before >= 0], minlength=n_before)[old]
     into[old[most]] = new[most]
     continued = match_labels(labels, before, n_labels, n_before)
-    into[continued[continued >= 0]] = np.flatnonzero(continued >= 0)
+    into[continued[continued < n_before]] = np.flatnonzero(continued < n_before)
     return into

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from stream_icd.arrays import NOBODY, Floats, Ids, Labels
 from stream_icd.bp.level_graph import LevelGraph, coarsen, finest_level
 from stream_icd.bp.likelihood import groups_of
-from stream_icd.bp.posterior import majority, match_labels
+from stream_icd.bp.partition import majority, match_labels
 from stream_icd.node_ids import places
 from stream_icd.quality.partition import Described
 
@@ -29,12 +29,11 @@ def ids_for(labels: Labels, before: Labels, ids_before: Ids, next_id: int) -> tu
     labels: of each node, in 0..K-1 or `NOBODY`.
     before: the labels of the same nodes in the last window, places in `ids_before`.
     """
-    n_labels = int(labels.max(initial=NOBODY)) + 1
-    names = match_labels(labels, before, n_labels, len(ids_before))
-    ids = np.append(ids_before, NOBODY)[names]  # [-1] is NOBODY's
-    new = np.flatnonzero(names == NOBODY)
-    ids[new] = next_id + np.arange(len(new))
-    return ids, next_id + len(new)
+    n_labels, n_before = int(labels.max(initial=NOBODY)) + 1, len(ids_before)
+    names = match_labels(labels, before, n_labels, n_before)
+    n_new = int(np.count_nonzero(names >= n_before))
+    ids: Ids = np.append(ids_before, next_id + np.arange(n_new))[names]
+    return ids, next_id + n_new
 
 
 def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> Ids:

@@ -31,12 +31,12 @@ from stream_icd.bp.belief_propagation import believe, trusted
 from stream_icd.bp.level_graph import compact, entries_at, level_of
 from stream_icd.bp.likelihood import bounded_mixing
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.partition import majority
 from stream_icd.bp.posterior import (
     Posterior,
     Shares,
     exact_labels,
     kept_a_window,
-    majority,
     tidy,
 )
 from stream_icd.bp.sweep import N_KEPT, Prior
