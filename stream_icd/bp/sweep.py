@@ -6,8 +6,8 @@ sweep.
 
 Two things keep a sweep short. A node is *certain* if its message to every neighbour would name one
 community alone: then no messages are computed, and neighbours read its community. And a node is
-visited again only if a neighbour's belief has changed since, by more than `TOLERANCE` (residual
-belief propagation: Elidan, McGraw and Koller, UAI 2006). The rest keeps what its last visit found.
+visited only if it is due: a neighbour's belief has changed by more than `TOLERANCE` since (residual
+belief propagation, [14] in docs/method.md).
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
 """Detection on a stream: what is known of a graph improves the result for its next window.
 
 A pure function from a window and the memory before it to communities and the memory after it.
-`docs/stream_memory.md` says what happens in each case:
-
-- *The first window, or one unrelated to the past*: detected alone; all ids are new.
-- *A gap*: evidence and beliefs fade by window seen, so that missing windows change nothing.
-- *Absent nodes*: known while they have evidence, and then until their beliefs, which fade with a
-  factor η for each window, add up to less than `nodes.FORGOTTEN`.
-- *A window that is not after the last one*: detected with the present memory, which stays as it is.
-- *A window that lacks most of the last one's nodes* (`nodes`): the same, and no id ends. More such
-  windows in a row are remembered, but the evidence stays as it is.
+docs/method.md ("Streams") has the steps, docs/stream_memory.md ("Special cases") the other windows:
+those without a past, those that come late, and those that lack most nodes.
 """
 
 from __future__ import annotations
@@ -298,9 +291,8 @@ def _found(
 ) -> tuple[Hypothesis, bool]:
     """Return the hypothesis after a window, and whether a search found better communities.
 
-    Communities that start from the last ones can be far from the best. A search finds them without
-    the past, and takes these, or the best of both, if they save `STRONG_BITS` more. With the
-    evidence of a single window, beliefs about the past say more than its bits.
+    A search finds them without the past, and takes these, or the best of both, if they save
+    `STRONG_BITS` more. With the evidence of a single window, beliefs about the past say more.
     """
     total = added(hypothesis.evidence, 1.0 if step.lacking else hypothesis.decay, before.window)
     level = before.level

@@ -3,13 +3,11 @@
 What is remembered is read with each window, so its size decides what the window costs. Without a
 bound, a few windows of many new nodes would make all small windows after them expensive.
 
-A source can lose most nodes for one window: those that are missing would seem to have ended. So
-such a window is detected with the memory there is, which stays as it is. If the windows after it
-lack them too, their nodes are followed with the evidence from before: alone, a tenth of the nodes
-has other communities (of the Internet, it does). Once the nodes come back, all are known as they
-were. A graph that breaks with its past has other nodes, or other edges among them; one that shrinks
-for good is small in each later window, too. To tell them apart, nodes that come again and again
-earn *credit*, and small windows spend it: each node remembered beyond the bound costs one.
+A source can lose most nodes for some windows (docs/stream_memory.md, "A run of damaged windows").
+Such a window is detected with the memory there is, which stays as it is, or changes without new
+evidence. But a graph that shrinks for good is small in each later window, too. To tell them apart,
+nodes that come again and again earn *credit*, and small windows spend it: each node remembered
+beyond the bound costs one.
 """
 
 from __future__ import annotations

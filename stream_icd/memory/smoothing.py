@@ -1,13 +1,9 @@
 """Communities of past windows from the windows before and after each: for replays.
 
 A pure function from consecutive windows of one graph to their communities, with the ids that
-detection forward in time gives them. It keeps all windows in memory.
-
-Detection forward in time knows the past of a window. Here the beliefs of the next window, which
-know the future, join the prior of each node, and belief propagation on the evidence of this window
-follows: the forward–backward algorithm of hidden Markov models, one chain per node (docs/method.md,
-(11)). Beliefs are sparse, (n, N_KEPT) per window; what is missing to a sum of 1 is spread over all
-communities by their size n_c.
+detection forward in time gives them. It keeps all windows in memory. The forward–backward algorithm
+of hidden Markov models, one chain per node: docs/method.md, (11). Beliefs are sparse, (n, N_KEPT)
+per window; what is missing to a sum of 1 is spread over all communities by their size n_c.
 
 Whole communities also begin and end between windows, although their nodes stay together. So a later
 community that this window does not have counts as the node's community of this window.
@@ -63,11 +59,9 @@ def detect_smoothed(
 ) -> list[Remembered]:
     """Find the communities of consecutive windows, each with the windows before and after it.
 
-    First `detect_remembering` goes forward through the windows. Then, from the second last window
-    back to the first, belief propagation uses both the past and the future of each. So the last
-    window has the result of `detect_remembering`, and so has a window that modularity decided, and
-    one that is damaged. Each result's `memory` is the one after the window in forward detection; a
-    stream can continue with it.
+    The last window has the result of `detect_remembering`, and so has a window that modularity
+    decided, and one that is damaged. Each result's `memory` is the one after the window in forward
+    detection; a stream can continue with it.
 
     Args:
         snapshots: windows of one graph, each after the one before.
