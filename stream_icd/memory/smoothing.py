@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from stream_icd.arrays import NOBODY, Floats, Ids, Labels, n_distinct
 from stream_icd.bp.belief_propagation import Model as Planted
@@ -294,10 +293,8 @@ def two_sided_prior(sizes: Floats, past: Prior, stay: float, message: Message) -
     counts[:, :N_KEPT] &= ~twice.any(axis=2)
     beyond = np.where(counts, beyond, 0.0).clip(0)
     shares = (beyond / (chance + beyond.sum(axis=1, keepdims=True))).astype(np.float32)
-    order = np.argsort(-shares, axis=1, kind="stable")[:, :N_KEPT]
-    kept = np.take_along_axis(shares, order, 1)
-    communities = np.take_along_axis(named, order, 1)
-    return Prior(*tidy(np.where(kept > 0, communities, NOBODY).astype(np.int32), kept))
+    named, shares = tidy(np.where(shares > 0, named, NOBODY).astype(np.int32), shares)
+    return Prior(named[:, :N_KEPT].copy(), shares[:, :N_KEPT].copy())
 
 
 def _moved(beliefs: Prior, stay: float) -> Floats:
@@ -306,10 +303,8 @@ def _moved(beliefs: Prior, stay: float) -> Floats:
     return moved
 
 
-def _believed(communities: Labels, shares: Shares, named: Labels) -> NDArray[np.float64]:
+def _believed(communities: Labels, shares: Shares, named: Labels) -> Floats:
     """Return the share of each of the named communities, 0 for -1, (n, m)."""
-    believed = np.zeros(named.shape)
-    for place in range(N_KEPT):
-        same = (communities[:, place : place + 1] == named) & (named >= 0)
-        believed += np.where(same, shares[:, place : place + 1], 0.0)
+    same = (communities[:, :, None] == named[:, None, :]) & (named >= 0)[:, None, :]
+    believed: Floats = np.where(same, shares[:, :, None], 0.0).sum(axis=1, dtype=np.float64)
     return believed
