@@ -80,8 +80,7 @@ def _united(
     if parents is not None:
         of_communities[labels], n_parents = parents, n_distinct(parents)
     coarse = graph if k == graph.n_nodes else coarsen(graph, labels, k)
-    unlinked = parents is not None or objective.resolution > 0
-    into: Labels = _rounds(coarse, of_communities, unlinked, n_parents, objective, n_communities)[0]
+    into: Labels = _rounds(coarse, of_communities, n_parents, objective, n_communities)[0]
     return into[labels]
 
 
@@ -89,7 +88,6 @@ def _united(
 def _rounds(
     graph: LevelGraph,
     parents: Labels,
-    unlinked: bool,
     n_parents: int,
     objective: Objective,
     n_communities: int,
@@ -100,10 +98,12 @@ def _rounds(
     of each one there was, and the number of rounds.
 
     graph: that of the communities; parents: (K,), of each.
-    unlinked: whether those next to each other by volume are united too, as if they had no links.
-    n_parents: number of parents; a union saves the code of a piece more than there are parents.
+    n_parents: number of parents, 0 if there are none; a union saves the code of a piece more than
+        there are parents. With parents, or by modularity, communities next to each other by volume
+        are united too, as if they had no links.
     """
     k, (mixing, resolution) = len(parents), objective
+    unlinked = n_parents > 0 or resolution > 0
     into, n_rounds = np.arange(k).astype(np.int32), 0
     while k > n_communities:
         own, fewer, within = mixing, 0.0, inside_of(graph)

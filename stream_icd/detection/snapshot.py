@@ -24,7 +24,7 @@ from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
-from stream_icd.memory.memory import Memory, is_forgotten
+from stream_icd.memory.memory import BEFORE_ALL, Memory
 from stream_icd.memory.nodes import cut
 from stream_icd.messages.records import outgoing
 from stream_icd.model import Model
@@ -225,7 +225,7 @@ class Remembering:
     @property
     def is_used(self) -> bool:
         """Whether a failure may be due to what is remembered."""
-        return self.before is not None and not is_forgotten(self.before)
+        return self.before is not None and self.before.window != BEFORE_ALL
 
     def detect(
         self,
@@ -259,7 +259,7 @@ class Remembering:
         self.after = remembered.memory
         if self.before is None:
             return remembered, "first"
-        if is_forgotten(self.before):
+        if self.before.window == BEFORE_ALL:
             return remembered, "anew"
         if remembered.damaged:
             return remembered, "damaged"

@@ -174,11 +174,6 @@ def forgotten(next_id: int) -> Memory:
     return empty_memory(BEFORE_ALL, pa.array([], pa.int64()), DECAYS[1], next_id)
 
 
-def is_forgotten(memory: Memory) -> bool:
-    """Whether the graph starts anew."""
-    return memory.window == BEFORE_ALL
-
-
 def far_id(n_messages: int) -> int:
     """Return an id far above those of streams, after so many messages."""
     return min(FAR_IDS + FAR_IDS_A_MESSAGE * n_messages, MOST_READ_IDS)

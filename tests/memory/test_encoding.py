@@ -31,13 +31,13 @@ from stream_icd.memory.encoding import (
 )
 from stream_icd.memory.evidence import rounded
 from stream_icd.memory.memory import (
+    BEFORE_ALL,
     COUNTS,
     FAR_IDS,
     MOST_READ_IDS,
     Hypothesis,
     Memory,
     Trial,
-    is_forgotten,
 )
 from stream_icd.memory.nodes import cut
 from stream_icd.snapshot import Window
@@ -163,7 +163,7 @@ def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_use
         decode_memory(value)
     assert next_id_of(value) == 4
     memory = decode_memory(anew(value))
-    assert is_forgotten(memory)
+    assert memory.window == BEFORE_ALL
     assert memory.n_nodes == 0
     assert memory.next_id == 4
 
