@@ -161,18 +161,26 @@ def members_of(labels: Labels, n_groups: int) -> tuple[Labels, Labels]:
     return members, starts
 
 
-@compiled()
 def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
     """The same nodes and strengths with only the edges inside groups."""
-    starts, columns, of_entries, of_nodes = graph.indptr, graph.indices, graph.weights, graph[3:]
-    indptr, end = np.zeros_like(starts), 0
-    indices, weights = np.empty_like(columns), np.empty_like(of_entries)
-    for node, label in enumerate(labels):
-        for entry in range(starts[node], starts[node + 1]):
-            indices[end], weights[end] = columns[entry], of_entries[entry]
-            end += labels[columns[entry]] == label
-        indptr[node + 1] = end
-    return LevelGraph(indptr, indices[:end].copy(), weights[:end].copy(), *of_nodes)
+    inside = labels[graph.indices] == np.repeat(labels, np.diff(graph.indptr))
+    rows = Rows(graph.indptr, graph.indices, graph.weights)
+    return graph._replace(**entries_where(rows, inside)._asdict())
+
+
+@compiled()
+def entries_where(graph: Rows, chosen: NDArray[np.bool_]) -> Rows:
+    """The matrix with only these of its entries."""
+    n_entries, n_chosen, end = len(chosen), chosen.sum(), 0
+    places = np.empty(n_entries + 1, np.int32)  # of each entry, among those that are chosen
+    columns = np.empty(n_chosen + 1, np.int32)
+    weights = np.empty(n_chosen + 1)  # with a place for one that is not chosen, after the last
+    for entry in range(n_entries):  # not by rows, whose ends the processor cannot foresee
+        columns[end], weights[end] = graph.indices[entry], graph.weights[entry]
+        places[entry] = end
+        end += chosen[entry]
+    places[n_entries] = end
+    return Rows(places[graph.indptr], columns[:end], weights[:end])
 
 
 def induced(graph: LevelGraph, rows: Ids) -> LevelGraph:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.arrays import Floats
-from stream_icd.bp.level_graph import Rows
+from stream_icd.bp.level_graph import Rows, entries_where
 from stream_icd.compiled import compiled
 from stream_icd.graphs.weights import HEAVIEST
 
@@ -68,7 +68,7 @@ def kept(total: Rows, window: Rows) -> Rows:
     if len(weights) > most:
         least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
     heavy = (weights >= least) & (weights > 0)  # rounding may have made one 0
-    return _chosen(total._replace(weights=weights), heavy)
+    return entries_where(total._replace(weights=weights), heavy)
 
 
 def _median(weights: Floats) -> float:
@@ -90,7 +90,7 @@ def rounded(weights: Floats) -> Floats:
 def unseen(window: Rows, evidence: Rows) -> Rows:
     """Return the edges of a window that the evidence lacks, with weights of 1."""
     ones = np.ones(len(window.indices))
-    return _chosen(window._replace(weights=ones), _only_in(window, evidence))
+    return entries_where(window._replace(weights=ones), _only_in(window, evidence))
 
 
 @compiled()
@@ -104,18 +104,3 @@ def _only_in(window: Rows, evidence: Rows) -> NDArray[np.bool_]:
         for entry in range(window.indptr[row], window.indptr[row + 1]):
             lacking[entry] = last_row[window.indices[entry]] != row
     return lacking
-
-
-@compiled()
-def _chosen(graph: Rows, chosen: NDArray[np.bool_]) -> Rows:
-    """The matrix with only these of its entries."""
-    n_entries, n_chosen, end = len(chosen), chosen.sum(), 0
-    places = np.empty(n_entries + 1, np.int32)  # of each entry, among those that are chosen
-    columns = np.empty(n_chosen + 1, np.int32)
-    weights = np.empty(n_chosen + 1)  # with a place for one that is not chosen, after the last
-    for entry in range(n_entries):  # not by rows, whose ends the processor cannot foresee
-        columns[end], weights[end] = graph.indices[entry], graph.weights[entry]
-        places[entry] = end
-        end += chosen[entry]
-    places[n_entries] = end
-    return Rows(places[graph.indptr], columns[:end], weights[:end])
