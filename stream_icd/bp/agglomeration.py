@@ -235,32 +235,39 @@ def merged_communities(
 
     remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
     """
-    coarse, k = coarsen(graph, labels, n_communities), n_communities
+    coarse = coarsen(graph, labels, n_communities)
+    into: Labels = _merged(coarse, labels, remembered, n_remembered, mixing)
+    return into
+
+
+@compiled()
+def _merged(
+    coarse: LevelGraph, labels: Labels, remembered: Labels, n_remembered: int, mixing: float
+) -> Labels:
+    """The same, of the graph of the communities."""
+    within, volumes, k = inside_of(coarse), coarse.strengths, len(coarse.strengths)
+    sizes = np.bincount(labels, minlength=k)
     before = np.bincount(remembered[remembered >= 0], minlength=k)
     left_over = 2 * np.bincount(labels[labels == remembered], minlength=k) < before
-    within, volumes, sizes = inside_of(coarse), coarse.strengths, np.bincount(labels, minlength=k)
-    rows = np.repeat(np.arange(k), np.diff(coarse.indptr))
-    once = rows < coarse.indices
-    rows, columns, between = rows[once], coarse.indices[once], coarse.weights[once]
+    rows, columns = np.repeat(np.arange(k), np.diff(coarse.indptr)), coarse.indices.astype(np.int64)
+    once = rows < columns
+    rows, columns, between = rows[once], columns[once], coarse.weights[once]
     half_expected = np.sqrt(within[rows] * within[columns])
     alike = (half_expected > 0) & (between >= half_expected)
     may_merge = alike | left_over[rows] | left_over[columns]
     rows, columns, between = rows[may_merge], columns[may_merge], between[may_merge]
-
-    def likelihood(within: Floats, volumes: Floats) -> Floats:
-        nats: Floats = within * np.log1p((1 - mixing) / mixing * coarse.total / volumes)
-        return nats
-
-    gains = (
-        likelihood(within[rows] + within[columns] + between, volumes[rows] + volumes[columns])
-        - likelihood(within[rows], volumes[rows])
-        - likelihood(within[columns], volumes[columns])
-    )
-    into, free = np.arange(k, dtype=np.int32), np.ones(k, np.bool_)
-    gaining = np.flatnonzero(gains > 0)
-    for at in gaining[np.argsort(-gains[gaining], kind="stable")]:
-        pair = [rows[at], columns[at]]
-        if free[pair].all():
-            small, large = sorted(pair, key=lambda c: (c < n_remembered, sizes[c], -c))
-            into[small], free[pair] = large, False
+    lift, united = (1 - mixing) / mixing * coarse.total, volumes[rows] + volumes[columns]
+    gains = (within[rows] + within[columns] + between) * np.log1p(lift / united)
+    for ends in (rows, columns):
+        gains -= within[ends] * np.log1p(lift / volumes[ends])
+    into, free = np.arange(k).astype(np.int32), np.ones(k, np.bool_)
+    for at in np.argsort(-gains, kind="mergesort"):
+        one, other = rows[at], columns[at]
+        if gains[at] > 0 and free[one] and free[other]:
+            free[one] = free[other] = False
+            stays = (other < n_remembered, sizes[other], -other)
+            if (one < n_remembered, sizes[one], -one) < stays:
+                into[one] = other
+            else:
+                into[other] = one
     return into

@@ -183,6 +183,7 @@ def common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
     return of_label[:n_pairs], of_name[:n_pairs], counts[:n_pairs]
 
 
+@compiled()
 def majority(before: Labels, labels: Labels, n_before: int) -> Labels:
     """The label of more than half of the nodes of each earlier community, or `NOBODY`.
 

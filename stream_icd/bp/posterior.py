@@ -187,13 +187,23 @@ def kept_a_window(stay: float) -> float:
 
 def _tidied(known: Posterior) -> Posterior:
     """Communities 0..K-1 in order of first appearance, each once a node, most probable first."""
-    likeliest, shares = known.communities[:, 0], known.shares.copy()
-    given = likeliest[likeliest >= 0]
-    number = np.full(known.communities.max(initial=NOBODY) + 2, NOBODY, np.int32)  # [-1] for none
-    number[given] = compact(given)[0]
-    communities = number[known.communities]
+    communities, shares = known.communities.copy(), known.shares.copy()
+    _renumber(communities)
     _tidy(communities, shares, 1)  # the first may be a part of the most probable one
     return known._replace(communities=communities, shares=shares)
+
+
+@compiled()
+def _renumber(names: Labels) -> None:
+    """Number the most probable communities in place, by their first nodes; others: `NOBODY`."""
+    number, k = np.full(names.max() + 1 if len(names) else 0, NOBODY, np.int32), 0
+    for name in names[:, 0]:
+        if name >= 0 and number[name] < 0:
+            number[name], k = k, k + 1
+    for row in range(len(names)):
+        for place in range(names.shape[1]):
+            if names[row, place] >= 0:
+                names[row, place] = number[names[row, place]]
 
 
 def tidy(names: Labels, shares: Shares) -> tuple[Labels, Shares]:
