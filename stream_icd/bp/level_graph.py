@@ -20,6 +20,9 @@ MOST_ENTRIES = int(np.iinfo(np.int32).max)
 ROUNDING = 1e-9
 """Smaller differences, of weights relative to all or in nats, come from rounding."""
 
+SHORT_ROW = 64
+"""Entries of a row that are sorted one by one: this is fastest for few."""
+
 
 class Rows(NamedTuple):
     """A symmetric matrix in CSR form with a zero diagonal; the columns of each row ascend."""
@@ -215,24 +218,42 @@ def entries_at(graph: Rows | LevelGraph, at: Ids) -> Rows:
     return Rows(starts, columns[:end], kept[:end])
 
 
-@compiled()
 def reordered(graph: LevelGraph, order: Labels) -> LevelGraph:
-    """The same graph with its nodes in this order, rows sorted."""
-    indptr, columns, of_entries = graph.indptr, graph.indices, graph.weights
-    starts, place = np.zeros_like(indptr), np.empty_like(order)
-    for new, node in enumerate(order):
-        starts[new + 1] = starts[new] + indptr[node + 1] - indptr[node]
-        place[node] = new
-    free, indices, weights = starts[:-1].copy(), np.empty_like(columns), np.empty_like(of_entries)
-    for new, node in enumerate(order):  # each row gets its entries in the order of their columns
+    """The same graph with its nodes in this order, rows sorted; each thread makes some rows."""
+    degrees, place = np.diff(graph.indptr)[order], np.empty_like(order)
+    place[order] = np.arange(len(order))
+    into = graph._replace(
+        indptr=np.append(0, np.cumsum(degrees)).astype(np.int32),
+        indices=np.empty_like(graph.indices),
+        weights=np.empty_like(graph.weights),
+        strengths=graph.strengths[order],
+        n_linked=graph.n_linked[order],
+    )
+    in_parts(partial(_fill_rows, graph, order, place, into), len(order), lambda: degrees)
+    return into
+
+
+@compiled()
+def _fill_rows(
+    graph: LevelGraph, order: Labels, place: Labels, into: LevelGraph, first: int, end: int
+) -> None:
+    """Write the rows first..end-1 of the graph in this order, each sorted."""
+    indptr, indices, weights = into.indptr, into.indices, into.weights
+    for new in range(first, end):
         if len(place) >= FAR:
-            ask_for_groups(indptr, columns, of_entries, order, new, place)
-        for entry in range(indptr[node], indptr[node + 1]):
-            row = place[columns[entry]]
-            indices[free[row]], weights[free[row]] = new, of_entries[entry]
-            free[row] += 1
-    of_nodes = graph.strengths[order], graph.n_linked[order]
-    return LevelGraph(starts, indices, weights, *of_nodes, graph.total, graph.n_edges)
+            ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
+        row = slice(indptr[new], indptr[new + 1])
+        is_short = row.stop - row.start <= SHORT_ROW
+        old = graph.indptr[order[new]]
+        for entry in range(row.stop - row.start):
+            column, at = place[graph.indices[old + entry]], row.start + entry
+            while is_short and at > row.start and indices[at - 1] > column:
+                indices[at], weights[at] = indices[at - 1], weights[at - 1]
+                at -= 1
+            indices[at], weights[at] = column, graph.weights[old + entry]
+        if not is_short:
+            sorting = np.argsort(indices[row])
+            indices[row], weights[row] = indices[row][sorting], weights[row][sorting]
 
 
 def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
