@@ -19,7 +19,10 @@ from stream_icd.bp.level_graph import (
     coarsened,
     compact,
     inside_of,
+    links,
     members_of,
+    summed,
+    within_groups,
 )
 from stream_icd.bp.likelihood import MIXING_RANGE
 from stream_icd.compiled import compiled
@@ -33,6 +36,13 @@ class Objective(NamedTuple):
 
     mixing: float  # μ of the likelihood; 0: that of the partition before each round
     resolution: float  # γ of the modularity, else 0
+
+
+class Groups(NamedTuple):
+    """Edge weight inside each community, and its parent, (K,)."""
+
+    within: Floats
+    parents: Labels
 
 
 def agglomerate(
@@ -76,18 +86,22 @@ def _united(
     n_communities: int,
 ) -> Labels:
     labels, k = compact(labels)
+    volumes = summed(graph.strengths, labels, k)
+    within = (volumes - summed(links(graph, labels, False), labels, k)) / 2
     of_communities, n_parents = np.zeros(k, np.int32), 0
     if parents is not None:
         of_communities[labels], n_parents = parents, n_distinct(parents)
-    coarse = graph if k == graph.n_nodes else coarsen(graph, labels, k)
-    into: Labels = _rounds(coarse, of_communities, n_parents, objective, n_communities)[0]
+        graph = within_groups(graph, parents)
+    inside = graph if k == graph.n_nodes else coarsen(graph, labels, k)
+    groups = Groups(within, of_communities)
+    into: Labels = _rounds(inside, groups, n_parents, objective, n_communities)[0]
     return into[labels]
 
 
 @compiled()
 def _rounds(
-    graph: LevelGraph,
-    parents: Labels,
+    inside: LevelGraph,
+    groups: Groups,
     n_parents: int,
     objective: Objective,
     n_communities: int,
@@ -97,25 +111,25 @@ def _rounds(
     So the last ones, where the choice matters most, are united one by one. Returns the community
     of each one there was, and the number of rounds.
 
-    graph: that of the communities; parents: (K,), of each.
+    inside: the edges between communities of the same parent.
     n_parents: number of parents, 0 if there are none; a union saves the code of a piece more than
         there are parents. With parents, or by modularity, communities next to each other by volume
         are united too, as if they had no links.
     """
-    k, (mixing, resolution) = len(parents), objective
+    k, (mixing, resolution) = len(groups.parents), objective
     unlinked = n_parents > 0 or resolution > 0
     into, n_rounds = np.arange(k).astype(np.int32), 0
     while k > n_communities:
-        own, fewer, within = mixing, 0.0, inside_of(graph)
+        own, fewer = mixing, 0.0
         if not mixing:
-            between = 1 - 2 * within.sum() / graph.total
+            between = 1 - 2 * groups.within.sum() / inside.total
             own = min(max(between, ROUNDING), MIXING_RANGE[1])
         if resolution == 0:
             # One less saves bits in the code of the sizes, too.
-            many = n_parents + 1 if n_parents else (graph.n_linked > 0).sum()
-            fewer = log(max(graph.n_linked.sum() - many + 1, 1) / max(many - 1, 1))
+            many = n_parents + 1 if n_parents else (inside.n_linked > 0).sum()
+            fewer = log(max(inside.n_linked.sum() - many + 1, 1) / max(many - 1, 1))
         goal = Objective(own, resolution)
-        sources, targets, gains = _proposed(graph, within, parents, unlinked, goal)
+        sources, targets, gains = _proposed(inside, groups, unlinked, goal)
         if resolution == 0:
             gaining = gains + fewer > ROUNDING
             sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
@@ -124,33 +138,32 @@ def _rounds(
         labels, n_groups = compact(_first_of(sources[best], targets[best], most, k))
         if n_groups == k:
             break
-        of_united = np.empty(n_groups, np.int32)
-        of_united[labels] = parents
-        graph, parents = coarsened(graph, labels, n_groups), of_united
+        groups = _summed(inside, groups, labels, n_groups)
+        inside = coarsened(inside, labels, n_groups)
         into, k, n_rounds = labels[into], n_groups, n_rounds + 1
     return into, n_rounds
 
 
 @compiled()
 def _proposed(
-    graph: LevelGraph, within: Floats, parents: Labels, unlinked: bool, objective: Objective
+    inside: LevelGraph, groups: Groups, unlinked: bool, objective: Objective
 ) -> tuple[Ids, Ids, Floats]:
     """Pairs to unite, each source into its target, and what each gains.
 
     Each community is united with its best linked one. Of two that are each other's best, the
     smaller joins the larger: a hub gathers many a round.
     """
-    indptr, indices, weights, volumes, sizes, total, _ = graph
-    k = len(volumes)
+    indptr, indices, weights, volumes, sizes, total, _ = inside
+    k, parents = len(volumes), groups.parents
     own, partners, best = np.zeros(k), np.full(k, -1), np.full(k, -np.inf)
     for one in range(k):
-        own[one] = _worth(within[one], volumes[one], sizes[one], total, objective)
+        own[one] = _worth(groups.within[one], volumes[one], sizes[one], total, objective)
     for one in range(k):
         for entry in range(indptr[one], indptr[one + 1]):
             other = indices[entry]
-            if other > one or parents[other] != parents[one]:
+            if other > one:
                 continue
-            gain = _gain(graph, within, own, one, other, weights[entry], objective)
+            gain = _gain(inside, groups, own, one, other, weights[entry], objective)
             if gain > best[one]:
                 partners[one], best[one] = other, gain
             if gain > best[other]:
@@ -168,15 +181,15 @@ def _proposed(
             one, other = by_volume[place], by_volume[place + 1]
             if parents[one] == parents[other]:
                 sources[n], targets[n] = one, other
-                gains[n] = _gain(graph, within, own, one, other, 0.0, objective)
+                gains[n] = _gain(inside, groups, own, one, other, 0.0, objective)
                 n += 1
     return sources[:n], targets[:n], gains[:n]
 
 
 @compiled(inline="always")
 def _gain(
-    graph: LevelGraph,
-    within: Floats,
+    inside: LevelGraph,
+    groups: Groups,
     own: Floats,
     one: int,
     other: int,
@@ -184,13 +197,13 @@ def _gain(
     objective: Objective,
 ) -> float:
     """What the union of two communities gains, with this edge weight between them."""
-    volumes, total = graph.strengths, graph.total
+    volumes, total = inside.strengths, inside.total
     if objective.resolution > 0:
         by_chance: float = objective.resolution * volumes[one] * volumes[other] / max(total, 1e-300)
         return between - by_chance
-    united = within[one] + within[other] + between
-    size = graph.n_linked[one] + graph.n_linked[other]
-    gain: float = _worth(united, volumes[one] + volumes[other], size, total, objective)
+    within = groups.within[one] + groups.within[other] + between
+    size = inside.n_linked[one] + inside.n_linked[other]
+    gain: float = _worth(within, volumes[one] + volumes[other], size, total, objective)
     return gain - float(own[one]) - float(own[other])
 
 
@@ -216,6 +229,19 @@ def _first_of(sources: Ids, targets: Ids, at_most: int, k: int) -> Labels:
             into[source], is_target[target] = target, True
             n_united += 1
     return into
+
+
+@compiled()
+def _summed(inside: LevelGraph, groups: Groups, labels: Labels, n_groups: int) -> Groups:
+    """The totals of united communities."""
+    within, parents = np.zeros(n_groups), np.empty(n_groups, np.int32)
+    for one, group in enumerate(labels):
+        within[group] += groups.within[one]
+        parents[group] = groups.parents[one]
+        for entry in range(inside.indptr[one], inside.indptr[one + 1]):
+            if labels[inside.indices[entry]] == group:
+                within[group] += inside.weights[entry] / 2
+    return Groups(within, parents)
 
 
 def merged_communities(
