@@ -164,13 +164,6 @@ def members_of(labels: Labels, n_groups: int) -> tuple[Labels, Labels]:
     return members, starts
 
 
-def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
-    """The same nodes and strengths with only the edges inside groups."""
-    inside = labels[graph.indices] == np.repeat(labels, np.diff(graph.indptr))
-    rows = Rows(graph.indptr, graph.indices, graph.weights)
-    return graph._replace(**entries_where(rows, inside)._asdict())
-
-
 @compiled()
 def entries_where(graph: Rows, chosen: NDArray[np.bool_]) -> Rows:
     """The matrix with only these of its entries."""
@@ -184,6 +177,18 @@ def entries_where(graph: Rows, chosen: NDArray[np.bool_]) -> Rows:
         end += chosen[entry]
     places[n_entries] = end
     return Rows(places[graph.indptr], columns[:end], weights[:end])
+
+
+@compiled()
+def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
+    """The same nodes and strengths with only the edges inside groups."""
+    rows = Rows(graph.indptr, graph.indices, graph.weights)
+    inside = np.empty(len(graph.indices), np.bool_)
+    for node, label in enumerate(labels):
+        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+            inside[entry] = labels[graph.indices[entry]] == label
+    indptr, indices, weights = entries_where(rows, inside)
+    return LevelGraph(indptr, indices, weights, *graph[3:])
 
 
 def induced(graph: LevelGraph, rows: Ids) -> LevelGraph:
