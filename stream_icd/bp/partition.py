@@ -147,12 +147,12 @@ def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> 
         of_label[label[pair]] += count
         of_name[name[pair]] += count
     name_of, free = np.full(n_labels, NOBODY, np.int32), np.ones(n_names, np.bool_)
-    n_given = n_names
     for pair in np.argsort(-counts, kind="mergesort"):
         own, other = label[pair], name[pair]
         enough = 2 * counts[pair] >= min(of_label[own], of_name[other])
         if enough and name_of[own] < 0 and free[other]:
             name_of[own], free[other] = other, False
+    n_given = n_names
     for own in range(n_labels):
         if name_of[own] < 0:
             name_of[own], n_given = n_given, n_given + 1

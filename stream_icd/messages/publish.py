@@ -185,15 +185,15 @@ def publish_source(
     sent = Published()
     started = pace.monotonic()
     for snapshot, labels in source.snapshots:
-        is_there = snapshot in already
-        if not is_there:
-            pace.wait(started, sent.snapshots)
         if stop.is_set():
             break
-        if is_there:
+        if snapshot in already:
             sent.already_sent += 1
             on_already(snapshot)
             continue
+        pace.wait(started, sent.snapshots)
+        if stop.is_set():
+            break
         partition = None
         if to.spread_over is not None:
             partition = partition_by_id(snapshot, to.spread_over)

@@ -12,10 +12,7 @@ from time import perf_counter
 
 from stream_icd.communities import Communities, MemoryKind, revision_of
 from stream_icd.detection.detect import stage_ms
-from stream_icd.detection.record import (
-    Detection,
-    warn_of_k,
-)
+from stream_icd.detection.record import Detection, warn_of_k
 from stream_icd.detection.snapshot import communities_with
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.execution.budget import Allowance, sent_bytes
