@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
@@ -121,7 +121,8 @@ def test_kill_9_of_a_worker_process_loses_nothing(
         killed = worker_processes(detector.pid)
         assert len(killed) == 2
         for pid in killed:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # a batch that fails ends all that work on it
+                os.kill(pid, signal.SIGKILL)
         late = range(N_SNAPSHOTS, count)  # work for others, however much was done by then
         publish(broker, [outgoing(snapshot(i, graph), SNAPSHOTS) for i in late])
         assert [*first, *results] == everything(graph, count)
