@@ -149,7 +149,10 @@ def least_description(
 
 
 def _best_with_k(how: _Search, partitions: list[Partition], n_communities: int) -> Partition:
-    """The best of these with exactly K communities, improved by beliefs."""
+    """The best of these with exactly K communities, or of beliefs that start from it.
+
+    If none of them saves bits, beliefs start from each.
+    """
 
     def with_k(partition: Partition) -> Partition:
         gamma = partition.resolution
@@ -160,8 +163,11 @@ def _best_with_k(how: _Search, partitions: list[Partition], n_communities: int) 
 
     if not how.graph.n_edges:
         return with_k(partitions[0])
-    believed = [_believed(how, one, keep_all=True) for one in map(with_k, partitions)]
-    return with_k(min(believed, key=lambda one: one.bits))
+    given = [with_k(partition) for partition in partitions]
+    best = min(given, key=lambda one: one.bits)
+    starts = [best] if best.bits < 0 else given
+    believed = [_believed(how, start, keep_all=True) for start in starts]
+    return with_k(min([*believed, best], key=lambda one: one.bits))
 
 
 def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
@@ -221,18 +227,19 @@ def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Part
     Where the last sweep still moves half of the nodes, beliefs swing between several states, and
     have no description: the labels are measured instead.
 
-    keep_all: nodes whose community lost all its nodes return to it.
+    keep_all: nodes whose community lost all its nodes return to it, which costs bits.
     """
     graph, k = how.graph, int(start.labels.max()) + 1
     model = Model(bounded_mixing(start.mixing), 1.0, k)
     found = believe(graph, start.labels, k, model, how.sweeps)
-    likeliest = found.likeliest
-    if keep_all:
-        lost = np.bincount(likeliest, minlength=k) == 0
-        likeliest = np.where(lost[start.labels], start.labels, likeliest)
-    labels, n_left = compact(likeliest)
+    labels, n_left = compact(found.likeliest)
     described = 2 * found.unsettled < 1 and n_left > 1
     bits = bits_of(graph, found, k) if described else _candidate(graph, labels, 1.0).bits
+    if keep_all and n_left < k:
+        lost = np.bincount(found.likeliest, minlength=k) == 0
+        bits -= measured(graph, labels).bits
+        labels, _ = compact(np.where(lost[start.labels], start.labels, found.likeliest))
+        bits += measured(graph, labels).bits
     return Partition(labels, bits, found.mixing, start.resolution, believed=True)
 
 

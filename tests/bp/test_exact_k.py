@@ -7,10 +7,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.bp.find import find_communities
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.modularity import maximise_modularity, move_nodes
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.partition import exactly
-from stream_icd.quality.partition import modularity
+from stream_icd.quality.partition import description_length, modularity
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 
@@ -68,3 +70,17 @@ def test_far_fewer_communities_than_modularity_finds_are_not_only_merged() -> No
     labels = exactly(graph, found, 5, 1.0, rng, believed=False)
     assert len(set(labels.tolist())) == 5
     assert modularity(adjacency, labels) > modularity(adjacency, merged) + 0.005
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_communities_than_there_are_describe_no_worse_than_those_of_modularity(
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    parents = [int(rng.integers(node) * rng.random()) for node in range(1, 300)]
+    tree = csr_array((np.ones(299), (parents, range(1, 300))), (300, 300))
+    bits, by_modularity = (
+        description_length(tree + tree.T, find_communities(tree + tree.T, parameters, 40))
+        for parameters in (BpParameters(search=True), BpParameters())
+    )
+    assert bits <= by_modularity + 0.01  # beliefs leave most of forty empty
