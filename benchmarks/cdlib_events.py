@@ -81,7 +81,7 @@ class Agreement:
     """Events that two report, by kind.
 
     Attributes:
-        both, first, second: events by both, by the first only, by the second only.
+        both, first, second: events reported by both, by the first only, by the second only.
         same: of those that both report, how many with the same others taking part.
     """
 
@@ -271,7 +271,7 @@ died | death: it matches none | Death (dissolve): none of its nodes is present \
 | Death, Dispersion, Disassemble
 lives on (continued, grown, shrunk) | one matches it, and only it | Continuation: the same nodes \
 | Continuation, Growth
-born from other communities; absorbed | (events as split or merge) | (the same) \
+born from other communities; absorbed | (reported as split or merge) | (the same) \
 | Offspring; Ancestor
 
 For Greene et al., CDlib provides the matches; the events follow from them by the rules of the
@@ -323,7 +323,7 @@ def agreement_section(planted: Comparison, internet: Comparison) -> str:
     )
     return f"""### Event by event
 
-Numbers of events events by both / only by the tracker / only by the other, on the simulated
+Numbers of events reported by both / only by the tracker / only by the other, on the simulated
 streams with true labels, and on the first {internet.steps + 1} days of the Internet. In brackets:
 events of both with the same other communities; facets name none.
 
@@ -355,7 +355,7 @@ other. Each row includes the rows above it:
 {table_head("definitions", *KINDS)}
 {rows}
 
-In the last row, {last.first.total() + last.second.total()} events are events by one of
+In the last row, {last.first.total() + last.second.total()} events are reported by one of
 the two only.
 """
 

@@ -17,7 +17,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -90,11 +90,13 @@ class Measured:
 
 
 def processor_ms(processes: Iterable[psutil.Process]) -> float:
-    """Processor milliseconds that all threads of these processes have run."""
-    files = (
-        f for process in processes for f in Path(f"/proc/{process.pid}/task").glob("*/schedstat")
-    )
-    return sum(int(file.read_text().split()[0]) for file in files) / 1e6
+    """Processor milliseconds that the threads of these processes have run that still exist."""
+    total = 0
+    for process in processes:
+        for file in Path(f"/proc/{process.pid}/task").glob("*/schedstat"):
+            with suppress(ProcessLookupError, FileNotFoundError):  # the thread has ended
+                total += int(file.read_text().split()[0])
+    return total / 1e6
 
 
 def record() -> Record:
