@@ -33,9 +33,9 @@ depend on K, so there only methods count whose K is within {kept:.0%} of ours. "
 methods at most {as_good:.0f} point of NMI (else modularity) behind ours. TOS is computed among the
 methods measured here. Two methods are always compared on the graphs on which both ran.
 
-The three `bp` look for communities that describe the graph in the fewest bits. Of real graphs, these
-are nearer to known classes than those of the highest modularity ([detection](detection.md)), so on
-real data, others have more modularity.
+The three `bp` look for communities that describe the graph in the fewest bits. Of real graphs,
+these are nearer to known classes than those of the highest modularity ([detection](detection.md)),
+so on real data, others have more modularity.
 """
 
 
