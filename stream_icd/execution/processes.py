@@ -90,7 +90,13 @@ class Processes(Generic[Job, Result]):
         self._waiting: list[Waiting[Job, Result | Refused]] = []
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         self._threads = ThreadPoolExecutor(count, "process")  # one thread waits for each process
-        self._open = [self._threads.submit(self._opened, self._start()) for _ in range(count)]
+        self._open = list[Future[None]]()
+        try:
+            for _ in range(count):
+                self._open.append(self._threads.submit(self._opened, self._start()))
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Self:
         return self

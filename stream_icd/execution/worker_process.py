@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
-from stream_icd.errors import StreamIcdError
+from stream_icd.errors import StreamIcdError, WorkersLost
 
 if TYPE_CHECKING:
     from stream_icd.execution.budget import Allowance
@@ -115,7 +115,7 @@ class WorkerProcess:
         at_work: the job in progress, with its limits, which may grow; None: there is none.
 
     Raises:
-        EOFError, OSError: the server cannot be started, or is killed again and again.
+        WorkersLost: the server cannot be started, or is killed again and again.
     """
 
     def __init__(self, opening: Callable[[], Callable[[Any], Any]]) -> None:
@@ -220,9 +220,12 @@ def _start(process: ForkServerProcess) -> None:
             try:
                 process.start()
                 break
-            except (EOFError, ConnectionError):  # the server was killed
+            except (EOFError, OSError) as error:  # the server was killed, or cannot fork
                 if attempt == ATTEMPTS:
-                    raise
+                    raise WorkersLost(
+                        f"no worker process can be started ({type(error).__name__}: {error}): give "
+                        "more memory, or allow more processes"
+                    ) from error
                 time.sleep(PAUSE_S)
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import CancelledError
+from errno import EAGAIN
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
 
 from stream_icd.detection.record import DetectSettings
+from stream_icd.errors import WorkersLost
+from stream_icd.execution import worker_process
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.work import Relay
@@ -71,3 +75,22 @@ def test_a_process_that_ends_just_before_they_are_closed_is_not_replaced(
         pass
     with pytest.raises(EOFError, match="closed"):
         processes._start()
+
+
+def test_where_no_more_processes_can_be_started_none_is_left(
+    model: VersionedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, attempts = ForkServerProcess.start, list[ForkServerProcess]()
+
+    def start_the_first(process: ForkServerProcess) -> None:
+        attempts.append(process)
+        if len(attempts) > 1:
+            raise BlockingIOError(EAGAIN, "Resource temporarily unavailable")
+        start(process)
+
+    monkeypatch.setattr(ForkServerProcess, "start", start_the_first)
+    monkeypatch.setattr(worker_process, "PAUSE_S", 0)
+    with pytest.raises(WorkersLost, match=r"BlockingIOError: .*unavailable\): give more memory"):
+        Processes(Sleeping(model, DetectSettings()), "model", 2)
+    assert len(attempts) == 1 + worker_process.ATTEMPTS
+    assert not attempts[0].is_alive()
