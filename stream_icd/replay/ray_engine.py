@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from functools import partial
 from itertools import cycle
 from typing import Any
 
-from stream_icd.errors import Overloaded
+from stream_icd.errors import BadSettings, Overloaded, WorkersLost
 from stream_icd.execution.chains import IN_HAND, in_order
 from stream_icd.execution.work import Baton, First, LocalRelay, done_in_chain
 from stream_icd.imports import needs_extra
@@ -28,6 +29,7 @@ class RayActors:
     Raises:
         MissingExtra: Ray is not installed; the message says how to install it.
         Overloaded: actors died repeatedly on one window; the message names it.
+        WorkersLost, BadSettings: there is no cluster at the address, or it cannot be used.
     """
 
     redetection: Redetection
@@ -45,12 +47,15 @@ class RayActors:
             # Needs no free core: the other actors use all cores.
             another, spares = partial(detector.options(num_cpus=0).remote, model), list[Any]()
             chains = _Chains(actors, self.redetection, first)
-            yield from in_order(
-                jobs,
-                lambda some: [chains.begin(job) for job in some],
-                lambda begun: self._outcome(ray, another, spares, begun),
-                self.workers * IN_HAND,
-            )
+            try:
+                yield from in_order(
+                    jobs,
+                    lambda some: [chains.begin(job) for job in some],
+                    lambda begun: self._outcome(ray, another, spares, begun),
+                    self.workers * IN_HAND,
+                )
+            except ray.exceptions.RayTaskError as error:  # its text is a traceback
+                raise error.cause from error
 
     def _outcome(
         self, ray: Any, another: Callable[[], Any], spares: list[Any], begun: _Begun
@@ -144,7 +149,15 @@ def _connected(address: str | None, workers: int) -> Iterator[Any]:
     with needs_extra("ray", "ray"):
         import ray
     here: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
-    ray.init(address=address or "local", log_to_driver=False, **here)
+    on_sigterm = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address=address or "local", log_to_driver=False, **here)
+    except ConnectionError as error:
+        raise WorkersLost(f"no Ray cluster answers at {address}: {error}") from error
+    except (RuntimeError, ValueError) as error:
+        raise BadSettings(f"cannot use Ray at {address}: {error}") from error
+    with suppress(ValueError):  # in another thread than the main one, Ray leaves it alone
+        signal.signal(signal.SIGTERM, on_sigterm)
     try:
         yield ray
     finally:

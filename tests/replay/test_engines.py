@@ -5,21 +5,31 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.errors import BadSnapshot, ModelDamaged, Overloaded
+from stream_icd.errors import (
+    BadSettings,
+    BadSnapshot,
+    HistoryDamaged,
+    ModelDamaged,
+    Overloaded,
+    WorkersLost,
+)
 from stream_icd.execution.processes import Processes, in_processes
 from stream_icd.execution.work import Engine, First, InProcess
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.record import Record
 from stream_icd.messages.records import Refused
 from stream_icd.registry.model import VersionedModel
-from stream_icd.replay.ray_engine import RayActors
+from stream_icd.replay.ray_engine import RayActors, _connected
 from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
@@ -55,8 +65,12 @@ def streamed(redetection: Redetection, sent: list[Snapshot]) -> list[str]:
     ]
 
 
+def damaged() -> Snapshot:
+    raise HistoryDamaged("the file cannot be read")
+
+
 @pytest.mark.parametrize("name", ["serial", "pool", "ray"])
-def test_replayed_is_streamed_to_the_bit(
+def test_replayed_is_streamed_to_the_bit_up_to_a_file_that_is_damaged(
     name: str,
     archive: Store,
     redetection: Redetection,
@@ -65,7 +79,10 @@ def test_replayed_is_streamed_to_the_bit(
 ) -> None:
     todo = jobs(archive)
     engine = make_engine(name, redetection, model_folder)
-    done = list(engine(iter(todo), First()))
+    outcomes = engine(iter([*todo, replace(todo[0], snapshot=damaged)]), First())
+    done = list(islice(outcomes, len(todo)))
+    with pytest.raises(HistoryDamaged, match="^the file cannot be read$"):
+        next(outcomes)
     assert [job for job, _ in done] == todo
     found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
     assert found == streamed(redetection, [snapshot(i) for i in range(len(todo))])
@@ -164,6 +181,41 @@ def test_an_actor_that_dies_is_replaced_and_nothing_is_missing(
     assert found == [
         fingerprint(message) for message in map(redetection, todo) if isinstance(message, Message)
     ]
+
+
+def _ray_that_starts_by(monkeypatch: pytest.MonkeyPatch, init: Callable[..., object]) -> None:
+    ray = ModuleType("ray")
+    monkeypatch.setattr(ray, "init", init, raising=False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None, raising=False)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (ConnectionError("nobody"), (WorkersLost, "no Ray cluster answers at auto: nobody")),
+        (ValueError("no address"), (BadSettings, "cannot use Ray at auto: no address")),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_said(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, said: tuple[type[Exception], str]
+) -> None:
+    def fail(**_: object) -> None:
+        raise raised
+
+    _ray_that_starts_by(monkeypatch, fail)
+    with pytest.raises(said[0], match=said[1]), _connected("auto", 1):
+        pass
+
+
+def test_ray_does_not_take_the_signal_that_stops_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    _ray_that_starts_by(monkeypatch, lambda **_: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with _connected(None, 1):
+            assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_model_that_changed_meanwhile_is_said(
