@@ -58,12 +58,10 @@ def every_period(period: timedelta, last: datetime | None, now: datetime) -> Due
     """
     if last is None:
         return Due(True, "there was no attempt yet")
-    passed = now - last
-    return Due(passed >= period, f"{_short(passed)} of {_short(period)} passed")
-
-
-def _short(span: timedelta) -> str:
-    return str(timedelta(seconds=round(span.total_seconds())))
+    # It stays the same until the next attempt, or a service would say it anew in each round.
+    return Due(
+        now - last >= period, f"the last attempt was at {last:%F %T} UTC, to repeat after {period}"
+    )
 
 
 REFERENCE = 8

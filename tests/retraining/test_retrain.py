@@ -769,4 +769,4 @@ def test_the_period_counts_from_the_last_attempt(registry: Store, settings: Retr
     _archive(settings, 7)
     assert _round(registry, settings).outcome == "kept"
     soon = quick_round(registry, settings, NOW + timedelta(minutes=10))
-    assert soon.reason == "0:10:00 of 1:00:00 passed"
+    assert soon.reason.endswith("00:00:00 UTC, to repeat after 1:00:00")

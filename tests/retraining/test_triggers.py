@@ -33,7 +33,10 @@ def test_every_period() -> None:
     assert every_period(DAY, None, NOW) == Due(True, "there was no attempt yet")
     assert every_period(DAY, NOW - DAY, NOW).due
     early = every_period(DAY, NOW - timedelta(hours=5), NOW)
-    assert early == Due(False, "5:00:00 of 1 day, 0:00:00 passed")
+    assert early == Due(
+        False, "the last attempt was at 2026-02-28 19:00:00 UTC, to repeat after 1 day, 0:00:00"
+    )
+    assert every_period(DAY, NOW - timedelta(hours=5), NOW + timedelta(minutes=1)) == early
 
 
 @pytest.mark.parametrize("wrong", [{"windows": 0}, {"period": timedelta(0)}, {"period": -DAY}])
