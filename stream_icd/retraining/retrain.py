@@ -115,6 +115,10 @@ def retrain(
     if aliases is None:
         return _first_champion(registry, settings, past, now)
     state = read_state(registry, settings.name)
+    if not past.windows and (state.attempted or state.scored):  # as of a disk that is not mounted
+        return _Round(registry, settings, past, aliases, now, on_step, run).said(
+            "not now", "the windows of earlier rounds are gone"
+        )
     if state.announced is None:
         state = replace(state, announced=state.generation)
     if state.attempted_at is not None and state.attempted_at > now:  # the clock was ahead

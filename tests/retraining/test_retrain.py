@@ -302,6 +302,25 @@ def test_a_rollback_during_the_watch_is_not_confirmed(
     assert _round(registry, settings).outcome == "not now"
 
 
+def test_while_the_archive_is_away_nothing_is_noticed_or_forgotten(
+    registry: Store, settings: Retraining
+) -> None:
+    _champion(registry, JOINS_ALL)
+    _archive(settings, 7)
+    marks = {"small": NOW}
+    begun = State(generation=1, attempted=marks, begun=Begun(marks, "long ago", None))
+    write_state(registry, settings.name, begun)
+    archive = Path(settings.archive)
+    away = archive.rename(archive.parent / "away")
+    _champion(registry, GOOD)
+    assert _round(registry, settings).reason.startswith(
+        "the windows of earlier rounds are gone; there"
+    )
+    assert read_state(registry, settings.name) == begun
+    away.rename(archive)
+    assert _round(registry, settings).reason.endswith("0 of 4 windows since the swap")
+
+
 def test_a_rollback_with_the_number_of_a_deleted_promotion_is_noticed(
     registry: Store, settings: Retraining
 ) -> None:
