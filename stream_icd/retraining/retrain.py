@@ -119,8 +119,9 @@ def retrain(
         return _Round(registry, settings, past, aliases, now, on_step, run).said(
             "not now", "the windows of earlier rounds are gone"
         )
-    if state.announced is None:
-        state = replace(state, announced=state.generation)
+    announced = state.generation if state.announced is None else state.announced
+    # A generation whose file was deleted leaves its number to another one.
+    state = replace(state, announced=min(announced, aliases.generation))
     if state.attempted_at is not None and state.attempted_at > now:  # the clock was ahead
         state = replace(state, attempted_at=now)
     state = _noticed(state, aliases, past)

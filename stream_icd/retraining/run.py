@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from threading import Event
@@ -93,10 +93,11 @@ def _announcements(
         if one.by != BY:
             continue  # the command that made it announced it
         gate = None
-        if one.change == "promoted":
-            lineage = read_lineage(registry, one.champion)
-            gate = lineage.gate
-            yield publication(registry, one.champion, lineage)
+        with suppress(ModelError):  # it was deleted since; the change is announced all the same
+            if one.change == "promoted":
+                lineage = read_lineage(registry, one.champion)
+                gate = lineage.gate
+                yield publication(registry, one.champion, lineage)
         yield change(registry, one, gate)
     if decision.outcome in ("promoted", "first champion", "rolled back"):
         return

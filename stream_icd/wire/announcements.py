@@ -62,7 +62,7 @@ class Announcement:
             case "published":
                 return f"published/{self.version}"
             case "promoted" | "rolled back":
-                return f"champion/{self.generation}"
+                return f"champion/{self.generation}/{self.version}"
             case "refused":
                 return f"refused/{self.version}/{self.generation}"
             case "kept":

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -20,12 +21,12 @@ from stream_icd.lineage import Figure, Gate, Lineage
 from stream_icd.messages.announce import announcements
 from stream_icd.registry.aliases import champion, current, promote
 from stream_icd.registry.find import find_version, folder_of
-from stream_icd.registry.versions import import_folder, pack_folder, publish
+from stream_icd.registry.versions import import_folder, pack_folder, publish, version_folder
 from stream_icd.retraining import run
 from stream_icd.retraining.retrain import Decision
 from stream_icd.retraining.run import announce_in_topic, log_decision
 from stream_icd.retraining.settings import Retraining, Triggers
-from stream_icd.store.store import open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import Broker
 from testbed.lessons import small_windows
@@ -36,6 +37,12 @@ GATE = Gate("a@1", "b@2", AT, AT, 8, False, "no better", (Figure("NMI, %", 1, 2,
 KEPT = Decision("kept", "no better", AT, "a@1", "b@2", 7, gate=GATE)
 
 
+def _archive(place: str, count: int) -> None:
+    archive = Archive(open_store(place))
+    for snapshot, _ in small_windows(count):
+        archive.add("snapshots", encode_snapshot(snapshot))
+
+
 def _retrain(tmp_path: Path, *more: str) -> str:
     archive, registry = str(tmp_path / "archive"), str(tmp_path / "registry")
     fixed = ("retrain", archive, "--registry", registry, "--no-announce", "--no-drift")
@@ -44,9 +51,7 @@ def _retrain(tmp_path: Path, *more: str) -> str:
 
 
 def test_a_round_for_cron(tmp_path: Path) -> None:
-    archive = Archive(open_store(str(tmp_path / "archive")))
-    for snapshot, _ in small_windows(3):
-        archive.add("snapshots", encode_snapshot(snapshot))
+    _archive(str(tmp_path / "archive"), 3)
     first = _retrain(tmp_path, "--once", "--every-windows", "9")
     assert first.startswith("0 not now: 3 of 9 new windows")
     assert "first champion" in first  # in the log
@@ -122,6 +127,14 @@ def test_killed_between_promotion_and_announcement_the_next_start_makes_up_for_i
         assert len(list(records)) == 4  # both rounds decided to keep; the change came once
 
 
+def _promoted(registry: Store, name: str, at: datetime) -> str:
+    """Promote a shipped model as a retrainer does; return its version."""
+    publish(registry, pack_folder(folder_of(name)), Lineage("retrain", AT, "0"))
+    version = find_version(registry, name)
+    promote(registry, version, "better", at, by="retrain", seen=current(registry))
+    return version
+
+
 @pytest.mark.brokers("memory")
 def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
     broker: Broker, make_topic: Callable[..., str], tmp_path: Path
@@ -130,9 +143,7 @@ def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
     settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
     announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
     run.run_once(registry, settings, announce, clock=lambda: AT)
-    publish(registry, pack_folder(folder_of("lfr")), Lineage("retrain", AT, "0"))
-    by_hand = find_version(registry, "lfr")
-    promote(registry, by_hand, "better", AT, by="retrain", seen=current(registry))
+    by_hand = _promoted(registry, "lfr", AT)
     run.run_once(registry, settings, [], clock=lambda: AT)  # its state has seen the promotion
     run.run_once(registry, settings, announce, clock=lambda: AT + timedelta(1))
     said = [
@@ -144,6 +155,41 @@ def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
         ("published", 0),
         ("promoted", 2),
     ]
+
+
+@pytest.mark.brokers("memory")
+def test_a_version_that_was_deleted_keeps_no_other_from_being_announced(
+    broker: Broker, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
+    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
+    announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
+    first = run.run_once(registry, settings, [], clock=lambda: AT).champion
+    second = _promoted(registry, "lfr", AT)
+    shutil.rmtree(version_folder(registry, first).root)
+    run.run_once(registry, settings, announce, clock=lambda: AT)
+    said = [(one.kind, one.version) for one in announcements(broker.settings(), topic)]
+    assert said[:3] == [("promoted", first), ("published", second), ("promoted", second)]
+
+
+@pytest.mark.brokers("memory")
+def test_a_promotion_with_the_number_of_a_deleted_one_is_announced(
+    broker: Broker, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
+    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
+    announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
+    _archive(settings.archive, 1)
+    run.run_once(registry, settings, announce, clock=lambda: AT)
+    versions = list[str]()
+    for name, at in (("lfr", AT), ("as", AT + timedelta(1))):
+        versions.append(_promoted(registry, name, at))
+        run.run_once(registry, settings, announce, clock=lambda at=at: at)
+        registry.delete("aliases/00000002.json")
+        run.run_once(registry, settings, announce, clock=lambda at=at: at)
+    said = announcements(broker.settings(), topic)
+    promoted = [one.version for one in said if (one.kind, one.generation) == ("promoted", 2)]
+    assert promoted == versions
 
 
 def test_a_broker_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
