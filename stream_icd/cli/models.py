@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -181,6 +182,7 @@ class Import(Changing):
     )
 
     def run(self) -> None:
+        from stream_icd.errors import ChampionChanged
         from stream_icd.messages.announce import change, publication
         from stream_icd.registry.aliases import current, promote
         from stream_icd.registry.find import folder_of
@@ -191,9 +193,10 @@ class Import(Changing):
         say(version)
         changes = [publication(registry, version, read_lineage(registry, version))]
         if self.first_champion and current(registry) is None:
-            first = promote(registry, version, "the first champion", now, by=by, seen=None)
-            changes.append(change(registry, first))
-            say(f"champion {version}, previous none")
+            with suppress(ChampionChanged):  # another program made the first champion meanwhile
+                first = promote(registry, version, "the first champion", now, by=by, seen=None)
+                changes.append(change(registry, first))
+                say(f"champion {version}, previous none")
         self.announce(*changes)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from stream_icd.errors import ModelDamaged, ModelNotFound
+from stream_icd.errors import ModelDamaged, ModelError, ModelNotFound
 from stream_icd.lineage import Lineage
 from stream_icd.registry.about import ABOUT_FILE, CARD_FILE
 from stream_icd.registry.json_file import to_json
@@ -152,8 +152,10 @@ def no_version(registry: Store, text: str) -> ModelNotFound:
 
 
 def _is_whole(folder: Store, version: str) -> bool:
+    if not folder.exists(RECIPE_FILE):
+        return False
     try:
-        has_all = folder.exists(RECIPE_FILE) and folder.exists(LINEAGE_FILE)
-        return has_all and read_model(folder)[1] == version
-    except ModelDamaged:
+        lineage_in(folder)
+        return read_model(folder)[1] == version
+    except ModelError:
         return False

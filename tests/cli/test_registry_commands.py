@@ -27,7 +27,8 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.messages.announce import announcements
 from stream_icd.model import Model
-from stream_icd.registry.aliases import champion, history
+from stream_icd.registry import aliases
+from stream_icd.registry.aliases import champion, current, history
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import publish, version_folder, versions
@@ -77,6 +78,16 @@ def test_the_first_champion_is_never_replaced_by_starting_again(registry: Store)
     models("promote", "as")
     assert models("import", "lfr", "--first-champion") == f"{LFR}\n"
     assert champion(registry).champion == AS
+
+
+def test_of_two_first_champions_at_once_one_is_made(
+    registry: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models("import", "lfr", "--first-champion")
+    looks = iter([lambda _: None])  # as before the other one
+    monkeypatch.setattr(aliases, "current", lambda of: next(looks, current)(of))
+    assert models("import", "as", "--first-champion") == f"{AS}\n"
+    assert champion(registry).champion == LFR
 
 
 def test_a_version_without_its_lineage_is_not_promoted_and_is_mended_by_importing_it(

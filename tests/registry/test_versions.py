@@ -9,7 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound, RegistryDamaged
+from stream_icd.errors import (
+    BadSettings,
+    ModelDamaged,
+    ModelForeign,
+    ModelNotFound,
+    RegistryDamaged,
+)
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.model import Model
@@ -124,12 +130,15 @@ def test_what_was_altered_is_not_opened_and_is_healed_by_publishing_again(
     publish(disk, packed, LINEAGE)
     folder = version_folder(disk, packed.version)
     for name in packed.files:
-        spoilt = packed.files[name][:-1] + b"#"
-        folder.put(name, pa.py_buffer(spoilt))
-        with pytest.raises(ModelDamaged):
+        for spoilt in packed.files[name][:-1] + b"#", b"":
+            folder.put(name, pa.py_buffer(spoilt))
+            with pytest.raises((ModelDamaged, ModelForeign)):
+                open_version(disk, packed.version)
+            assert publish(disk, packed, LINEAGE)
             open_version(disk, packed.version)
-        assert publish(disk, packed, LINEAGE)
-        open_version(disk, packed.version)
+    folder.put(LINEAGE_FILE, pa.py_buffer(b""))
+    assert publish(disk, packed, LINEAGE)
+    assert read_lineage(disk, packed.version) == LINEAGE
 
 
 def test_an_altered_recipe_that_is_still_one_is_found_by_its_hash(
