@@ -36,7 +36,7 @@ from stream_icd.retraining.jobs import (
 )
 from stream_icd.retraining.learn import LearnedFrom, described
 from stream_icd.retraining.settings import Retraining
-from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
+from stream_icd.retraining.state import Begun, Compared, Scored, State, read_state, write_state
 from stream_icd.retraining.triggers import Due, any_due, drift, every_period, every_windows
 from stream_icd.retraining.windows import (
     Accumulated,
@@ -166,6 +166,7 @@ def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
         attempted=marks,
         scored=(),
         begun=None,
+        compared=None,
     )
 
 
@@ -182,15 +183,19 @@ class _Round:
     def watched(self, state: State, since: Marks) -> Decision:
         """Watch a new champion on the first windows since it was promoted."""
         assert self.aliases.previous is not None, "only a promotion is watched"
+        windows, n_windows = self._after(since), self.settings.watch
+        if state.compared is not None and state.compared.windows == len(windows):
+            return self.said("not now", state.compared.reason)
         self.on_step("watch")
-        n_windows, place = self.settings.watch, self._place(self.aliases.champion)
-        paired = self._compared(self._after(since), n_windows, self.aliases.previous, place)
+        place = self._place(self.aliases.champion)
+        paired = self._compared(windows, n_windows, self.aliases.previous, place)
         found = watch(paired, n_windows, self.settings.rules, self.settings.seed)
         if found.state == "worse":
             return self._rolled_back(state, found.reason)
         if found.state == "watching":
-            self._remember(state)
-            return self.said("not now", f"watching the new champion: {found.reason}")
+            reason = f"watching the new champion: {found.reason}"
+            self._remember(replace(state, compared=Compared(len(windows), reason)))
+            return self.said("not now", reason)
         if (now := champion(self.registry)).id != self.aliases.id:
             return self.said("not now", f"{now.champion} became the champion meanwhile")
         self._remember(replace(state, watched=None))

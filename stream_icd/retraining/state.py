@@ -57,6 +57,14 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """What a watch said of so many windows since the promotion: it compares them once."""
+
+    windows: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The memory of a retrainer.
 
@@ -81,6 +89,7 @@ class State:
     rolled_back: Marks | None = None
     scored: tuple[Scored, ...] = ()  # the windows since the last attempt
     begun: Begun | None = None  # a training of the encoder that was interrupted
+    compared: Compared | None = None  # by the watch so far
     announced: int | None = None
 
 

@@ -402,6 +402,27 @@ def test_a_good_champion_is_confirmed(registry: Store, settings: Retraining) -> 
     assert champion(registry).champion == good
 
 
+def test_windows_are_compared_once_while_no_more_come(
+    registry: Store, settings: Retraining
+) -> None:
+    _archive(settings, 3)
+    _champion(registry, JOINS_ALL)
+    _champion(registry, GOOD)
+    _round(registry, settings)
+    jobs: list[Job] = []
+
+    def counted(job: Job, budget: Allowance) -> object:
+        jobs.append(job)
+        return _quick(job, budget)
+
+    for since, until in ((3, 5), (5, 6)):
+        _archive(settings, until, since=since)
+        one, other = (retrain(registry, settings, NOW, run=counted).reason for _ in range(2))
+        assert one == other
+        assert f"{until - 3} of 4 windows" in one
+    assert len(jobs) == 2
+
+
 def test_drift_asks_for_a_new_model(registry: Store, settings: Retraining) -> None:
     settings = replace(settings, triggers=Triggers(drift=True))
     _champion(registry, GOOD)
