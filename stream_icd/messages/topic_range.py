@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from stream_icd.errors import BadSettings
-from stream_icd.kafka.reader import Start, open_reader
+from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
@@ -77,8 +77,10 @@ def read_range(
     Raises:
         TopicMissing, OffsetGone, BrokerUnavailable, BadSettings: see `open_reader`.
     """
-    start: Start = "beginning" if part.start is None or from_beginning else part.start
-    with open_reader(settings, part.topic, start=start, until="end", stop=stop) as records:
+    with closing(TopicReader(settings, part.topic, stop)) as reader:
+        records = reader.records("beginning" if part.start is None else part.start, "end")
+        if from_beginning:  # the topic holds the start, too, or it would have been an error
+            records = reader.records("beginning", "end")
         yield (
             record
             for record in records

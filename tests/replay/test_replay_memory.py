@@ -21,10 +21,11 @@ from stream_icd.cli.replay_run import (
 )
 from stream_icd.detection.detect import Method
 from stream_icd.detection.record import DetectSettings, RecordDetection
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadSettings, OffsetGone
 from stream_icd.execution.processes import in_processes
 from stream_icd.execution.work import Engine, InProcess, Relay
 from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
@@ -399,6 +400,20 @@ def test_a_part_of_a_topic_needs_the_windows_before_it(
     plan, done = replayed(past_of_topic(memory.settings(), part, None), redetection, out)
     assert (done.snapshots, len(plan.earlier)) == (6, 9)
     assert found_in(out) == {graph: found[3:5] for graph, found in expected.items()}
+
+
+def test_a_part_of_a_topic_begins_at_an_offset_that_the_topic_holds(
+    topic_name: str, redetection: Redetection
+) -> None:
+    with memory_broker("retained") as broker:
+        retained = Broker("memory", broker.bootstrap_servers, os.getpid())
+        create_topics(retained.settings(), [TopicSpec(topic_name)])
+        publish(retained, (outgoing(window, topic_name) for window in stream(GRAPHS[0], 3)))
+        broker.remove_before(topic_name, 0, 2)
+        part = TopicRange(topic_name, {0: 1})
+        jobs, _ = past_of_topic(retained.settings(), part, None)(redetection)
+        with pytest.raises(OffsetGone, match="from 2 up to, not including, 3; .* 1$"):
+            list(jobs(None))
 
 
 def test_a_part_of_a_topic_may_repeat_a_window_before_it(
