@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from stream_icd.errors import BadSettings
+from stream_icd.errors import NoGoodRows
 from stream_icd.icd.recipe import Recipe, recipe_digest
 from stream_icd.imports import needs_extra
 from stream_icd.lineage import DataRange, Figure, Gate
@@ -50,7 +50,7 @@ def learn(
         checkpoints: training goes on from a checkpoint in a folder of the recipe below this one.
 
     Raises:
-        BadSettings: no window has an edge, or too few of them for the encoder.
+        NoGoodRows: there are too few windows for the encoder.
         MissingExtra: the encoder is to be trained, and torch is not installed.
     """
     complete = [lesson for lesson in lessons if lesson.known == "all nodes"]
@@ -61,7 +61,7 @@ def learn(
     if recipe.trains_encoder:
         linked = [graph for graph in graphs if graph.adjacency.nnz]
         if len(linked) < 2:
-            raise BadSettings(f"the encoder needs at least 2 windows with edges, not {len(linked)}")
+            raise NoGoodRows(f"the encoder needs at least 2 windows with edges, not {len(linked)}")
         with needs_extra("train", "torch"):
             from stream_icd.training.icd.train_encoder import train
         at = len(linked) - max(1, len(linked) // 4)

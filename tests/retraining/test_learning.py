@@ -11,7 +11,7 @@ import pytest
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Labels
-from stream_icd.errors import BadSettings
+from stream_icd.errors import NoGoodRows
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
@@ -182,7 +182,7 @@ def test_a_training_that_was_interrupted_has_the_same_result(tmp_path: Path) -> 
     resumed = learn(lessons, ENCODER, checkpoints=parts).model
     for name, weights in at_once.weights.items():
         np.testing.assert_array_equal(resumed.weights[name], weights)
-    with pytest.raises(BadSettings, match="at least 2 windows with edges, not 1"):
+    with pytest.raises(NoGoodRows, match="at least 2 windows with edges, not 1"):
         learn(lessons[:1], ENCODER, checkpoints=whole)
 
 

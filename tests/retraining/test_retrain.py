@@ -617,8 +617,13 @@ def test_learning_from_windows_that_cannot_be_read_fails(
 ) -> None:
     _champion(registry, JOINS_ALL)
     _archive(settings, 7)
-    _damage(settings, 0, 1, 2)
-    failed = retrain(registry, settings, NOW, run=lambda job, _budget: job())
+    encoder = replace(settings, encoder=SMALL_ENCODER)
+    _damage(settings, 0, 1)
+    failed = retrain(registry, encoder, NOW, run=lambda job, _budget: job())
+    assert failed.outcome == "failed"
+    assert failed.reason.endswith("the encoder needs at least 2 windows with edges, not 1")
+    _damage(settings, 2)
+    failed = retrain(registry, settings, NOW, asked=True, run=lambda job, _budget: job())
     assert failed.outcome == "failed"
     assert failed.reason.endswith("none of the 3 windows to learn from can be read")
 
