@@ -16,7 +16,13 @@ from typing import Literal
 
 import pyarrow as pa
 
-from stream_icd.errors import BadSettings, HistoryDamaged, SourceNotFound, StreamIcdError
+from stream_icd.errors import (
+    BadSettings,
+    HistoryDamaged,
+    SourceNotFound,
+    StoreUnreachable,
+    StreamIcdError,
+)
 from stream_icd.history.files import (
     ArchivedWindow,
     Identity,
@@ -197,6 +203,8 @@ def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
         except FileNotFoundError:
             moved = read_partition(store, noted.partition)
             noted = next((window for window in moved if window.identity == noted.identity), noted)
+    if not store.folders():
+        raise StoreUnreachable(f"{store.place} is empty now, as if its disk were unmounted")
     raise HistoryDamaged(f"{store.place}/{noted.path} no longer exists")
 
 

@@ -140,7 +140,9 @@ def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Alia
 
 
 def _set(registry: Store, wanted: Aliases) -> Aliases:
-    path = _path(wanted.generation)
+    path, before = _path(wanted.generation), wanted.generation - 1
+    if before and not registry.exists(_path(before)):  # it was deleted, or all is gone
+        raise _changed(registry, champion(registry))
     if registry.create(path, to_json(Aliases, wanted, FORMAT)):
         return wanted
     aliases = _read(registry, wanted.generation)

@@ -110,8 +110,8 @@ def retrain(
         RegistryDamaged, HistoryDamaged, StoreError: registry or archive cannot be used; the
             champion stays.
     """
-    past = accumulated(open_store(settings.archive), now, settings.graph, settings.most_windows)
     aliases = current(registry)
+    past = accumulated(open_store(settings.archive), now, settings.graph, settings.most_windows)
     if aliases is None:
         return _first_champion(registry, settings, past, now)
     state = read_state(registry, settings.name)

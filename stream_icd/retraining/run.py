@@ -23,7 +23,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
 from stream_icd.messages.announce import announce, change, publication
 from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
-from stream_icd.registry.aliases import Aliases, current, history
+from stream_icd.registry.aliases import Aliases, champion, current, history
 from stream_icd.registry.versions import read_lineage
 from stream_icd.retraining.retrain import BY, OUTCOMES, Decision, retrain
 from stream_icd.retraining.settings import Retraining
@@ -197,6 +197,8 @@ def run_until(
     observed = observed or Observed()
     before: Decision | None = None
     had_champion = False
+    with suppress(StreamIcdError):  # the first round says it
+        had_champion = current(registry) is not None
     while not stop.is_set():
         try:
             before = _round(
@@ -232,12 +234,17 @@ def _round(
 ) -> Decision:
     """Make a round, and announce its decision unless it says the same as the one before."""
     with observed.round():
-        if had_champion and current(registry) is None:
-            raise StoreUnreachable(
-                f"{registry.place} has no champion any more, as if its disk were unmounted: put it "
-                "back, or start the retrainer again to begin a new registry there"
-            )
-        decision = retrain(registry, settings, now, asked=asked, on_step=observed.on_step)
+        try:
+            if had_champion:
+                champion(registry)
+            decision = retrain(registry, settings, now, asked=asked, on_step=observed.on_step)
+        except ModelError as error:
+            if had_champion and current(registry) is None:
+                raise StoreUnreachable(
+                    f"{registry.place} has no champion any more, as if its disk were unmounted: "
+                    "put it back, or start the retrainer again to begin a new registry there"
+                ) from error
+            raise
         observed.decided(decision)
         said = decision.outcome, decision.reason
         if before is None or said != (before.outcome, before.reason):

@@ -498,3 +498,17 @@ def test_a_file_that_is_replaced_while_it_is_read_is_no_damaged_one(
     for read in (lambda: ids(disk), lambda: [read_snapshot(disk, noted).id]):
         left[0] = 1
         assert read() == [noted.identity.snapshot_id]
+
+
+def test_an_archive_that_vanishes_is_no_damaged_one(
+    tmp_path: Path, disk: Store, snapshot: MakeSnapshot
+) -> None:
+    for number in range(2):
+        Archive(disk).add("snapshots", encode_snapshot(snapshot(number)))
+    first, second = windows(disk, Selection())
+    disk.delete(first.path)
+    with pytest.raises(HistoryDamaged, match="no longer exists"):
+        read_window(disk, first)
+    Path(disk.root).rename(tmp_path / "away")
+    with pytest.raises(StoreUnreachable, match="as if its disk were unmounted"):
+        read_window(disk, second)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -130,6 +131,20 @@ def test_a_decision_about_another_champion_changes_nothing(registry: Store) -> N
     assert aliases.champion(registry).champion == B
     with pytest.raises(ChampionChanged, match=rf"{B} became the champion meanwhile \(test, 2026"):
         promote(registry, C, "late", NOW, by="late", seen=seen)
+
+
+def test_a_decision_about_a_generation_that_is_gone_changes_nothing(registry: Store) -> None:
+    crown(registry, A)
+    crown(registry, B)
+    seen = crown(registry, C)
+    registry.delete("aliases/00000003.json")
+    with pytest.raises(ChampionChanged, match=f"{re.escape(B)} became the champion meanwhile"):
+        promote(registry, D, "it is better", NOW, by="test", seen=seen)
+    for number in 1, 2:
+        registry.delete(f"aliases/0000000{number}.json")
+    with pytest.raises(ModelNotFound, match="has no champion yet"):
+        promote(registry, D, "it is better", NOW, by="test", seen=seen)
+    assert current(registry) is None
 
 
 def test_of_many_promotions_at_once_one_wins(store: Store) -> None:

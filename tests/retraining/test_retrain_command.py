@@ -21,7 +21,13 @@ from stream_icd.lineage import Figure, Gate, Lineage
 from stream_icd.messages.announce import announcements
 from stream_icd.registry.aliases import champion, current, promote
 from stream_icd.registry.find import find_version, folder_of
-from stream_icd.registry.versions import import_folder, pack_folder, publish, version_folder
+from stream_icd.registry.versions import (
+    existing_folder,
+    import_folder,
+    pack_folder,
+    publish,
+    version_folder,
+)
 from stream_icd.retraining import run
 from stream_icd.retraining.retrain import Decision
 from stream_icd.retraining.run import announce_in_topic, log_decision
@@ -236,16 +242,23 @@ def test_the_service_says_each_thing_once_and_outlives_a_store(
     run.run_until(stop, registry, settings, announce, 0.001)  # ends at once
 
 
-def test_the_service_begins_no_new_registry_where_one_vanished(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_a_round", [False, True])
+def test_the_service_begins_no_new_registry_where_one_vanished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, in_a_round: bool
+) -> None:
     stop, place = threading.Event(), tmp_path / "registry"
     registry, settings = open_store(str(place)), Retraining(str(tmp_path / "archive"))
     version = import_folder(registry, folder_of("lfr"), "test", AT, "lfr")
     promote(registry, version, "test", AT, by="test", seen=None)
 
-    def unmount(_: Decision) -> None:
+    def unmount(*_: object, **__: object) -> None:
         place.rename(tmp_path / "away")
         threading.Timer(0.2, stop.set).start()
+        if in_a_round:
+            existing_folder(registry, version)
 
+    if in_a_round:
+        monkeypatch.setattr(run, "retrain", unmount)
     with structlog.testing.capture_logs() as logs:
         run.run_until(stop, registry, settings, [unmount], 0.05)
     assert not place.exists()
