@@ -11,6 +11,8 @@ from functools import partial
 from itertools import cycle
 from typing import Any
 
+import structlog
+
 from stream_icd.errors import BadSettings, Overloaded, WorkersLost
 from stream_icd.execution.chains import IN_HAND, in_order
 from stream_icd.execution.work import Baton, First, LocalRelay, done_in_chain
@@ -158,6 +160,10 @@ def _connected(address: str | None, workers: int) -> Iterator[Any]:
         raise BadSettings(f"cannot use Ray at {address}: {error}") from error
     with suppress(ValueError):  # in another thread than the main one, Ray leaves it alone
         signal.signal(signal.SIGTERM, on_sigterm)
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    if (cores := int(resources.get("CPU", 0))) < workers:
+        said = {"cores": cores, "workers": workers}
+        structlog.get_logger().warning("windows wait for cores: see --workers", **said)
     try:
         yield ray
     finally:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from structlog.testing import capture_logs
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import (
@@ -186,6 +187,7 @@ def test_an_actor_that_dies_is_replaced_and_nothing_is_missing(
 def _ray_that_starts_by(monkeypatch: pytest.MonkeyPatch, init: Callable[..., object]) -> None:
     ray = ModuleType("ray")
     monkeypatch.setattr(ray, "init", init, raising=False)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 1.0}, raising=False)
     monkeypatch.setattr(ray, "shutdown", lambda: None, raising=False)
     monkeypatch.setitem(sys.modules, "ray", ray)
 
@@ -206,6 +208,13 @@ def test_a_cluster_that_cannot_be_used_is_said(
     _ray_that_starts_by(monkeypatch, fail)
     with pytest.raises(said[0], match=said[1]), _connected("auto", 1):
         pass
+
+
+def test_actors_that_wait_for_cores_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    _ray_that_starts_by(monkeypatch, lambda **_: None)
+    with capture_logs() as logs, _connected("auto", 1), _connected("auto", 3):
+        pass
+    assert [(log["cores"], log["workers"]) for log in logs] == [(1, 3)]
 
 
 def test_ray_does_not_take_the_signal_that_stops_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
