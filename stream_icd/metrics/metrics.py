@@ -104,17 +104,17 @@ class Metrics:
         self.snapshots = counter(
             "stream_icd_snapshots",
             "Snapshots of the topic processed: their results are published and committed.",
-            ("topic", "graph"),
+            ("group", "topic", "graph"),
         )
         self.dead_letters = counter(
             "stream_icd_dead_letters",
             "Dead letters of the topic, by stage and exception.",
-            ("topic", "stage", "exception"),
+            ("group", "topic", "stage", "exception"),
         )
         self.skipped = counter(
             "stream_icd_skipped",
             "Records of the topic skipped because they are of other graphs than --graph.",
-            ("topic",),
+            ("group", "topic"),
         )
         self.evidence = counter(
             "stream_icd_evidence",
@@ -150,18 +150,18 @@ class Metrics:
         self.age_seconds = histogram(
             "stream_icd_age_seconds",
             "Seconds from Kafka's receipt of a record to the commit of its result.",
-            ("topic",),
+            ("group", "topic"),
             buckets=AGES,
         )
         self.lag = gauge(
             "stream_icd_lag_records",
             "Records of an assigned partition that wait or are being processed.",
-            ("topic", "partition"),
+            ("group", "topic", "partition"),
         )
         self.rebalances = counter(
             "stream_icd_rebalances",
             "Rebalances of the group since this worker joined it.",
-            ("topic",),
+            ("group", "topic"),
         )
         self._processes = gauge("stream_icd_processes", "Worker processes that run.")
         self._processes_memory = gauge(
@@ -179,6 +179,11 @@ class Metrics:
             "Champions that could not be used, by exception; the model before stays.",
             ("exception",),
         )
+        self._ready = gauge(
+            "stream_icd_ready",
+            "1 if results can be expected of this worker, as /readyz says; or 0.",
+        )
+        self._ready.set_function(lambda: not (health.not_alive() or health.not_ready()))
         ProcessCollector(registry=registry)
         for strength in get_args(EvidenceStrength):
             self.evidence.labels(strength)
@@ -186,7 +191,7 @@ class Metrics:
             self.memory_use.labels(use)
         self.stage_seconds.labels(PUBLISH)
 
-    def model(self, version: str) -> None:
+    def model(self, version: str, group: str) -> None:
         """Report the version of the model in use. Workers without a model have no such series."""
         if self._model is None:
             self._model = Info(
@@ -194,7 +199,7 @@ class Metrics:
                 "The model version of the published results.",
                 registry=self.registry,
             )
-        self._model.info({"version": version})
+        self._model.info({"group": group, "version": version})
 
     def follows_champion(self, in_use: Callable[[], bool]) -> None:
         """Set the function that returns whether the registry's champion is the model in use."""
@@ -231,9 +236,9 @@ class Metrics:
         return name
 
     def watch(
-        self, topic: str, graph: str | None = None, stages: Sequence[str] = ("decode",)
+        self, topic: str, group: str, graph: str | None = None, stages: Sequence[str] = ("decode",)
     ) -> Loop:
-        """Return the watcher for the consumer of `topic`; begin its counters at 0.
+        """Return the watcher for the consumer of `topic` in `group`; begin its counters at 0.
 
         Args:
             graph: the only graph whose records are processed; None: all.
@@ -241,12 +246,12 @@ class Metrics:
         """
         self.health.expect(topic)
         for counter in (self.skipped, self.rebalances, self.age_seconds):
-            counter.labels(topic)
+            counter.labels(group, topic)
         for stage, exception in possible(stages):
-            self.dead_letters.labels(topic, stage, exception)
+            self.dead_letters.labels(group, topic, stage, exception)
         if graph is not None:
-            self.snapshots.labels(topic, self.graph(graph.encode()))
-        return Loop(self, topic, None if graph is None else graph.encode())
+            self.snapshots.labels(group, topic, self.graph(graph.encode()))
+        return Loop(self, topic, group, None if graph is None else graph.encode())
 
 
 @dataclass(slots=True, eq=False)
@@ -255,6 +260,7 @@ class Loop(Watcher):
 
     metrics: Metrics
     topic: str
+    group: str
     key: bytes | None
     _generation: int | None = None
     _partitions: set[int] = field(default_factory=set)
@@ -263,17 +269,17 @@ class Loop(Watcher):
         self.metrics.health.polled(self.topic, generation, silence_s)
         if generation not in (None, self._generation):
             self._generation = generation
-            self.metrics.rebalances.labels(self.topic).inc()
+            self.metrics.rebalances.labels(self.group, self.topic).inc()
             # How far back graphs look: others may report it from now on.
             self.metrics.horizon.clear()
             self.metrics.predicted_bits.clear()
 
     def lagged(self, lag: Mapping[int, int]) -> None:
         for partition in self._partitions - lag.keys():
-            self.metrics.lag.remove(self.topic, str(partition))
+            self.metrics.lag.remove(self.group, self.topic, str(partition))
         self._partitions = set(lag)
         for partition, records in lag.items():
-            self.metrics.lag.labels(self.topic, str(partition)).set(records)
+            self.metrics.lag.labels(self.group, self.topic, str(partition)).set(records)
 
     def done(self, batch: BatchDone) -> None:
         letters, results = [], []
@@ -287,19 +293,19 @@ class Loop(Watcher):
         for record in ours:
             if (str(record.partition), str(record.offset)) not in failed:
                 self._snapshot(record)
-        self.metrics.skipped.labels(self.topic).inc(len(batch.records) - len(ours))
+        self.metrics.skipped.labels(self.group, self.topic).inc(len(batch.records) - len(ours))
         for said in letters:
             stage, exception = said["icd_dlq_stage"], said["icd_dlq_exception"]
-            self.metrics.dead_letters.labels(self.topic, stage, exception).inc()
+            self.metrics.dead_letters.labels(self.group, self.topic, stage, exception).inc()
         for result in results:
             self._result(result)
         self.metrics.stage_seconds.labels(PUBLISH).observe(batch.publish_seconds)
 
     def _snapshot(self, record: Record) -> None:
-        self.metrics.snapshots.labels(self.topic, self.metrics.graph(record.key)).inc()
+        self.metrics.snapshots.labels(self.group, self.topic, self.metrics.graph(record.key)).inc()
         if record.timestamp_ms >= 0:
             age = self.metrics.now() - record.timestamp_ms / 1000
-            self.metrics.age_seconds.labels(self.topic).observe(max(0.0, age))
+            self.metrics.age_seconds.labels(self.group, self.topic).observe(max(0.0, age))
 
     def _result(self, result: OutgoingRecord) -> None:
         """Count a result, by its headers; how far back it looks only by graphs of their own."""

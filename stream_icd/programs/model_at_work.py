@@ -64,7 +64,7 @@ def model_at_work(
     version = settings.version_of
 
     def swapped(old: VersionedModel, new: VersionedModel) -> None:
-        metrics.model(version(new))
+        metrics.model(version(new), settings.group)
         metrics.swaps.inc()
         log.info("the model changed", before=version(old), model=version(new))
 
@@ -101,7 +101,7 @@ def model_at_work(
         else:
             place = find_model(name, registry).uri
             swap.begin(open_model(place), place)
-        metrics.model(version(swap.model()))
+        metrics.model(version(swap.model()), settings.group)
         with following:
             yield swap
     finally:

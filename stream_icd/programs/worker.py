@@ -91,10 +91,11 @@ def run_worker(
         run = WorkerRun(settings, metrics, until_the_end, stop, claim_check, tracing)
         steps = open_steps(run)
         group = options.group_of(name)
+        groups = {topic: f"{group}-{topic}" if group_by_topic else group for topic in steps}
         streams = [
             Stream(
                 topic,
-                f"{group}-{topic}" if group_by_topic else group,
+                groups[topic],
                 Runner(
                     step,
                     DeadLetterLimit(options.max_dead_letters),
@@ -102,11 +103,13 @@ def run_worker(
                     claim_check=claim_check,
                     tracing=tracing,
                 ),
-                [metrics.watch(topic, options.graph, step.stages), FreezeWhatStays()],
+                [
+                    metrics.watch(topic, groups[topic], options.graph, step.stages),
+                    FreezeWhatStays(),
+                ],
             )
             for topic, step in steps.items()
         ]
         context = {key: text for step in steps.values() for key, text in step.context.items()}
-        groups = [stream.group for stream in streams]
-        structlog.get_logger().info("started", group=", ".join(groups), **context, **said)
+        structlog.get_logger().info("started", group=", ".join(groups.values()), **context, **said)
         run_streams(settings, streams, stop, delivery=Delivery(delivery), max_records=batch)

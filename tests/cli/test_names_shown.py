@@ -243,5 +243,5 @@ def test_labels_of_metrics_are_short_and_few() -> None:
     records = [
         Record("t", 0, at, 0, b"%d" % at + b"x" * 80_000, b"") for at in range(2 * MOST_GRAPHS)
     ]
-    metrics.watch("t").done(BatchDone(tuple(records), (), 0.1))
+    metrics.watch("t", "g").done(BatchDone(tuple(records), (), 0.1))
     assert len(generate_latest(metrics.registry)) < 100_000

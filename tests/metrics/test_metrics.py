@@ -36,7 +36,8 @@ def record(offset: int, graph: str = "g", **fields: object) -> Record:
 
 
 def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
-    return metrics.registry.get_sample_value(name, labels)
+    of = {"group": "group"} if "topic" in labels else {}
+    return metrics.registry.get_sample_value(name, labels | of)
 
 
 def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> None:
@@ -44,7 +45,7 @@ def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> No
         2, headers=(("icd_ms_decode", b"7"), ("icd_evidence", b"sure"), ("icd_dlq_stage", b"lie"))
     )
     outgoing = (RESULT, RESULT, dead_letter(bad, "decode", BadSnapshot("no such column")))
-    metrics.watch("in").done(BatchDone((record(0), record(1), bad), outgoing, 0.02))
+    metrics.watch("in", "group").done(BatchDone((record(0), record(1), bad), outgoing, 0.02))
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="g") == 2
     why = {"topic": "in", "stage": "decode", "exception": "BadSnapshot"}
     assert sample(metrics, "stream_icd_dead_letters_total", **why) == 1
@@ -64,7 +65,7 @@ def looking_back(graph: str, horizon: bytes, bits: bytes | None = None) -> Outgo
 
 
 def test_how_far_back_each_graph_looks_is_served_until_a_rebalance(metrics: Metrics) -> None:
-    loop, bits = metrics.watch("in"), "stream_icd_predicted_bits"
+    loop, bits = metrics.watch("in", "group"), "stream_icd_predicted_bits"
     loop.polled(1, 0.0)
     results = looking_back("g", b"2", b"0.5"), looking_back("g", b"4.5"), looking_back("h", b"1")
     lie = dead_letter(record(2, headers=(("icd_horizon", b"7"),)), "decode", BadSnapshot("no"))
@@ -88,15 +89,15 @@ def test_stages_that_a_method_does_not_have_are_not_served(metrics: Metrics) -> 
     icd = OutgoingRecord(
         "out", b"", b"g", (("icd_ms_features", b"2.000"), ("icd_ms_encode", b"3.0"))
     )
-    metrics.watch("in").done(BatchDone((record(0),), (bp,), 0.02))
+    metrics.watch("in", "group").done(BatchDone((record(0),), (bp,), 0.02))
     assert sample(metrics, "stream_icd_stage_seconds_count", stage="features") is None
-    metrics.watch("in").done(BatchDone((record(1),), (icd,), 0.02))
+    metrics.watch("in", "group").done(BatchDone((record(1),), (icd,), 0.02))
     for stage in ("features", "encode"):
         assert sample(metrics, "stream_icd_stage_seconds_count", stage=stage) == 1
 
 
 def test_records_of_other_graphs_are_counted_as_skipped(metrics: Metrics) -> None:
-    loop = metrics.watch("in", graph="g")
+    loop = metrics.watch("in", "group", graph="g")
     loop.done(BatchDone((record(0), record(1, "other")), (RESULT,), 0.02))
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="g") == 1
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="other") is None
@@ -105,14 +106,14 @@ def test_records_of_other_graphs_are_counted_as_skipped(metrics: Metrics) -> Non
 
 def test_a_thousand_graphs_do_not_make_a_thousand_series(metrics: Metrics) -> None:
     records = tuple(record(i, f"graph-{i}") for i in range(1000))
-    metrics.watch("in").done(BatchDone(records, (), 0.02))
+    metrics.watch("in", "group").done(BatchDone(records, (), 0.02))
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="graph-0") == 1
     others = sample(metrics, "stream_icd_snapshots_total", topic="in", graph="other")
     assert others == 1000 - MOST_GRAPHS
 
 
 def test_a_partition_that_went_to_somebody_else_has_no_lag_here(metrics: Metrics) -> None:
-    loop = metrics.watch("in")
+    loop = metrics.watch("in", "group")
     loop.lagged({0: 5, 1: 7})
     loop.lagged({1: 6})
     assert sample(metrics, "stream_icd_lag_records", topic="in", partition="0") is None
@@ -120,7 +121,7 @@ def test_a_partition_that_went_to_somebody_else_has_no_lag_here(metrics: Metrics
 
 
 def test_each_generation_of_the_group_is_a_rebalance(metrics: Metrics) -> None:
-    loop = metrics.watch("in")
+    loop = metrics.watch("in", "group")
     for generation in (None, 4, 4, None, 5, 5):
         loop.polled(generation, 0.1)
     assert sample(metrics, "stream_icd_rebalances_total", topic="in") == 2
@@ -130,9 +131,14 @@ def test_the_port_answers(metrics: Metrics) -> None:
     with serving(metrics, port=0) as port:
         assert asked(port, "/healthz") == (200, "ok\n")
         assert asked(port, "/readyz") == (503, "starting: opening the model and warming up\n")
+        assert "stream_icd_ready 0.0" in asked(port, "/metrics")[1]
+        metrics.watch("in", "group").polled(1, silence_s=0)
+        assert asked(port, "/readyz") == (200, "ok\n")
+        assert "stream_icd_ready 1.0" in asked(port, "/metrics")[1]
         assert asked(port, "/")[0] == 404
-        metrics.model("as@1")
-        assert 'stream_icd_model_info{version="as@1"} 1.0' in asked(port, "/metrics")[1]
+        metrics.model("as@1", "group")
+        model = 'stream_icd_model_info{group="group",version="as@1"} 1.0'
+        assert model in asked(port, "/metrics")[1]
     assert asked(port, "/healthz")[0] == 0
 
 
@@ -155,7 +161,7 @@ def test_who_opens_many_connections_keeps_no_probe_out_and_fills_no_log(
 
 def test_what_is_in_hand_is_shown(metrics: Metrics) -> None:
     assert sample(metrics, "stream_icd_in_hand_seconds") == 0
-    metrics.watch("in")
+    metrics.watch("in", "group")
     metrics.in_hand(lambda: [InHand("snapshot a/7", 12.3, 300.0), InHand("b", 0.1, 300.0)])
     assert sample(metrics, "stream_icd_in_hand_seconds") == 12.3
     with serving(metrics, port=0) as port:

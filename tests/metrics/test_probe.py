@@ -14,7 +14,7 @@ from stream_icd.metrics.server import serving
 def test_it_says_what_the_worker_says() -> None:
     now = 0.0
     metrics = Metrics(Health(300.0, 10.0, clock=lambda: now))
-    metrics.watch("t")
+    metrics.watch("t", "g")
     with serving(metrics, port=0) as port:
         assert probe.complaint(port) is None
         now = 301.0

@@ -115,15 +115,18 @@ def test_numbers_health_and_logs_tell_what_happened(
         assert asked(detector.port, "/healthz")[0] == 200
         wait_until(lambda: detector.is_ready, timeout_s=60)
         assert detector.said("started")  # it was warm by then
+        assert detector.count("stream_icd_ready") == 1
         asked_for = {name for name in series_of_alerts() if "_retrain_" not in name}
         absent = asked_for - {name for name, _ in detector.samples}
-        assert absent <= {"stream_icd_lag_records"}  # it comes with the partitions
-        snapshots = {"topic": SNAPSHOTS, "graph": graph}
+        # The lag comes with the partitions, and this model is no champion.
+        assert absent <= {"stream_icd_lag_records", "stream_icd_champion_in_use"}
+        of_group = {"group": graph, "topic": SNAPSHOTS}
+        snapshots = {**of_group, "graph": graph}
         wait_until(
             lambda: detector.count("stream_icd_snapshots_total", **snapshots) == N_GOOD,
             timeout_s=60,
         )
-        why = {"topic": SNAPSHOTS, "stage": "decode", "exception": "BadSnapshot"}
+        why = {**of_group, "stage": "decode", "exception": "BadSnapshot"}
         wait_until(lambda: detector.count("stream_icd_dead_letters_total", **why) == N_BAD)
         wait_until(lambda: len(detector.lags) == 6 and not any(detector.lags))
         for stage, count in (
@@ -135,23 +138,26 @@ def test_numbers_health_and_logs_tell_what_happened(
             assert detector.count("stream_icd_stage_seconds_count", stage=stage) == count
         assert detector.count("stream_icd_stage_seconds_sum", stage="cluster") > 0
         assert detector.count("stream_icd_stage_seconds_sum", stage="publish") > 0
-        assert detector.count("stream_icd_age_seconds_count", topic=SNAPSHOTS) == N_GOOD
-        assert detector.count("stream_icd_model_info", version=version) == 1
+        assert detector.count("stream_icd_age_seconds_count", **of_group) == N_GOOD
+        assert detector.count("stream_icd_model_info", group=graph, version=version) == 1
         assert detector.count("stream_icd_processes") == 2
         assert detector.count("stream_icd_processes_resident_memory_bytes") > 2 * 50e6
-        joined = detector.count("stream_icd_rebalances_total", topic=SNAPSHOTS)
+        joined = detector.count("stream_icd_rebalances_total", **of_group)
         assert joined >= 1
 
         other = start(started(broker, tmp_path, *detect))
         wait_until(lambda: other.is_ready and len(detector.lags + other.lags) == 6, timeout_s=60)
-        wait_until(lambda: detector.count("stream_icd_rebalances_total", topic=SNAPSHOTS) > joined)
+        wait_until(lambda: detector.count("stream_icd_rebalances_total", **of_group) > joined)
         assert other.count("stream_icd_processes") == 1
 
         track = ("consume", "track", "--graph", graph, "--group", f"{graph}-track")
         archive = ("consume", "archive", str(tmp_path / "past"), "--kind", "communities")
-        for command in (track, (*archive, "--graph", graph, "--group", graph)):
+        for group, command in (
+            (f"{graph}-track", track),
+            (f"{graph}-{COMMUNITIES}", (*archive, "--graph", graph, "--group", graph)),
+        ):
             follower = start(started(broker, tmp_path, *command))
-            results = {"topic": COMMUNITIES, "graph": graph}
+            results = {"group": group, "topic": COMMUNITIES, "graph": graph}
             wait_until(
                 lambda: follower.count("stream_icd_snapshots_total", **results) == N_GOOD,  # noqa: B023
                 timeout_s=60,

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,17 +61,19 @@ class Worker:
 
     instance: str = "a"
     model: str | None = "as@1"
+    group: str = "detect"
     minute: int = 0
     metrics: Metrics = field(init=False)
     _offset: int = 0
     _generation: int = 1
 
     def __post_init__(self) -> None:
-        self.metrics = Metrics(Health(300, 10), now=lambda: 60.0 * self.minute)
-        self.loop = self.metrics.watch("t", stages=Detector.stages)
+        health = Health(300, 10, clock=lambda: 60.0 * self.minute)
+        self.metrics = Metrics(health, now=health.clock)
+        self.loop = self.metrics.watch("t", self.group, stages=Detector.stages)
         if self.model is not None:
-            self.metrics.model(self.model)
-        self.loop.polled(self._generation, 0.1)
+            self.metrics.model(self.model, self.group)
+        self.heard()
         self.waiting(0)
 
     def done(
@@ -86,9 +88,18 @@ class Worker:
     def waiting(self, records: int) -> None:
         self.loop.lagged({0: records})
 
+    def heard(self, silence_s: float = 0.1) -> None:
+        """Poll; the broker answered so long ago."""
+        self.loop.polled(self._generation, silence_s)
+
     def rejoined(self) -> None:
         self._generation += 1
-        self.loop.polled(self._generation, 0.1)
+        self.heard()
+
+    def skipped(self) -> None:
+        """Commit a record of another graph than the only one, `g`."""
+        loop = replace(self.loop, key=b"g")
+        loop.done(BatchDone((replace(self._record(1), key=b"other"),), (), 0.02))
 
     def _record(self, age_s: float) -> Record:
         self._offset += 1
@@ -117,6 +128,7 @@ Scene = Callable[[int, Worker], bool]
 
 
 def usual(_minute: int, worker: Worker) -> bool:
+    worker.heard()
     worker.done(good=10)
     return True
 
@@ -132,11 +144,28 @@ def more_waits(minute: int, worker: Worker) -> bool:
 
 def stuck(minute: int, worker: Worker) -> bool:
     worker.waiting(5)
+    worker.heard()
     return usual(minute, worker) if minute < 100 else True
 
 
 def stuck_from_the_start(_minute: int, worker: Worker) -> bool:
+    worker.heard()
     worker.waiting(5)
+    return True
+
+
+def skips(_minute: int, worker: Worker) -> bool:
+    """Records of other graphs come all the time."""
+    worker.heard()
+    worker.waiting(1)
+    worker.skipped()
+    return True
+
+
+def without_broker(minute: int, worker: Worker) -> bool:
+    if minute < 100:
+        return usual(minute, worker)
+    worker.heard(silence_s=60.0 * (minute - 100))
     return True
 
 
@@ -147,6 +176,7 @@ def first_dead_letters(minute: int, worker: Worker) -> bool:
 
 
 def late(_minute: int, worker: Worker) -> bool:
+    worker.heard()
     worker.done(good=10, age_s=120)
     return True
 
@@ -161,6 +191,13 @@ def unstable(minute: int, worker: Worker) -> bool:
     return usual(minute, worker)
 
 
+def replaced(minute: int, worker: Worker) -> bool:
+    """Another member of the group ends and starts again."""
+    if minute in (LATEST - 3, LATEST - 2):
+        worker.rejoined()
+    return usual(minute, worker)
+
+
 def joins_once(minute: int, worker: Worker) -> bool:
     if minute == 50:
         worker.rejoined()
@@ -168,22 +205,42 @@ def joins_once(minute: int, worker: Worker) -> bool:
 
 
 def no_evidence(_minute: int, worker: Worker) -> bool:
+    worker.heard()
     worker.done(good=4)
     worker.done(good=6, evidence="none")
     return True
 
 
 JOB = {"job": "stream-icd", "instance": "a"}
-WAITS = "Records wait on t, and none was committed for ten minutes."
+OF_GROUP = {"group": "detect", "topic": "t"}
 NOTHING_PROCESSED: Fired = (
     "StreamIcdNothingProcessed",
-    {"severity": "critical", "topic": "t"},
-    "Snapshots wait, and none is processed.",
-    WAITS,
+    {"severity": "critical", **OF_GROUP, "instance": "a"},
+    "Records wait, and none is processed.",
+    "Records of t wait at a, of detect, and it committed none for ten minutes.",
+)
+NO_DETECTOR: Fired = (
+    "StreamIcdNoDetector",
+    {"severity": "critical"},
+    "There is no detector.",
+    "No worker that Prometheus knows has a model; snapshots wait.",
 )
 SCENES: dict[str, tuple[Scene, list[Fired]]] = {
     "usual": (usual, []),
     "a rebalance": (joins_once, []),
+    "only other graphs": (skips, []),
+    "no broker": (
+        without_broker,
+        [
+            (
+                "StreamIcdNotReady",
+                {"severity": "critical", **JOB},
+                "A worker is not ready.",
+                "No results can be expected of a; its /readyz says why, such as a broker that does "
+                "not answer.",
+            )
+        ],
+    ),
     "gone": (
         gone,
         [
@@ -193,7 +250,8 @@ SCENES: dict[str, tuple[Scene, list[Fired]]] = {
                 "A worker does not answer.",
                 "Prometheus gets no metrics from a; snapshots wait unless another member took its "
                 "partitions.",
-            )
+            ),
+            NO_DETECTOR,
         ],
     ),
     "more waits": (
@@ -201,9 +259,9 @@ SCENES: dict[str, tuple[Scene, list[Fired]]] = {
         [
             (
                 "StreamIcdLagGrows",
-                {"severity": "warning", "topic": "t"},
-                "Snapshots come faster than they are detected.",
-                "1 more records wait on t every second.",
+                {"severity": "warning", **OF_GROUP},
+                "Records come faster than they are processed.",
+                "1 more records of t wait for detect every second.",
             )
         ],
     ),
@@ -216,12 +274,12 @@ SCENES: dict[str, tuple[Scene, list[Fired]]] = {
                 "StreamIcdDeadLetters",
                 {
                     "severity": "warning",
-                    "topic": "t",
+                    **OF_GROUP,
                     "stage": "decode",
                     "exception": "BadSnapshot",
                 },
-                "Snapshots became dead letters.",
-                "2 records of t failed in stage decode with BadSnapshot.",
+                "Records became dead letters.",
+                "2 records of t failed in detect, stage decode, with BadSnapshot.",
             )
         ],
     ),
@@ -230,10 +288,10 @@ SCENES: dict[str, tuple[Scene, list[Fired]]] = {
         [
             (
                 "StreamIcdResultsLate",
-                {"severity": "warning", "topic": "t"},
+                {"severity": "warning", **OF_GROUP},
                 "Results are late.",
-                "5 % of the results of t are committed more than a minute after Kafka received the "
-                "snapshot.",
+                "detect commits 5 % of its results more than a minute after Kafka received the "
+                "record of t.",
             )
         ],
     ),
@@ -253,9 +311,9 @@ SCENES: dict[str, tuple[Scene, list[Fired]]] = {
         [
             (
                 "StreamIcdGroupUnstable",
-                {"severity": "warning", "topic": "t"},
+                {"severity": "warning", **OF_GROUP},
                 "Members of the group come and go.",
-                "10 rebalances on t in ten minutes.",
+                "10 rebalances of detect on t in ten minutes.",
             )
         ],
     ),
@@ -271,11 +329,17 @@ SCENES: dict[str, tuple[Scene, list[Fired]]] = {
         ],
     ),
 }
+CHAMPION_NOT_USED: Fired = (
+    "StreamIcdChampionNotUsed",
+    {"severity": "warning", **JOB},
+    "A detector does not use the champion.",
+    "a has used another model than the registry's champion for ten minutes; its log says why.",
+)
 TWO_MODELS: Fired = (
     "StreamIcdTwoModels",
-    {"severity": "warning"},
-    "Workers publish with different models.",
-    "2 versions of the model have been in use for half an hour.",
+    {"severity": "warning", "group": "detect"},
+    "Workers of a group publish with different models.",
+    "2 versions of the model have been in use in detect for half an hour.",
 )
 
 
@@ -365,14 +429,42 @@ def test_a_retrainer_that_fails_or_stops_fires_its_alert(name: str, tmp_path: Pa
         scene(minute, retrainer)
         return True
 
-    check(scraped(told, retrainer), fired, tmp_path)
+    check(scraped(usual, Worker()) | scraped(told, retrainer), fired, tmp_path)
 
 
 @needs_promtool
 def test_two_models_are_seen_and_a_worker_without_one_is_none(tmp_path: Path) -> None:
     first, tracker = scraped(usual, Worker()), scraped(usual, Worker("b", model=None))
     check(first | tracker, [], tmp_path)
-    check(first | scraped(usual, Worker("b", model="as@2")), [TWO_MODELS], tmp_path)
+    check(first | scraped(usual, Worker("b", "as@2")), [TWO_MODELS], tmp_path)
+    check(first | scraped(usual, Worker("b", "as@2", "detect-as733")), [], tmp_path)
+
+
+@needs_promtool
+def test_a_worker_that_is_stuck_is_seen_beside_those_that_work(tmp_path: Path) -> None:
+    others = Worker("b"), Worker("c", model=None, group="archive")
+    working = [scraped(usual, other) for other in others]
+    check(scraped(stuck, Worker()) | working[0] | working[1], [NOTHING_PROCESSED], tmp_path)
+
+
+@needs_promtool
+def test_a_member_that_starts_again_is_no_trouble_in_a_group_of_four(tmp_path: Path) -> None:
+    seen: Series = {}
+    for instance in "abcd":
+        seen |= scraped(replaced, Worker(instance))
+    check(seen, [], tmp_path)
+
+
+@needs_promtool
+def test_a_champion_that_is_not_used_is_said(tmp_path: Path) -> None:
+    worker = Worker()
+    worker.metrics.follows_champion(lambda: worker.minute < 100)
+    check(scraped(usual, worker), [CHAMPION_NOT_USED], tmp_path)
+
+
+@needs_promtool
+def test_trackers_without_a_detector_are_not_all(tmp_path: Path) -> None:
+    check(scraped(usual, Worker(model=None)), [NO_DETECTOR], tmp_path)
 
 
 @needs_promtool
@@ -381,25 +473,26 @@ def test_no_worker_at_all_is_said(tmp_path: Path) -> None:
         "StreamIcdWorkerGone",
         {"severity": "critical", "job": "stream-icd"},
         "A worker does not answer.",
-        "Prometheus gets no metrics from ; snapshots wait unless another member took its "
+        "Prometheus gets no metrics from any worker; snapshots wait unless another member took its "
         "partitions.",
     )
-    check({}, [nobody], tmp_path)
+    check({}, [nobody, NO_DETECTOR], tmp_path)
 
 
 def test_every_alert_has_a_fault_that_fires_it() -> None:
     scenes = [expected for _, expected in (*SCENES.values(), *ROUNDS.values())]
     fired = {one[0] for expected in scenes for one in expected}
-    assert fired | {TWO_MODELS[0]} == set(ALERTS)
+    fired |= {one[0] for one in (TWO_MODELS, CHAMPION_NOT_USED, NO_DETECTOR)}
+    assert fired == set(ALERTS)
 
 
 @pytest.mark.parametrize("step", [Detector, Tracker, Archiver])
 def test_every_dead_letter_is_counted_from_the_start(step: Any) -> None:
     metrics = Metrics(Health(300, 10))
-    metrics.watch("t", stages=step.stages)
+    metrics.watch("t", "g", stages=step.stages)
     for stage in step.stages:
         for error in kinds_of(BadInput):
-            labels = {"topic": "t", "stage": stage, "exception": error.__name__}
+            labels = {"group": "g", "topic": "t", "stage": stage, "exception": error.__name__}
             counted = metrics.registry.get_sample_value("stream_icd_dead_letters_total", labels)
             assert counted == (0 if (stage, error.__name__) in possible(step.stages) else None)
     assert ("crashed", "CrashedWorker") in possible(step.stages)

@@ -146,7 +146,7 @@ def test_every_setting_in_the_environment_is_one_of_ours() -> None:
 
 def test_health_is_asked_of_the_port_on_which_it_is_told() -> None:
     metrics = Metrics(Health(3600, 3600))
-    metrics.watch("t").polled(generation=1, silence_s=0)
+    metrics.watch("t", "g").polled(generation=1, silence_s=0)
     checks = {
         name: one["healthcheck"]["test"]
         for name, one in OURS.items()
@@ -161,7 +161,7 @@ def test_health_is_asked_of_the_port_on_which_it_is_told() -> None:
         with serving(metrics, port=0) as free:
             command = [one.replace(port, str(free)) for one in (sys.executable, *check[1:])]
             assert subprocess.run(command, check=False, timeout=60).returncode == 0
-            metrics.watch("t")  # not a member yet
+            metrics.watch("t", "g")  # not a member yet
             failed = subprocess.run(command, check=False, timeout=60, stderr=subprocess.DEVNULL)
             assert failed.returncode == 1
 

@@ -30,8 +30,9 @@ METRIC = re.compile(r"\b(?:stream_icd|process)_[a-z_]+\b")
 def detecting() -> Metrics:
     """The metrics of a detector that starts."""
     metrics = Metrics(Health(3600, 3600))
-    metrics.watch("t")
-    metrics.model("m@1")
+    metrics.watch("t", "g")
+    metrics.model("m@1", "g")
+    metrics.follows_champion(lambda: True)
     return metrics
 
 
@@ -78,6 +79,7 @@ def test_labels_asked_for_exist() -> None:
     for name, expression in questions().items():
         for grouped, metric in re.findall(GROUPED, expression):
             wanted = {one.strip() for one in grouped.split(",")} - {"le", "version"}
+            wanted -= {"group"} if metric == "stream_icd_model" else set()  # as all of an Info
             assert wanted <= labels[metric] | {"instance"}, name
 
 
