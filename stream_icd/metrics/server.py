@@ -32,6 +32,8 @@ def serving(metrics: Metrics | RoundsMetrics, port: int, host: str = "127.0.0.1"
     Raises:
         BadSettings: the port cannot be served; for example, it is in use.
     """
+    if not host:  # to a socket, it would be all addresses
+        raise BadSettings("--metrics-host is empty: give an address, or omit it")
     kind = _ServerOnIPv6 if ":" in host else _Server
     try:
         server = make_server(host, port, responding(metrics), kind, _Handler)
@@ -62,6 +64,7 @@ def responding(metrics: Metrics | RoundsMetrics) -> Respond:
     }
 
     def respond(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        environ.pop("HTTP_ACCEPT", None)  # some of its values are an error of prometheus_client
         if (answer := answers.get(environ["PATH_INFO"])) is not None:
             return answer(environ, start)
         return _text(start, "404 Not Found", ["there are /metrics, /healthz and /readyz"])

@@ -178,6 +178,20 @@ def test_a_port_that_is_taken_is_said(metrics: Metrics) -> None:
         pass
 
 
+def test_an_empty_address_does_not_serve_every_machine(metrics: Metrics) -> None:
+    with pytest.raises(BadSettings, match="--metrics-host is empty"), serving(metrics, 0, host=""):
+        pass
+
+
+def test_a_format_that_nobody_knows_fills_no_log(
+    metrics: Metrics, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving(metrics, port=0) as port, socket.create_connection(("127.0.0.1", port)) as asking:
+        asking.sendall(b"GET /metrics HTTP/1.0\r\nAccept: text/plain;version=a\r\n\r\n")
+        assert asking.recv(100).startswith(b"HTTP/1.0 200 OK")
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_it_can_be_served_on_ipv6(metrics: Metrics) -> None:
     with socket.socket(socket.AF_INET6) as probe:
         try:
