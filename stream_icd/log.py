@@ -32,7 +32,8 @@ def configure_logging(*, json: bool | None = None) -> None:
     the level is unknown.
     """
     level = LogSettings().log_level.upper()
-    as_json = not sys.stderr.isatty() if json is None else json
+    # Without standard error, as started with 2>&-, nothing is logged.
+    as_json = not (sys.stderr and sys.stderr.isatty()) if json is None else json
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -61,7 +62,7 @@ def configure_logging(*, json: bool | None = None) -> None:
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=level, force=True)
     # The Kafka client logs every connection at INFO, and every byte at DEBUG.
-    logging.getLogger("kafka").setLevel(logging.WARNING)
+    logging.getLogger("kafka").setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
 def _printable_values(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -130,8 +130,9 @@ def place_of(uri: str) -> str:
 
 def refuse_password(uri: str) -> None:
     """Raise `ValueError` if a URI has a password, which logs and the command line would show."""
-    who, at, _ = uri.partition("?")[0].partition("://")[2].rpartition("@")
-    if at and ":" in who:
+    place, _, options = uri.partition("?")
+    who, at, _ = place.partition("://")[2].rpartition("@")
+    if (at and ":" in who) or "client_secret=" in options:  # of Azure
         raise ValueError(
             "it holds a password: give that as the object store's own tools take it, such as in "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"

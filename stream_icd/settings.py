@@ -63,7 +63,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        path = init_settings().get("config_file") or os.environ.get(f"{ENV_PREFIX}CONFIG_FILE")
+        environment = {name.upper(): value for name, value in os.environ.items()}
+        path = init_settings().get("config_file") or environment.get(f"{ENV_PREFIX}CONFIG_FILE")
         table = _table(Path(path), cls.table) if path else {}
         for name in table.keys() - cls.model_fields.keys():
             raise BadSettings(

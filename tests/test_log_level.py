@@ -17,6 +17,7 @@ with structlog.contextvars.bound_contextvars(offset=7):
     structlog.get_logger().debug("small")
     structlog.get_logger().info("usual")
     logging.getLogger("a.library").warning("odd: %d", 1)
+    logging.getLogger("kafka.conn").warning("lost")
 """
 
 
@@ -29,15 +30,23 @@ def run(level: str | None) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("level", "events"),
     [
-        (None, ["usual", "odd: 1"]),
-        ("WARNING", ["odd: 1"]),
-        ("debug", ["small", "usual", "odd: 1"]),
+        (None, ["usual", "odd: 1", "lost"]),
+        ("WARNING", ["odd: 1", "lost"]),
+        ("debug", ["small", "usual", "odd: 1", "lost"]),
+        ("error", []),
     ],
 )
 def test_a_level_says_what_is_worth_a_line(level: str | None, events: list[str]) -> None:
     lines = [json.loads(line) for line in run(level).stderr.splitlines()]
     assert [line["event"] for line in lines] == events
     assert all(line["offset"] == 7 for line in lines)  # those of libraries, too
+
+
+def test_a_program_without_standard_error_logs_nothing_and_runs() -> None:
+    program = PROGRAM.replace("json=True", "") + "print('ran')"
+    command = ["sh", "-c", '"$0" -c "$1" 2>&-', sys.executable, program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "ran\n"
 
 
 def test_a_name_forges_no_line_on_a_terminal() -> None:
@@ -48,7 +57,7 @@ def test_a_name_forges_no_line_on_a_terminal() -> None:
     said = subprocess.run(command, capture_output=True, timeout=60, check=True).stderr.decode()
     assert r"usual\x1b[2J\nforged" in said
     assert "\x1b[2J" not in said
-    assert len(said.splitlines()) == 2
+    assert len(said.splitlines()) == 3
 
 
 def test_a_level_that_does_not_exist_is_said() -> None:

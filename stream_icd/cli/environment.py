@@ -44,7 +44,7 @@ def check_environment(environment: Mapping[str, str]) -> list[str]:
     given = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(OF_THE_TESTS)}
     known = {name.removeprefix(ENV_PREFIX) for name in variables()}
     warnings = _check(given, known, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
-    if path := environment.get(CONFIG_FILE):
+    if path := {name.upper(): value for name, value in environment.items()}.get(CONFIG_FILE):
         tables = {settings.table for settings in SETTINGS}
         warnings += _check(_tables(Path(path)), tables, f"settings file {path}: table ", "")
     LogSettings()

@@ -106,6 +106,12 @@ class KafkaSettings(Settings):
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
+        unused = [name for name in self.model_fields_set if name.startswith(("sasl_", "ssl_"))]
+        if unused and "security_protocol" not in self.model_fields_set:
+            raise ValueError(
+                f"{min(unused)} has no effect without security_protocol: set that to SASL_SSL, SSL "
+                "or SASL_PLAINTEXT (or to PLAINTEXT, which protects nothing)"
+            )
         if self.security_protocol.startswith("SASL") and not (
             self.sasl_mechanism and self.sasl_username and self.sasl_password
         ):

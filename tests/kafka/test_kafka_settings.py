@@ -26,21 +26,23 @@ def test_arguments_win_over_environment_over_file_over_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "settings.toml"
-    file.write_text('[kafka]\nclient_id = "file"\ninstance_id = "file"\nsasl_username = "file"\n')
+    file.write_text('[kafka]\nclient_id = "file"\ninstance_id = "file"\nshutdown_timeout_s = 3\n')
     monkeypatch.setenv("STREAM_ICD_CLIENT_ID", "environment")
     monkeypatch.setenv("STREAM_ICD_INSTANCE_ID", "environment")
     settings = KafkaSettings(config_file=file, client_id="argument")
     assert settings.client_id == "argument"
     assert settings.instance_id == "environment"
-    assert settings.sasl_username == "file"
+    assert settings.shutdown_timeout_s == 3
     assert settings.bootstrap_servers == "127.0.0.1:9092"
 
 
 def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('[kafka]\nbootstrap_servers = "a:1, b:2"\n[other]\nx = 1\n')
-    monkeypatch.setenv("STREAM_ICD_CONFIG_FILE", str(file))
-    assert KafkaSettings().servers == ["a:1", "b:2"]
+    for name in ("STREAM_ICD_CONFIG_FILE", "stream_icd_config_file"):  # case never matters
+        with monkeypatch.context() as named:
+            named.setenv(name, str(file))
+            assert KafkaSettings().servers == ["a:1", "b:2"]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,8 @@ def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.M
         ({"bootstrap_servers": "a:99999"}, "host:port"),
         ({"boostrap_servers": "a:1"}, "boostrap_servers"),
         ({"security_protocol": "SASL_SSL"}, "sasl_password"),
+        ({"sasl_username": "a"}, "sasl_username has no effect without security_protocol"),
+        ({"ssl_cafile": __file__}, "ssl_cafile has no effect without security_protocol"),
         ({"heartbeat_interval_s": 9, "session_timeout_s": 10}, "heartbeat_interval_s"),
         ({"delivery_timeout_s": 5, "request_timeout_s": 30}, "delivery_timeout_s"),
         ({"ssl_cafile": "/no/such/ca.pem"}, "no such file"),
