@@ -227,6 +227,15 @@ def test_detectors_are_scaled_by_their_own_lag(objects: dict[str, list[dict[str,
     assert given == {"username", "password", "ca", "cert", "key"}
 
 
+def test_scaling_needs_no_secret_where_the_brokers_certificate_is_a_public_one() -> None:
+    public = "kafka.securityProtocol=SSL,detector.autoscaling.enabled=true"
+    objects = rendered("default", "--set", public)
+    assert not [one for one in objects if one["kind"] == "TriggerAuthentication"]
+    (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
+    assert trigger["metadata"]["tls"] == "enable"
+    assert "authenticationRef" not in trigger
+
+
 def test_no_detector_and_large_numbers_are_what_they_say(tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(
         "detector: {replicas: 0}\nretrainer: {everyWindows: 1000000}\npodAnnotations: {a: b}\n"
@@ -293,6 +302,9 @@ def test_selectors_find_the_pods_they_are_for(objects: dict[str, list[dict[str, 
     [
         ("kafka.securityProtocol=SASL_SSL", "kafka.sasl.existingSecret"),
         ("kafka.tls.clientCertificate=true", "kafka.tls.existingSecret"),
+        ("kafka.tls.existingSecret=a", "no effect with kafka.securityProtocol PLAINTEXT"),
+        ("kafka.sasl.existingSecret=a", "no effect with kafka.securityProtocol PLAINTEXT"),
+        ("history.uri=/history", "/history is on no volume"),
         ("registry.uri=", "give registry.uri, or a shipped model"),
         ("storage.enabled=false", "s3://bucket/history"),
         ("detector.autoscaling.enabled=true,detector.extraArgs={--graph,a}", "stream-icd-detect"),

@@ -48,6 +48,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if and (include "stream-icd.sasl" .) (not .Values.kafka.sasl.existingSecret) }}
 {{- fail (printf "kafka.securityProtocol is %s: name a secret in kafka.sasl.existingSecret" .Values.kafka.securityProtocol) }}
 {{- end }}
+{{- if and .Values.kafka.sasl.existingSecret (not (include "stream-icd.sasl" .)) }}
+{{- fail (printf "kafka.sasl.existingSecret has no effect with kafka.securityProtocol %s: set that to SASL_SSL or SASL_PLAINTEXT" .Values.kafka.securityProtocol) }}
+{{- end }}
+{{- if and .Values.kafka.tls.existingSecret (not (has .Values.kafka.securityProtocol (list "SSL" "SASL_SSL"))) }}
+{{- fail (printf "kafka.tls.existingSecret has no effect with kafka.securityProtocol %s: set that to SSL or SASL_SSL" .Values.kafka.securityProtocol) }}
+{{- end }}
 {{- if and .Values.kafka.tls.clientCertificate (not .Values.kafka.tls.existingSecret) }}
 {{- fail "kafka.tls.clientCertificate is true: name a secret in kafka.tls.existingSecret" }}
 {{- end }}
@@ -57,8 +63,10 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if and .Values.detector.autoscaling.enabled (regexMatch "--gr(aph|oup)\\b" (join " " .Values.detector.extraArgs)) }}
 {{- fail "detector.autoscaling watches the group stream-icd-detect: leave --graph and --group out of detector.extraArgs" }}
 {{- end }}
-{{- if and (not .Values.storage.enabled) (or (hasPrefix "/data" .Values.history.uri) (hasPrefix "/data" .Values.registry.uri)) }}
-{{- fail "storage.enabled is false: give history.uri and registry.uri outside of /data, such as s3://bucket/history" }}
+{{- range list .Values.history.uri .Values.registry.uri }}
+{{- if and . (not (contains "://" .)) (not (and $.Values.storage.enabled (regexMatch "^/data(/|$)" .))) }}
+{{- fail (printf "%s is on no volume: give history.uri and registry.uri as URIs, such as s3://bucket/history, or with storage.enabled as folders in /data" .) }}
+{{- end }}
 {{- end }}
 {{- end }}
 
