@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,8 +11,10 @@ import structlog
 
 from stream_icd.errors import BadInput
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import MEMORY
 from stream_icd.printable import shortened
 from stream_icd.wire.message import Message
+from stream_icd.wire.states import read_state_key
 
 Stage = Literal["decode", "detect", "track", "archive", "budget", "publish", "crashed"]
 """The processing stage in which a record was refused."""
@@ -62,7 +64,7 @@ def described(record: Record) -> dict[str, str | int]:
     """
     headers = dict(record.headers)
     said = {
-        "graph": record.key,
+        "graph": graph_name(record),
         "snapshot": headers.get("icd_snapshot_id") or headers.get("ce_id"),
         "model": headers.get("icd_model"),
     }
@@ -72,6 +74,14 @@ def described(record: Record) -> dict[str, str | int]:
         "offset": record.offset,
         **{name: shortened(value) for name, value in said.items() if value},
     }
+
+
+def graph_name(record: Record) -> bytes | None:
+    """Return the name of a record's graph: the key, which of memory names a group, too."""
+    if record.topic == MEMORY:
+        with suppress(BadInput):
+            return read_state_key(record.key)[1].encode()
+    return record.key
 
 
 def graph_in_key(record: Record) -> str:

@@ -17,6 +17,7 @@ from stream_icd.execution.processes import InHand
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
 from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.messages.records import graph_name
 from stream_icd.printable import shortened
 
 GRACE_S = 10.0
@@ -289,7 +290,7 @@ class Loop(Watcher):
             else:
                 results.append(outgoing)
         failed = {(said["icd_dlq_partition"], said["icd_dlq_offset"]) for said in letters}
-        ours = [record for record in batch.records if self.key in (None, record.key)]
+        ours = [record for record in batch.records if self.key in (None, graph_name(record))]
         for record in ours:
             if (str(record.partition), str(record.offset)) not in failed:
                 self._snapshot(record)
@@ -302,7 +303,9 @@ class Loop(Watcher):
         self.metrics.stage_seconds.labels(PUBLISH).observe(batch.publish_seconds)
 
     def _snapshot(self, record: Record) -> None:
-        self.metrics.snapshots.labels(self.group, self.topic, self.metrics.graph(record.key)).inc()
+        self.metrics.snapshots.labels(
+            self.group, self.topic, self.metrics.graph(graph_name(record))
+        ).inc()
         if record.timestamp_ms >= 0:
             age = self.metrics.now() - record.timestamp_ms / 1000
             self.metrics.age_seconds.labels(self.group, self.topic).observe(max(0.0, age))

@@ -17,7 +17,7 @@ from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claims import ClaimCheck
-from stream_icd.messages.records import Outcome, Processed, Refused, Stage, about
+from stream_icd.messages.records import Outcome, Processed, Refused, Stage, about, graph_name
 from stream_icd.tracing import Tracing
 from stream_icd.workers.traced import TracedWork
 
@@ -191,7 +191,7 @@ class Runner(Handler):
         return ours
 
     def _is_ours(self, record: Record) -> bool:
-        return self._key is None or record.key == self._key
+        return self._key is None or graph_name(record) == self._key
 
     def _published(self, record: Record, outcome: object) -> tuple[OutgoingRecord, ...]:
         if not isinstance(outcome, Outcome):  # a step without a `return`

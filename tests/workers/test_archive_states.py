@@ -8,16 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BadMemory, LimitExceeded
 from stream_icd.execution.work import LocalRelay
 from stream_icd.history.archive import Archive
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import MEMORY
 from stream_icd.memory.encoding import FORMAT, METADATA, enclosed
 from stream_icd.messages.records import Outcome, Processed, Refused
+from stream_icd.metrics.metrics import Health, Metrics
 from stream_icd.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.states import state_key
 from stream_icd.workers.archive import Archiver
+from stream_icd.workers.runner import Runner
 from testbed.drifting import remembering_model, stream
 from tests.workers.remembered import records
 
@@ -36,6 +42,25 @@ def archived(store: Store, value: bytes | None) -> Outcome:
     one = state()
     record = Record("memory", 0, 0, 1000, one.key, value, one.headers)
     return Archiver(Archive(store), "memory").process(record)
+
+
+def test_an_archive_of_one_graph_keeps_its_states(disk: Store) -> None:
+    with_key = [state_key("detectors", "other"), state_key("detectors", "g"), b"no key"]
+    one = state()
+    sent = [
+        Record(MEMORY, 0, at, 1000, key, one.value, one.headers) for at, key in enumerate(with_key)
+    ]
+    runner = Runner(Archiver(Archive(disk), "memory"), DeadLetterLimit(), graph="g")
+    assert list(runner.handle(sent)) == []
+    assert disk.folders("memory") == ["graph=g"]
+    metrics = Metrics(Health(300, 10))
+    metrics.watch(MEMORY, "archive", "g").done(BatchDone(tuple(sent), (), 0.0))
+    of_group = {"group": "archive", "topic": MEMORY}
+    kept = metrics.registry.get_sample_value(
+        "stream_icd_snapshots_total", of_group | {"graph": "g"}
+    )
+    skipped = metrics.registry.get_sample_value("stream_icd_skipped_total", of_group)
+    assert (kept, skipped) == (1, 2)
 
 
 def as_state(table: pa.Table, format_: int = FORMAT) -> bytes:
