@@ -109,12 +109,17 @@ class Skip(BrokerOptions):
     )
 
     def run(self) -> None:
-        from stream_icd.kafka.topics import skip_to, skip_what_is_gone
+        from stream_icd.kafka.topics import positions, skip_to, skip_what_is_gone
 
         settings = self.kafka()
         if self.to is None:
             skipped = skip_what_is_gone(settings, self.topic, self.group)
         elif place := re.fullmatch(r"(\d{1,9}):(\d{1,18})", self.to):
+            if not positions(settings, self.topic, self.group):  # or not even one record
+                say(
+                    f"warning: no group {self.group} has read {self.topic}: is it the right name?",
+                    err=True,
+                )
             skipped = (skip_to(settings, self.topic, self.group, int(place[1]), int(place[2])),)
         else:
             raise BadSettings(f"--to {self.to}: give PARTITION:OFFSET, such as 3:42")

@@ -89,6 +89,12 @@ def test_a_group_without_a_position_skips_nothing(
         f"BadSettings: group {group} has no committed position in {topic}; it has one in no topic: "
         "name another --group or --topic\n"
     )
+    publish(broker, [OutgoingRecord(topic, b"1", b"g"), OutgoingRecord(topic, b"2", b"g")])
+    new = topics(broker, "skip", "--group", group, "--topic", topic, "--to", "0:1")
+    assert new.stdout == f"skipped   {topic}[0] from 0 to 1\n"
+    assert f"warning: no group {group} has read {topic}: is it the right name?" in new.stderr
+    further = topics(broker, "skip", "--group", group, "--topic", topic, "--to", "0:2")
+    assert (further.returncode, further.stderr) == (0, "")
     with connect(broker.settings()).admin() as admin:
         admin.move_group(group, {TopicPartition(topic, 0): 0})
     kept = topics(broker, "skip", "--group", group, "--topic", topic)
