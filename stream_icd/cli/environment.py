@@ -45,8 +45,13 @@ def check_environment(environment: Mapping[str, str]) -> list[str]:
     known = {name.removeprefix(ENV_PREFIX) for name in variables()}
     warnings = _check(given, known, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
     if path := {name.upper(): value for name, value in environment.items()}.get(CONFIG_FILE):
-        tables = {settings.table for settings in SETTINGS}
-        warnings += _check(_tables(Path(path)), tables, f"settings file {path}: table ", "")
+        tables, found = {settings.table for settings in SETTINGS}, _tables(Path(path))
+        for settings in SETTINGS:
+            for name in settings.model_fields.keys() & found - tables:
+                raise BadSettings(
+                    f"settings file {path}: {name} is in no table: put it below [{settings.table}]"
+                )
+        warnings += _check(found, tables, f"settings file {path}: table ", "")
     LogSettings()
     return warnings
 

@@ -56,6 +56,15 @@ def test_a_misspelt_table_of_the_settings_file_is_refused(tmp_path: Path) -> Non
     assert "table someone_elses is not a setting" in warning
 
 
+def test_a_setting_outside_of_its_table_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('security_protocol = "SASL_SSL"\n[traces]\ntraces = "on"\n')
+    with pytest.raises(BadSettings, match=r"security_protocol is in no table: .* below \[kafka\]"):
+        check_environment({"STREAM_ICD_CONFIG_FILE": str(file)})
+    file.write_text('[traces]\ntraces = "on"\n')
+    assert check_environment({"STREAM_ICD_CONFIG_FILE": str(file)}) == []
+
+
 def test_every_command_checks_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_ICD_LOG_LEVEL", "loud")
     assert isinstance(CliRunner().invoke(app, ["data", "list"]).exception, BadSettings)
