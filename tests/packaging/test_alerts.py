@@ -119,6 +119,10 @@ class Retrainer:
         health = RoundsHealth(36_000, clock=lambda: 60.0 * self.minute)
         self.metrics = RoundsMetrics(health, OUTCOMES, now=lambda: 60.0 * self.minute)
 
+    def begins(self, step: str) -> None:
+        self.metrics.health.begin(step)
+        self.metrics.health.since -= 1  # second
+
     def decided(self, outcome: str) -> None:
         self.metrics.decided(outcome, windows=10, champion="as@1")
 
@@ -371,14 +375,19 @@ def learns_long(minute: int, retrainer: Retrainer) -> None:
     if minute < 20:
         retrainer.decided("not now")
     elif minute in (20, LATEST - 5):
-        retrainer.metrics.health.begin("learn" if minute == 20 else "prove")
+        retrainer.begins("learn" if minute == 20 else "prove")
+
+
+def scores_long(_minute: int, retrainer: Retrainer) -> None:
+    """As in a first round on a large archive: a batch of windows a minute."""
+    retrainer.begins("score")
 
 
 STOPPED: Fired = (
     "StreamIcdRetrainingStopped",
     {"severity": "warning", "job": "stream-icd", "instance": "r"},
     "The retrainer decides nothing.",
-    "No round of r has ended with a decision for an hour, and none is learning.",
+    "No round of r has ended with a decision for an hour, and none has been at work all the time.",
 )
 ROUNDS: dict[str, tuple[Callable[[int, Retrainer], None], list[Fired]]] = {
     "decides": (decides, []),
@@ -397,6 +406,7 @@ ROUNDS: dict[str, tuple[Callable[[int, Retrainer], None], list[Fired]]] = {
     "the registry was never there": (registry_never_there, [STOPPED]),
     "rounds end": (rounds_end, [STOPPED]),
     "learns long": (learns_long, []),
+    "scores long": (scores_long, []),
 }
 ALERTS: list[str] = [
     rule["alert"]
