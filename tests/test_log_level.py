@@ -49,6 +49,24 @@ def test_a_program_without_standard_error_logs_nothing_and_runs() -> None:
     assert ended.stdout == "ran\n"
 
 
+def test_the_traceback_of_an_unexpected_error_shows_no_variables() -> None:
+    program = """
+import os, sys, typer
+typer.Typer.__init__.__kwdefaults__["pretty_exceptions_show_locals"] = True  # as early versions do
+from stream_icd.cli import environment, main
+def fails(_):
+    password = "hid" + "den"
+    raise ValueError("unexpected")
+environment.check_environment = fails
+os.environ["STREAM_ICD_CLIENT_ID"] = "a"
+sys.argv[1:] = ["data", "list"]
+main.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "unexpected" in ended.stderr
+    assert "hidden" not in ended.stderr
+
+
 def test_a_name_forges_no_line_on_a_terminal() -> None:
     program = PROGRAM.replace("json=True", "json=False").replace(
         'info("usual")', r'info("usual\x1b[2J\nforged", graph="g\x1b[2J", error="\r\nforged")'

@@ -39,7 +39,12 @@ Set Kafka's address with --bootstrap-servers or STREAM_ICD_BOOTSTRAP_SERVERS (de
 for Kafka.
 """
 
-app = typer.Typer(cls=BuiltIn, help=flowing(HELP), no_args_is_help=True)
+app = typer.Typer(
+    cls=BuiltIn,
+    help=flowing(HELP),
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,  # they may hold a password; early versions show them
+)
 
 
 def _show_version(asked: bool) -> None:
