@@ -249,5 +249,6 @@ class _Loop:
         """Note that we work on nothing any more; the broker may be unavailable."""
         ours = self.member.assignments.ours()
         noting = self.member.begin(partial(self.attempts.end, ours))
-        if not concurrent.futures.wait([noting], NOTE_TIMEOUT_S).done or noting.exception():
-            log.warning("cannot note how this worker ended: %s", noting)
+        answered = concurrent.futures.wait([noting], NOTE_TIMEOUT_S).done
+        if error := noting.exception() if answered else "the broker does not answer":
+            log.warning("cannot note how this worker ended: %s", error)

@@ -6,12 +6,20 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from stream_icd.errors import BadSnapshot, CrashedWorker, Overloaded, StoreUnreachable
+from stream_icd.errors import (
+    BadSnapshot,
+    BrokerUnavailable,
+    CrashedWorker,
+    Overloaded,
+    StoreUnreachable,
+)
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import DIED
 from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
 from stream_icd.kafka.port import TopicPartition, TopicSpec
@@ -20,6 +28,7 @@ from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import WORKERS, create_topics
 from testbed.brokers import Broker
+from testbed.handlers import Calls
 from testbed.streams import held
 from tests.workers.crashing import copy
 
@@ -150,6 +159,26 @@ def test_a_group_that_keeps_its_records_in_two_places_is_named(
 
 
 @pytest.mark.brokers("memory")
+def test_a_broker_that_is_gone_at_the_end_is_said_in_words(
+    memory: Broker,
+    topics: Topics,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stop, gone = threading.Event(), threading.Event()
+    stop.set()
+
+    def refused(*_: object) -> None:
+        raise BrokerUnavailable("nobody there")
+
+    monkeypatch.setattr("stream_icd.kafka.consumer.NOTE_TIMEOUT_S", 0.1)
+    for end, said in ((refused, "nobody there"), (gone.wait, "the broker does not answer")):
+        monkeypatch.setattr(Attempts, "end", lambda *_, end=end: end())
+        run_consumer(memory.settings(), topics[0], topics[0], Calls(lambda _: ()), stop)
+        assert caplog.messages[-1] == f"cannot note how this worker ended: {said}"
+    gone.set()
+
+
 def test_what_is_no_note_stops_no_worker(broker: Broker, topic_name: str) -> None:
     create_topics(broker.settings())
     key, nested = json.dumps((topic_name, "t", 0)).encode(), b"[" * 100_000
