@@ -30,9 +30,9 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from benchmarks.shared.family import cpu_seconds, memory_mib
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import MEASURED
 from stream_icd.child_process import start_child, stop_child, tail
@@ -139,18 +139,6 @@ class Results:
         self._consumer.close()
 
 
-def cpu_of(process: psutil.Process) -> tuple[float, float]:
-    """Return seconds of processor time, and MiB, of a process and all that it started.
-
-    Memory that some of them share counts once.
-    """
-    every = [process, *process.children(recursive=True)]
-    return (
-        sum(sum(one.cpu_times()[:2]) for one in every),
-        sum(one.memory_full_info().pss for one in every) / 2**20,
-    )
-
-
 def measured(
     program: Program, waiting: Sequence[Message], live: Sequence[Message], a_second: float
 ) -> Run:
@@ -186,13 +174,12 @@ def _measured(
     live: Sequence[Message],
     a_second: float,
 ) -> Run:
-    process = psutil.Process(child.pid)
     n_warm = len(waiting) // 4
     seen = results.read(len(waiting), child)
     *_, began = itertools.islice(seen, n_warm)
-    cpu_began, _ = cpu_of(process)
+    cpu_began = cpu_seconds(child.pid)
     *_, ended = seen
-    cpu_ended, resident = cpu_of(process)
+    cpu_ended, resident = cpu_seconds(child.pid), memory_mib(child.pid)
     n_timed = len(waiting) - n_warm
     sent: list[float] = []
 

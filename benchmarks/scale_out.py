@@ -24,9 +24,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
-
 from benchmarks.processes import FIRST_BATCH_MS, backlogs, detected
+from benchmarks.shared.family import cpu_seconds
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.child_process import start_child, stop_child
@@ -77,7 +76,8 @@ def fill(settings: KafkaSettings, snapshots: Sequence[Snapshot]) -> None:
 
 def work_off(broker: Broker, model: str, detectors: int, count: int) -> Run:
     """Run so many detectors, in a group of their own, until they have found `count` results."""
-    since = datetime.now(UTC)
+    since, broker_pid = datetime.now(UTC), broker.pid
+    assert broker_pid is not None, "it is a process on this machine"
     with tempfile.TemporaryDirectory() as folder, ExitStack() as programs:
         logs = [Path(folder) / f"{core}.log" for core in range(detectors)]
         group = f"benchmark-{time.time_ns()}"
@@ -85,9 +85,10 @@ def work_off(broker: Broker, model: str, detectors: int, count: int) -> Run:
         for one in started:
             programs.callback(stop_child, one, 20)
         wait_until(lambda: all(map(detected, logs)), timeout_s=60)
-        done, detectors_s, broker_s = sum(map(detected, logs)), total_s(started), cpu_s(broker.pid)
+        done = sum(map(detected, logs))
+        detectors_s, broker_s = total_s(started), cpu_seconds(broker_pid)
         wait_until(lambda: sum(map(detected, logs)) >= count, timeout_s=600, every_s=0.5)
-        detectors_s, broker_s = total_s(started) - detectors_s, cpu_s(broker.pid) - broker_s
+        detectors_s, broker_s = total_s(started) - detectors_s, cpu_seconds(broker_pid) - broker_s
     with open_reader(broker.settings(), COMMUNITIES, start=since, limit=count) as records:
         results = list(records)
     times = sorted(result.timestamp_ms for result in results)
@@ -114,16 +115,7 @@ def start(broker: Broker, model: str, group: str, core: int, log: Path) -> subpr
 
 
 def total_s(processes: Sequence[subprocess.Popen[bytes]]) -> float:
-    """CPU seconds of these processes, and of their worker processes, which all still run."""
-    started = [psutil.Process(process.pid) for process in processes]
-    below = [child for process in started for child in process.children(recursive=True)]
-    return sum(cpu_s(process.pid) for process in (*started, *below))
-
-
-def cpu_s(pid: int | None) -> float:
-    """CPU seconds that a running process has used, its threads' too."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(cpu_seconds(process.pid) for process in processes)
 
 
 def compared(model: str, snapshots: Sequence[Snapshot], rounds: int) -> dict[int, list[Run]]:

@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from scipy.stats import theilslopes
 
+from benchmarks.shared.family import cpu_seconds, memory_mib
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.soak_ends import (
     CATCH_UP_S,
@@ -208,22 +208,6 @@ def sampled(
         taken.append((time.time(), *counts, *memory, cpu_seconds(detector.pid)))
         next_at += 1.0
         time.sleep(max(0.0, next_at - time.time()))
-
-
-def family(pid: int) -> list[psutil.Process]:
-    """A process and its worker processes."""
-    root = psutil.Process(pid)
-    return [root, *root.children(recursive=True)]
-
-
-def memory_mib(pid: int) -> float:
-    """Memory of a process and its worker processes; a page that several share counts once."""
-    return sum(float(one.memory_full_info().pss) for one in family(pid)) / 2**20
-
-
-def cpu_seconds(pid: int) -> float:
-    """Processor time of a process and its worker processes."""
-    return sum(float(sum(one.cpu_times()[:2])) for one in family(pid))
 
 
 def write_samples(one: Soaked, path: Path) -> None:

@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import psutil
-
+from benchmarks.shared.family import cpu_seconds
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.detection.record import DetectSettings, RecordDetection, first_messages
@@ -116,7 +115,7 @@ def seconds_to_start(start: Start, folder: Path) -> Times:
         try:
             if start.connects:
                 _await_connection(server, process)
-                cpu = cpu_of(process.pid)
+                cpu = cpu_seconds(process.pid)
             else:
                 process.wait(PATIENCE_S)
                 cpu = ended_cpu() - ended_before
@@ -173,13 +172,6 @@ def ended_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def cpu_of(pid: int) -> float:
-    """Processor time of a process and of all that it started and that still run."""
-    process = psutil.Process(pid)
-    every = [process, *process.children(recursive=True)]
-    return float(sum(sum(one.cpu_times()[:2]) for one in every))
-
-
 def worker_process() -> Times:
     """A worker process with the model, warmed up; the server that forks it runs already."""
     settings = DetectSettings(memory="auto", group="startup", threads=1)
@@ -187,7 +179,7 @@ def worker_process() -> Times:
     began = time.perf_counter()
     process = WorkerProcess(opening)
     process.opened()
-    times = time.perf_counter() - began, cpu_of(process.pid)
+    times = time.perf_counter() - began, cpu_seconds(process.pid)
     process.end()
     return times
 
@@ -206,7 +198,7 @@ def first_result(broker: Broker) -> Times:
         child = start_child(command, Path(folder) / "log")
         try:
             next(results)
-            return time.perf_counter() - began, cpu_of(child.pid)
+            return time.perf_counter() - began, cpu_seconds(child.pid)
         finally:
             stop_child(child, 20)
 

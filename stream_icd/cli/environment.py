@@ -13,7 +13,7 @@ from stream_icd.log import LogSettings
 from stream_icd.messages.claims import ClaimSettings
 from stream_icd.printable import nearest
 from stream_icd.registry.settings import RegistrySettings
-from stream_icd.settings import ENV_PREFIX, Settings
+from stream_icd.settings import CONFIG_FILE, ENV_PREFIX, Settings, config_file
 from stream_icd.tracing import TraceSettings
 from stream_icd.wire.limits import Limits
 
@@ -29,7 +29,6 @@ SETTINGS: tuple[type[Settings], ...] = (
 )
 """All settings classes (a test looks for others)."""
 
-CONFIG_FILE = f"{ENV_PREFIX}CONFIG_FILE"
 OF_THE_TESTS = (f"{ENV_PREFIX}TEST_", f"{ENV_PREFIX}REQUIRE_KAFKA")
 
 
@@ -44,7 +43,7 @@ def check_environment(environment: Mapping[str, str]) -> list[str]:
     given = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(OF_THE_TESTS)}
     known = {name.removeprefix(ENV_PREFIX) for name in variables()}
     warnings = _check(given, known, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
-    if path := {name.upper(): value for name, value in environment.items()}.get(CONFIG_FILE):
+    if path := config_file(environment):
         tables, found = {settings.table for settings in SETTINGS}, _tables(Path(path))
         for settings in SETTINGS:
             for name in settings.model_fields.keys() & found - tables:

@@ -84,6 +84,11 @@ def graph_name(record: Record) -> bytes | None:
     return record.key
 
 
+def is_of(record: Record, graph: bytes | None) -> bool:
+    """Whether a record is of this graph; None: of any."""
+    return graph is None or graph_name(record) == graph
+
+
 def graph_in_key(record: Record) -> str:
     """Return the graph that a record's key names, whose length and form are not checked yet."""
     return (record.key or b"").decode(errors="replace")

@@ -17,7 +17,7 @@ from stream_icd.execution.processes import InHand
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
 from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.messages.records import graph_name
+from stream_icd.messages.records import graph_name, is_of
 from stream_icd.printable import shortened
 
 GRACE_S = 10.0
@@ -290,7 +290,7 @@ class Loop(Watcher):
             else:
                 results.append(outgoing)
         failed = {(said["icd_dlq_partition"], said["icd_dlq_offset"]) for said in letters}
-        ours = [record for record in batch.records if self.key in (None, graph_name(record))]
+        ours = [record for record in batch.records if is_of(record, self.key)]
         for record in ours:
             if (str(record.partition), str(record.offset)) not in failed:
                 self._snapshot(record)

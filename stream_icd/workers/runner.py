@@ -17,7 +17,7 @@ from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claims import ClaimCheck
-from stream_icd.messages.records import Outcome, Processed, Refused, Stage, about, graph_name
+from stream_icd.messages.records import Outcome, Processed, Refused, Stage, about, is_of
 from stream_icd.tracing import Tracing
 from stream_icd.workers.traced import TracedWork
 
@@ -155,7 +155,7 @@ class Runner(Handler):
     def give_up(self, record: Record, ends: int, how: str) -> Iterator[OutgoingRecord]:
         """Yield the record's dead letter, or its outcome processed in another way."""
         self.step.begin([record])
-        if not self._is_ours(record):
+        if not is_of(record, self._key):
             return
         outcome = self.step.last_resort(record) if ends == GIVEN_UP_AFTER else None
         error = CrashedWorker(
@@ -181,7 +181,7 @@ class Runner(Handler):
             self._traced.published(batch)
 
     def _ours(self, records: Sequence[Record]) -> list[Record]:
-        ours = [record for record in records if self._is_ours(record)]
+        ours = [record for record in records if is_of(record, self._key)]
         self._n_skipped += len(records) - len(ours)
         if self._n_skipped >= self._log_skipped_at:
             self._log_skipped_at = 2 * self._n_skipped  # a line for twice as many
@@ -189,9 +189,6 @@ class Runner(Handler):
                 "skipped records of other graphs", since_start=self._n_skipped
             )
         return ours
-
-    def _is_ours(self, record: Record) -> bool:
-        return self._key is None or graph_name(record) == self._key
 
     def _published(self, record: Record, outcome: object) -> tuple[OutgoingRecord, ...]:
         if not isinstance(outcome, Outcome):  # a step without a `return`

@@ -83,13 +83,22 @@ def test_wrong_options_are_refused(tmp_path: Path, wrong: tuple[str, ...], said:
     assert said in done
 
 
+def _announcing(
+    broker: Broker, topic: str, folder: Path
+) -> tuple[Store, Retraining, list[Callable[[Decision], None]]]:
+    """A registry, settings without a trigger, and what announces decisions in the topic."""
+    registry = open_store(str(folder / "registry"))
+    settings = Retraining(str(folder / "archive"), triggers=Triggers(drift=False))
+    announce = announce_in_topic(broker.settings(), registry, settings.name, topic)
+    return registry, settings, [announce]
+
+
 @pytest.mark.brokers("memory")
 def test_decisions_are_announced(
     broker: Broker, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
-    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
-    announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
+    topic = make_topic()
+    registry, settings, announce = _announcing(broker, topic, tmp_path)
     first = run.run_once(registry, settings, announce, clock=lambda: AT).champion
     announce[0](replace(KEPT, outcome="failed", at=AT + timedelta(1)))
     said = list(announcements(broker.settings(), topic))
@@ -113,8 +122,8 @@ def _killed_before_it_announces(registry: str, settings: Retraining) -> None:
 def test_killed_between_promotion_and_announcement_the_next_start_makes_up_for_it(
     broker: Broker, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
-    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
+    topic = make_topic()
+    registry, settings, announce = _announcing(broker, topic, tmp_path)
     killed = multiprocessing.get_context("fork").Process(
         target=_killed_before_it_announces, args=(registry.uri, settings)
     )
@@ -122,7 +131,6 @@ def test_killed_between_promotion_and_announcement_the_next_start_makes_up_for_i
     killed.join()
     assert killed.exitcode == -signal.SIGKILL
     promoted = champion(registry)
-    announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
     for _ in range(2):  # the second start says nothing again
         run.run_once(registry, settings, announce, clock=lambda: AT)
     said = list(announcements(broker.settings(), topic))
@@ -145,9 +153,8 @@ def _promoted(registry: Store, name: str, at: datetime) -> str:
 def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
     broker: Broker, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
-    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
-    announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
+    topic = make_topic()
+    registry, settings, announce = _announcing(broker, topic, tmp_path)
     run.run_once(registry, settings, announce, clock=lambda: AT)
     by_hand = _promoted(registry, "lfr", AT)
     run.run_once(registry, settings, [], clock=lambda: AT)  # its state has seen the promotion
@@ -167,9 +174,8 @@ def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
 def test_a_version_that_was_deleted_keeps_no_other_from_being_announced(
     broker: Broker, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
-    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
-    announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
+    topic = make_topic()
+    registry, settings, announce = _announcing(broker, topic, tmp_path)
     first = run.run_once(registry, settings, [], clock=lambda: AT).champion
     second = _promoted(registry, "lfr", AT)
     shutil.rmtree(version_folder(registry, first).root)
@@ -182,9 +188,8 @@ def test_a_version_that_was_deleted_keeps_no_other_from_being_announced(
 def test_a_promotion_with_the_number_of_a_deleted_one_is_announced(
     broker: Broker, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
-    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
-    announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
+    topic = make_topic()
+    registry, settings, announce = _announcing(broker, topic, tmp_path)
     _archive(settings.archive, 1)
     run.run_once(registry, settings, announce, clock=lambda: AT)
     versions = list[str]()
