@@ -20,6 +20,7 @@ from kafka.coordinator.heartbeat import Heartbeat
 from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import TransactionManager
@@ -79,6 +80,7 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (KafkaConnectionManager, "get_connection"),
         (KafkaTCPTransport, "_sock_recv"),
         (KafkaConnection, "close_future"),
+        (NetworkSelector, "wait_read"),
     ],
     "producers": [
         (kafka.KafkaProducer, "_sender"),

@@ -1,5 +1,6 @@
 """Reading without a group: from anywhere, to the end or for ever, never over a gap."""
 
+import errno
 import logging
 import threading
 import time
@@ -8,6 +9,9 @@ from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
+from kafka.errors import KafkaConnectionError
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.transport import KafkaTCPTransport
 
 from stream_icd.errors import BadSettings, OffsetGone, TopicMissing
 from stream_icd.kafka import reader, waiting
@@ -273,6 +277,36 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
         assert sorted(next(records).partition for _ in range(3)) == [0, 1, 2]
         publish(kafka.settings(), kafka_topic, 9)
         assert len([next(records) for _ in range(9)]) == 9
+
+
+@pytest.mark.kafka
+def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_partitions(
+    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a starting broker, before the first word of TLS: the client's own task that looks for
+    them ended then, unsaid."""
+    monkeypatch.setattr(connections, "METADATA_AGE_MS", 200)
+    tries: list[object] = []
+    got: list[Record] = []
+
+    async def reset(*_: object, **__: object) -> None:
+        tries.append(_)
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+    with open_reader(kafka.settings(), kafka_topic, start="latest", limit=1) as records:
+        following = threading.Thread(target=lambda: got.extend(records), daemon=True)
+        following.start()
+        with monkeypatch.context() as meanwhile:
+            lost = KafkaConnectionError("lost")
+            meanwhile.setattr(KafkaTCPTransport, "_sock_send", lambda _: (0, lost))
+            meanwhile.setattr(KafkaConnectionManager, "_build_transport", reset)
+            wait_until(lambda: len(tries) >= 3)
+        with open_admin(kafka.settings()) as admin:
+            admin.create_partitions({kafka_topic: 2})
+        with Publisher(kafka.settings()) as publisher:
+            publisher.send(OutgoingRecord(kafka_topic, b"", partition=1))
+        following.join(30)
+    assert [record.partition for record in got] == [1]
 
 
 @pytest.mark.kafka

@@ -36,14 +36,17 @@ CALLS: dict[str, Callable[[KafkaSettings], object]] = {
 }
 
 
-@pytest.fixture(params=["nobody listens", "somebody is silent"])
+@pytest.fixture(params=["nobody listens", "somebody is silent", "somebody is silent about TLS"])
 def no_broker(request: pytest.FixtureRequest) -> Iterator[KafkaSettings]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        if request.param == "somebody is silent":
+        if "silent" in request.param:
             taken.listen()
         servers = f"127.0.0.1:{taken.getsockname()[1]}"
-        yield KafkaSettings(bootstrap_servers=servers, connect_timeout_s=0.5)
+        protocol = "SSL" if "TLS" in request.param else "PLAINTEXT"
+        yield KafkaSettings(
+            bootstrap_servers=servers, connect_timeout_s=0.5, security_protocol=protocol
+        )
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

@@ -55,12 +55,19 @@ Connections:
 - After it has found the brokers, the client waits a tenth of a second before it looks for a topic's
   partitions, and `retry_backoff_ms` does not reach there. A detector has half a dozen connections.
 - A client that is closed while it waits for data reads once more, and logs that it has no socket.
+- If an attempt to connect ends with an OSError, as when a starting broker resets a TLS connection
+  before the first word, the task that looks for brokers and partitions ends unsaid. The reader then
+  never read on: it fetched as from the leader before the restart, and was refused each time.
+- A TLS handshake has no time limit: a broker that accepts and never answers held the client
+  forever, also at its first connection.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import ssl
+import time
 from collections.abc import Collection, Iterator
 from math import inf
 from typing import Any
@@ -320,7 +327,10 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
 
     async def _build_transport(self, *arguments: Any, **options: Any) -> Any:
         """Read data that arrived before the broker closed the connection, such as the reason."""
-        transport = await super()._build_transport(*arguments, **options)
+        try:
+            transport = await super()._build_transport(*arguments, **options)
+        except OSError as error:
+            raise client.KafkaConnectionError(str(error)) from error
         receive = transport._sock_recv
 
         def receive_first() -> tuple[bytes, Exception | None]:
@@ -347,13 +357,26 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
             self.failure = failure
 
 
+class _Selector(NetworkSelector):  # type: ignore[misc]
+    """Waits for the other side of a TLS handshake as long as for a broker to bootstrap from."""
+
+    def __init__(self, **config: Any) -> None:
+        self._handshake_s = config["bootstrap_timeout_ms"] / 1000
+        super().__init__(**config)
+
+    def wait_read(self, fileobj: Any, timeout_at: float | None = None) -> Any:
+        if timeout_at is None and isinstance(fileobj, ssl.SSLSocket) and not fileobj.version():
+            timeout_at = time.monotonic() + self._handshake_s
+        return super().wait_read(fileobj, timeout_at)
+
+
 class Network(KafkaNetClient):  # type: ignore[misc]
     def __init__(self, **config: Any) -> None:
         for name in ("kafka.net.connection", "kafka.protocol.parser"):
             logging.getLogger(name).addFilter(_hide_logins)
         for name in ("kafka.cluster", "kafka.net.selector", "kafka.net.transport"):
             logging.getLogger(name).addFilter(_hide_noise)
-        net = NetworkSelector(**config)
+        net = _Selector(**config)
         super().__init__(net, _Manager(net, **config), **config)
 
     @property
