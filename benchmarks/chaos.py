@@ -2,6 +2,7 @@
 
     python -m benchmarks.chaos
     python -m benchmarks.chaos --minutes 2 --seed 7
+    python -m benchmarks.chaos --minutes 3 --tls
     python -m benchmarks.chaos --keep evidence
 
 Snapshots of drifting graphs are sent all the time, while one random fault follows another: a
@@ -40,7 +41,7 @@ from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from testbed.drifting import contents_of, remembering_model, stream, undisturbed
-from testbed.faults.ground import Ground, open_ground
+from testbed.faults.ground import Ground, open_ground, open_secure_ground
 from testbed.faults.outcome import Outcome, by_graph
 from testbed.faults.play import Play, Program, held, result
 
@@ -265,19 +266,23 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000, help="snapshots to send")
     parser.add_argument("--detectors", type=int, default=3)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--tls", action="store_true", help="encrypt and log in; writes no page")
     parser.add_argument("--keep", type=Path, help="a new folder, for what tells why it failed")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     print(f"seed {options.seed}", flush=True)
-    with tempfile.TemporaryDirectory() as folder, open_ground(Path(folder), {}) as plain:
-        ground = replace(plain, model=Path(folder) / "remembers")
+    with (
+        tempfile.TemporaryDirectory() as name,
+        open_secure_ground(Path(name)) if options.tls else open_ground(Path(name), {}) as opened,
+    ):
+        ground = replace(opened, model=Path(name) / "remembers")
         save_model(remembering_model().model, ground.model)
         found = run(ground, options.count, options.detectors, options.minutes, options.seed)
         if options.keep is not None and not found.kept:
             keep(ground, options.keep)
     text = section(found, options.detectors)
     print(text)
-    if options.minutes >= 10:
+    if options.minutes >= 10 and not options.tls:
         write_section("guarantees.md", "chaos.py", text)
     return int(not found.kept)
 

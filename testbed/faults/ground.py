@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.settings import KafkaSettings
@@ -13,6 +14,7 @@ from stream_icd.model import Model
 from stream_icd.registry.model import save_model
 from testbed.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_ports
 from testbed.faults.proxy import HOST, Proxy
+from testbed.secure_kafka import secure_kafka
 
 # A detector's settings in tests: shorter than in production, and so more often up. It answers
 # SIGTERM so soon that a machine that stands still meanwhile does not make it break its promise.
@@ -38,7 +40,8 @@ class Ground:
         proxied: bootstrap servers behind `proxy`; all brokers it names are behind it as well.
         model: folder of a small model.
         folder: where logs go.
-        waits: settings of the programs; empty for those of production.
+        waits: settings of the programs, in which they wait and log in; empty for those of
+            production.
     """
 
     broker: Broker
@@ -46,7 +49,7 @@ class Ground:
     proxy: Proxy
     model: Path
     folder: Path
-    waits: Mapping[str, float]
+    waits: Mapping[str, Any]
 
     @property
     def outage_s(self) -> float:
@@ -75,6 +78,22 @@ def open_ground(folder: Path, waits: Mapping[str, float]) -> Iterator[Ground]:
         Proxy(front, behind) as proxy,
     ):
         yield Ground(broker, f"{HOST}:{front}", proxy, model, folder, waits)
+
+
+@contextmanager
+def open_secure_ground(folder: Path) -> Iterator[Ground]:
+    """Start one where all connections are encrypted and log in, with the waits of production.
+
+    Raises:
+        NoKafka: it cannot be had here.
+    """
+    model = folder / "model"
+    save_model(Model(RECIPE), model)
+    (front,) = free_ports(1)
+    with secure_kafka() as secure:
+        port = int(secure.node.bootstrap_servers.rpartition(":")[2])
+        with Proxy(front, port) as proxy:
+            yield Ground(secure.broker, f"{HOST}:{front}", proxy, model, folder, secure.node.let_in)
 
 
 def _listeners(direct: int, controller: int, behind: int, front: int) -> dict[str, str]:
