@@ -42,8 +42,12 @@ class Events(RowOptions, ReadingProducer):
     session: str | None = option(
         None, "Session windows, instead of --window: a window ends after a gap of this length."
     )
-    src: str = option("src", "Column of senders (or of one end of an edge).")
-    dst: str = option("dst", "Column of receivers (or of the other end).")
+    src: str | None = option(
+        None,
+        "Column of senders (or of one end of an edge). Default: src, or source beside target, or "
+        "from beside to.",
+    )
+    dst: str | None = option(None, "Column of receivers (or of the other end).")
     weight: str | None = option(
         None,
         "Column to sum as edge weights, or count for the number of events. Default: no weights.",
@@ -56,7 +60,7 @@ class Events(RowOptions, ReadingProducer):
 
         from stream_icd.programs.windowed import windowed_source
         from stream_icd.snapshot import LEAST_WEIGHT, MOST_WEIGHT
-        from stream_icd.sources.timed_rows import EventSettings
+        from stream_icd.sources.timed_rows import EventSettings, ends_of
         from stream_icd.sources.windows import Hopping, Rule, Session
         from stream_icd.times import parse_duration
 
@@ -83,5 +87,5 @@ class Events(RowOptions, ReadingProducer):
             source="urn:stream_icd:events"
             + (f"?weight={quote(self.weight)}" if self.weight else ""),
         )
-        ends = {"src": self.src, "dst": self.dst}
+        ends = ends_of(self.path, self.header, self.src, self.dst)
         return windowed_source(self, settings, ends, weights, run, size + settings.lateness)

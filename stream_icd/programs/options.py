@@ -372,3 +372,8 @@ class RowOptions:
             raise BadSettings("give either a path to read from, or a topic with --topic")
         if self.path is None and (self.sort or self.columns):
             raise BadSettings("--sort and --columns are for files: leave them out with --topic")
+
+    @property
+    def header(self) -> list[str] | None:
+        """The names of the columns of files without a header line, if they were given."""
+        return None if self.columns is None else [name.strip() for name in self.columns.split(",")]

@@ -30,6 +30,10 @@ from stream_icd.times import parse_wait
 BATCH = 10_000
 LOOK_EVERY_S = 0.2
 END_S = 5.0
+OTHER_NAMES = (
+    ". Options say how yours are called (--help); --columns names those of a file whose first line "
+    "is a row"
+)
 
 
 def windowed_source(
@@ -54,14 +58,15 @@ def windowed_source(
     Raises:
         SourceNotFound, BadSettings, BrokerError: see these classes.
     """
-    given = options.columns
-    header = None if given is None else [name.strip() for name in given.split(",")]
+    header = options.header
     column = time_of(options.path, header, options.time)
     columns = Columns(column, ids, numbers, options.time_unit, options.zone, options.ids)
     n_streams, after = 1, None
     rows: Iterable[TimedRows | Quiet]
     if options.path is not None:
-        raw = read_rows(options.path, columns.names, run.bad_rows, header=header)
+        raw = read_rows(
+            options.path, columns.names, run.bad_rows, header=header, way_out=OTHER_NAMES
+        )
         rows = timed_rows(raw, columns, run.bad_rows)
         if options.sort:
             rows = sorted_by_time(takewhile(lambda _: not run.stop.is_set(), rows))

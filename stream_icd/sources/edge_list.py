@@ -22,6 +22,7 @@ from stream_icd.sources.tables import (
     TIMES,
     RawRows,
     check_columns,
+    end_columns,
     first_fields,
     form_of,
     read_rows,
@@ -41,7 +42,6 @@ from stream_icd.sources.values import (
 TEXTS = (".csv", ".tsv", ".txt")
 ARROW_STREAM = ".arrows"
 FORMS = (*TEXTS, ".arrow", ".feather", ".ipc", ".parquet", ARROW_STREAM, ".graphml")
-ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
 HEADER = {"src", "dst", "source", "target", "weight"}
 """Names of columns that are hardly ids in the first line of a text without a header."""
 LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
@@ -141,12 +141,10 @@ def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterat
 
 def _names(columns: Sequence[str]) -> dict[str, str]:
     """Return which column is `src`, `dst` and perhaps `weight`, in any case; empty: none is."""
-    given = {column.lower(): column for column in reversed(columns)}
-    ends = next((ends for ends in ENDS if set(ends) <= given.keys()), None)
-    if ends is None:
+    if (ends := end_columns(columns)) is None:
         return {}
-    named = {"src": given[ends[0]], "dst": given[ends[1]], "weight": given.get("weight")}
-    return {ours: theirs for ours, theirs in named.items() if theirs is not None}
+    weight = next((column for column in columns if column.lower() == "weight"), None)
+    return {"src": ends[0], "dst": ends[1], **({} if weight is None else {"weight": weight})}
 
 
 def _named(table: pa.Table) -> pa.Table:
@@ -212,9 +210,7 @@ def _refuse_events(rows: pa.Table, columns: Sequence[str], folder: Path) -> None
     time = _dividing_column(columns)
     if time is None:
         return
-    names = _names(columns)
-    weight = names.pop("weight", None)
-    options = {} if tuple(names.values()) == ENDS[0] else names
+    weight, options = _names(columns).get("weight"), dict[str, str]()
     if time != time_column(columns):
         options |= {"time": time, "sort": "yes"}
     if weight is not None and not _is_absent(rows[weight]).all():  # as in an export of an archive

@@ -37,6 +37,7 @@ BATCH_CHARACTERS = 4 << 20
 BATCH_ROWS = 1 << 16
 DELIMITERS = ("\t", ",", ";", "|", " ")
 TIMES = ("t", "time", "timestamp", "ts", "datetime")
+ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 COMMENT = re.compile(r"#+(\s|$)")
 """Begins a comment between rows; without a space after it, `#` begins an id, such as a hashtag."""
@@ -72,6 +73,7 @@ class _Wanted:
     columns: Sequence[str]
     on_bad_row: OnBadRow
     header: Sequence[str] | None
+    way_out: str
 
 
 def read_rows(
@@ -80,6 +82,7 @@ def read_rows(
     on_bad_row: OnBadRow,
     *,
     header: Sequence[str] | None = None,
+    way_out: str = "",
 ) -> Iterator[RawRows]:
     """Read columns of a file, or of all files in a folder and its subfolders, in name order.
 
@@ -88,6 +91,9 @@ def read_rows(
     The name sets the format: `.csv`, `.tsv`, `.txt` (with a header line, unless `header` names
     the columns; the first line determines the separator), `.jsonl` or `.ndjson`, each also as `.gz`
     or `.bz2`; `.parquet`. A file may be larger than memory.
+
+    Args:
+        way_out: what to do if a column is missing; it ends the error.
 
     Raises:
         SourceNotFound: `path` does not exist, or its folder has no such file.
@@ -98,7 +104,7 @@ def read_rows(
         if path.exists() and not path.is_dir():
             raise BadSettings(f"{path.name} is none of {known}")
         raise SourceNotFound(f"nothing at {path}; give a file or a folder of {known}")
-    return _read_files(files, _Wanted(columns, on_bad_row, header))
+    return _read_files(files, _Wanted(columns, on_bad_row, header, way_out))
 
 
 def _tables_at(path: Path, on_bad_row: OnBadRow) -> list[Path]:
@@ -171,6 +177,13 @@ def time_column(columns: Sequence[str]) -> str | None:
     return "t" if "t" in named else named[0] if len(named) == 1 else None
 
 
+def end_columns(columns: Sequence[str]) -> tuple[str, str] | None:
+    """Return the columns of both ends of an edge, by their usual names in any case; else None."""
+    given = {column.lower(): column for column in reversed(columns)}
+    pairs = ((given.get(src), given.get(dst)) for src, dst in ENDS)
+    return next(((src, dst) for src, dst in pairs if src is not None and dst is not None), None)
+
+
 def check_columns(
     name: str, there: Sequence[str], wanted: Sequence[str], way_out: str = ""
 ) -> None:
@@ -215,8 +228,7 @@ def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRo
     if header is None:
         header = _fields(first)
         line_number, first = line_number + 1, ""
-    way_out = ". Name them, or give --columns if the first line is a row"
-    check_columns(name, header, wanted.columns, way_out)
+    check_columns(name, header, wanted.columns, wanted.way_out)
     while batch := first + text.read(BATCH_CHARACTERS):
         batch += text.readline()
         if batch.strip():
@@ -347,7 +359,7 @@ def _text(value: object) -> str:
 
 def _read_parquet(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
     file, columns = pq.ParquetFile(content), list(wanted.columns)
-    check_columns(name, file.schema_arrow.names, columns)
+    check_columns(name, file.schema_arrow.names, columns, wanted.way_out)
     first = 0
     for batch in file.iter_batches(BATCH_ROWS, columns=columns):
         table = plain_columns(pa.Table.from_batches([batch]).select(columns))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from structlog.testing import capture_logs
 
@@ -180,6 +181,24 @@ def test_real_mails_have_seventy_windows_of_three_days_with_500_people() -> None
     assert len(sizes) == 70
     assert min(sizes) >= 500
     assert counted == {"small_windows": 108}
+
+
+@pytest.mark.parametrize("ends", [("src", "dst"), ("Source", "Target"), ("from", "to")])
+def test_both_ends_are_found_by_their_usual_names(ends: tuple[str, str], tmp_path: Path) -> None:
+    """As in an edge list."""
+    events = pa.table({ends[0]: ["a", "b"], "t": [1, 2], ends[1]: ["b", "c"]})
+    pq.write_table(events, tmp_path / "mails.parquet")
+    (graph,) = training_graphs(f"events:path={tmp_path / 'mails.parquet'}")
+    assert graph.adjacency.shape == (3, 3)
+
+
+def test_columns_of_other_names_are_named_by_options(tmp_path: Path) -> None:
+    (tmp_path / "mails.csv").write_text("sender,receiver,t\na,b,1\n")
+    given = f"events:path={tmp_path / 'mails.csv'}"
+    with pytest.raises(BadSettings, match=r"expected t, src, dst\. Options .*; --columns"):
+        training_graphs(given)
+    (graph,) = training_graphs(f"{given},src=sender,dst=receiver")
+    assert graph.adjacency.shape == (2, 2)
 
 
 def test_a_window_of_no_length_is_not_called_a_session(tmp_path: Path) -> None:

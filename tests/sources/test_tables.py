@@ -138,7 +138,7 @@ def test_a_file_without_a_header_needs_names(tmp_path: Path) -> None:
     path = tmp_path / "email.txt"
     path.write_text("".join(f"{src} {dst} {t}\n" for t, src, dst in ROWS))
     assert read(path, header=["src", "dst", "t"]) == (EXPECTED, [])
-    with pytest.raises(BadSettings, match="--columns"):
+    with pytest.raises(BadSettings, match="expected t, src, dst"):
         read(path)
 
 
