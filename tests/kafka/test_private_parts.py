@@ -78,6 +78,8 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (KafkaConnectionManager, "_connect"),
         (KafkaConnectionManager, "bootstrapped"),
         (KafkaConnectionManager, "get_connection"),
+        (KafkaConnectionManager, "least_loaded_node"),
+        (KafkaConnectionManager, "send"),
         (KafkaTCPTransport, "_sock_recv"),
         (KafkaConnection, "close_future"),
         (NetworkSelector, "wait_read"),

@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from kafka.net import manager
 from kafka.net.transport import KafkaTCPTransport
 
 from stream_icd.errors import Action, BrokerUnavailable
-from stream_icd.kafka.client.connections import quiet_while_connecting
+from stream_icd.kafka.client.connections import open_admin, quiet_while_connecting
 from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.programs.options import kafka_settings
 from testbed.brokers import Broker
 from testbed.handlers import Calls
@@ -63,6 +64,19 @@ def test_every_door_gives_up_in_time_and_leaves_no_thread(
     assert time.monotonic() - started < 25  # unsaid, it is 60, or the client's own 30
     assert refused.value.action is Action.RETRY
     assert threading.active_count() <= threads
+
+
+def test_a_broker_that_is_down_does_not_matter_where_another_is_there(
+    embedded: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manager.random, "shuffle", lambda nodes: nodes.sort(reverse=True))
+    with socket.socket() as taken, open_admin(embedded.settings()) as admin:
+        taken.bind(("127.0.0.1", 0))
+        known = admin._manager.cluster._brokers
+        number = max(known) + 1  # tried first
+        known[number] = type(known[max(known)])(number, *taken.getsockname(), None)
+        assert admin.describe_topics([SNAPSHOTS])
+        assert admin._manager.connection_delay(number) > 0  # it was tried
 
 
 @pytest.mark.parametrize("server", ["127.0.0.1:{port}", "nobody.invalid:{port},[::1]:{port}"])

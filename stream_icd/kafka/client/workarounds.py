@@ -58,6 +58,8 @@ Connections:
 - If an attempt to connect ends with an OSError, as when a starting broker resets a TLS connection
   before the first word, the task that looks for brokers and partitions ends unsaid. The reader then
   never read on: it fetched as from the leader before the restart, and was refused each time.
+- What any broker may answer is sent to one of them. If that one is down, it fails, though others
+  are there; for ten seconds after a broker is lost, each third command failed.
 - A TLS handshake has no time limit: a broker that accepts and never answers held the client
   forever, also at its first connection.
 """
@@ -324,6 +326,23 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         if not self._was_connected and self.failure is not None and is_final(self.failure):
             raise self.failure
         return super().get_connection(*arguments, **options)
+
+    def send(self, request: Any, node_id: Any = None, request_timeout_ms: Any = None) -> Any:
+        if node_id is not None:
+            return super().send(request, node_id, request_timeout_ms)
+        return self.call_soon(self._send_to_any, request, request_timeout_ms)
+
+    async def _send_to_any(self, request: Any, request_timeout_ms: Any) -> Any:
+        """Send to the first broker that lets us connect; after a failure, the client avoids it."""
+        failure: Exception = client.NodeNotReadyError("no broker is known")
+        for _ in self.cluster.brokers():
+            try:
+                connection = await self.get_connection(self.least_loaded_node())
+            except client.RetriableError as error:
+                failure = error
+            else:
+                return await connection.send_request(request, request_timeout_ms)
+        raise failure
 
     async def _build_transport(self, *arguments: Any, **options: Any) -> Any:
         """Read data that arrived before the broker closed the connection, such as the reason."""
