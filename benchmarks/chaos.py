@@ -2,7 +2,8 @@
 
     python -m benchmarks.chaos
     python -m benchmarks.chaos --minutes 2 --seed 7
-    python -m benchmarks.chaos --minutes 3 --tls
+    python -m benchmarks.chaos --minutes 3 --on tls
+    python -m benchmarks.chaos --minutes 3 --on cluster
     python -m benchmarks.chaos --keep evidence
 
 Snapshots of drifting graphs are sent all the time, while one random fault follows another: a
@@ -31,6 +32,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -40,8 +42,9 @@ from benchmarks.shared.pages.sections import write_section
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
+from testbed.brokers import KafkaNode
 from testbed.drifting import contents_of, remembering_model, stream, undisturbed
-from testbed.faults.ground import Ground, open_ground, open_secure_ground
+from testbed.faults.ground import Ground, open_cluster_ground, open_ground, open_secure_ground
 from testbed.faults.outcome import Outcome, by_graph
 from testbed.faults.play import Play, Program, held, result
 
@@ -50,6 +53,11 @@ GRAPHS = 12
 SENDING = 0.9
 LONGEST_S = {"pause": 25.0, "away": 3.0, "gap": 5.0}
 SETTLED_WITHIN_S = 180.0
+GROUNDS: dict[str, Callable[[Path], AbstractContextManager[Ground]]] = {
+    "one broker": lambda folder: open_ground(folder, {}),
+    "tls": open_secure_ground,
+    "cluster": open_cluster_ground,
+}
 
 
 @dataclass
@@ -112,17 +120,19 @@ class Chaos:
         os.kill(program.pid, signal.SIGCONT)
 
     def broker_killed(self) -> None:
-        self.ground.node.kill()
+        node = self._node()
+        node.kill()
         self._sleep("away")
-        self.ground.node.start()
+        node.start()
 
     def broker_ended(self) -> None:
-        self.ground.node.stop()
+        node = self._node()
+        node.stop()
         self._sleep("away")
-        self.ground.node.start()
+        node.start()
 
     def broker_stands_still(self) -> None:
-        with self.ground.node.paused():
+        with self._node().paused():
             self._sleep("pause")
 
     def faults(self) -> dict[str, tuple[Callable[[], None], int]]:
@@ -150,6 +160,10 @@ class Chaos:
             self._sleep("gap")
         self.detectors.tend()
         return happened
+
+    def _node(self) -> KafkaNode:
+        others = self.ground.others
+        return self.rng.choice([self.ground.node, *others]) if others else self.ground.node
 
     def _one(self) -> tuple[str, Program]:
         name = self.rng.choice(sorted(self.detectors.running))
@@ -266,14 +280,19 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000, help="snapshots to send")
     parser.add_argument("--detectors", type=int, default=3)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
-    parser.add_argument("--tls", action="store_true", help="encrypt and log in; writes no page")
+    parser.add_argument(
+        "--on",
+        choices=GROUNDS,
+        default="one broker",
+        help="tls: connections are encrypted and log in; cluster: three brokers; writes no page",
+    )
     parser.add_argument("--keep", type=Path, help="a new folder, for what tells why it failed")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     print(f"seed {options.seed}", flush=True)
     with (
         tempfile.TemporaryDirectory() as name,
-        open_secure_ground(Path(name)) if options.tls else open_ground(Path(name), {}) as opened,
+        GROUNDS[options.on](Path(name)) as opened,
     ):
         ground = replace(opened, model=Path(name) / "remembers")
         save_model(remembering_model().model, ground.model)
@@ -282,7 +301,7 @@ def main() -> int:
             keep(ground, options.keep)
     text = section(found, options.detectors)
     print(text)
-    if options.minutes >= 10 and not options.tls:
+    if options.minutes >= 10 and options.on == "one broker":
         write_section("guarantees.md", "chaos.py", text)
     return int(not found.kept)
 

@@ -8,7 +8,7 @@ Apache Kafka is looked for in this order:
    default ~/.cache/stream_icd).
 
 It runs as a single KRaft node on loopback, on free ports, with its data in a temporary folder,
-and is stopped by its own process id.
+and is stopped by its own process id. `testbed.cluster` starts several.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ POM = Path(__file__).with_name("kafka_pom.xml")
 # Not 4.3.0 to 4.4.0: after a crash they may never end a transaction (KAFKA-20734).
 KAFKA_VERSION = "4.2.1"
 START_TIMEOUT_S = 60.0
+ALONE = ("--standalone",)
 INSTRUCTION = (
     "Apache Kafka is needed: set STREAM_ICD_TEST_KAFKA to bootstrap servers, or KAFKA_HOME to an "
     "unpacked distribution, or install Java 17 and Maven (the jars are then fetched and cached)"
@@ -247,19 +248,30 @@ class KafkaNode:
     def _config(self) -> Path:
         return self.folder / "server.properties"
 
+    @property
+    def _log(self) -> Path:
+        return self.folder / "kafka.log"
+
     def format(self, *options: str) -> None:
         """Write the settings, and make the data folder ready for a first start."""
         lines = [f"{k}={v}" for k, v in self.properties.items()]
         lines.append(f"log.dirs={self.folder / 'data'}")
         self._config.write_text("\n".join(lines))
-        tool = ["kafka.tools.StorageTool", "format", "--standalone", "-t", "A" * 21 + "A"]
-        tool += ["-c", str(self._config), *options]
+        tool = ["kafka.tools.StorageTool", "format", "-t", "A" * 21 + "A", "-c", str(self._config)]
+        tool += options if "controller.quorum.voters" in self.properties else ALONE + options
         self._java(tool, "-Xmx256M", "-XX:TieredStopAtLevel=1")
 
     def start(self) -> None:
         """Start the server on its data folder and ports, and wait until it answers."""
-        log = self.folder / "kafka.log"
-        self.process = start_child(self._command(["kafka.Kafka", str(self._config)], "-Xmx1G"), log)
+        self.launch()
+        self.wait_until_up()
+
+    def launch(self) -> None:
+        """Start the process, which ends with the thread that starts it."""
+        command = self._command(["kafka.Kafka", str(self._config)], "-Xmx1G")
+        self.process = start_child(command, self._log)
+
+    def wait_until_up(self) -> None:
         settings = KafkaSettings(
             bootstrap_servers=self.bootstrap_servers,
             connect_timeout_s=START_TIMEOUT_S,
@@ -270,7 +282,7 @@ class KafkaNode:
                 pass
         except BrokerUnavailable as error:
             self.kill()
-            raise NoKafka(f"it did not start: {tail(log)}") from error
+            raise NoKafka(f"it did not start: {tail(self._log)}") from error
 
     def stop(self, timeout_s: float = 20.0) -> None:
         """SIGTERM, and SIGKILL when that takes too long."""

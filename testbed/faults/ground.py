@@ -13,6 +13,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.model import Model
 from stream_icd.registry.model import save_model
 from testbed.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_ports
+from testbed.cluster import kafka_cluster
 from testbed.faults.proxy import HOST, Proxy
 from testbed.secure_kafka import secure_kafka
 
@@ -37,19 +38,22 @@ class Ground:
 
     Attributes:
         broker: reached directly, by who watches and who sends.
-        proxied: bootstrap servers behind `proxy`; all brokers it names are behind it as well.
         model: folder of a small model.
         folder: where logs go.
         waits: settings of the programs, in which they wait and log in; empty for those of
             production.
+        others: further nodes, if the broker is a cluster.
+        proxied: bootstrap servers behind `proxy`; all brokers it names are behind it as well.
+        proxy: None: there is none.
     """
 
     broker: Broker
-    proxied: str
-    proxy: Proxy
     model: Path
     folder: Path
     waits: Mapping[str, Any]
+    others: tuple[KafkaNode, ...] = ()
+    proxied: str = ""
+    proxy: Proxy | None = None
 
     @property
     def outage_s(self) -> float:
@@ -71,29 +75,32 @@ def open_ground(folder: Path, waits: Mapping[str, float]) -> Iterator[Ground]:
         NoKafka: it cannot be had here.
     """
     direct, controller, behind, front = free_ports(4)
-    model = folder / "model"
-    save_model(Model(RECIPE), model)
     with (
         apache_kafka(**_listeners(direct, controller, behind, front)) as broker,
         Proxy(front, behind) as proxy,
     ):
-        yield Ground(broker, f"{HOST}:{front}", proxy, model, folder, waits)
+        yield Ground(broker, _model(folder), folder, waits, proxied=f"{HOST}:{front}", proxy=proxy)
 
 
 @contextmanager
 def open_secure_ground(folder: Path) -> Iterator[Ground]:
-    """Start one where all connections are encrypted and log in, with the waits of production.
-
-    Raises:
-        NoKafka: it cannot be had here.
-    """
-    model = folder / "model"
-    save_model(Model(RECIPE), model)
-    (front,) = free_ports(1)
+    """Start one where all connections are encrypted and log in, with the waits of production."""
     with secure_kafka() as secure:
-        port = int(secure.node.bootstrap_servers.rpartition(":")[2])
-        with Proxy(front, port) as proxy:
-            yield Ground(secure.broker, f"{HOST}:{front}", proxy, model, folder, secure.node.let_in)
+        yield Ground(secure.broker, _model(folder), folder, secure.node.let_in)
+
+
+@contextmanager
+def open_cluster_ground(folder: Path) -> Iterator[Ground]:
+    """Start three brokers, with the waits of production."""
+    with kafka_cluster() as nodes:
+        servers = ",".join(node.bootstrap_servers for node in nodes)
+        broker = Broker("kafka", servers, nodes[0].pid, nodes[0])
+        yield Ground(broker, _model(folder), folder, {}, others=nodes[1:])
+
+
+def _model(folder: Path) -> Path:
+    save_model(Model(RECIPE), folder / "model")
+    return folder / "model"
 
 
 def _listeners(direct: int, controller: int, behind: int, front: int) -> dict[str, str]:

@@ -20,6 +20,7 @@ def cut(ground: Ground, by: CutBy) -> Outcome:
         play.detector(bootstrap_servers=ground.proxied)
         with play.sending(80, every_s=0.04):
             play.wait_seen(10)
+            assert ground.proxy is not None
             with by(ground.proxy):
                 time.sleep(ground.outage_s)
             play.healed()
