@@ -71,16 +71,30 @@ def without_views(table: pa.Table) -> pa.Table:
     """Return the table with `string` for `string_view`, which few functions of Arrow take."""
     for at, field in enumerate(table.schema):
         if pa.types.is_string_view(field.type):
-            text = table.column(at)
-            table = table.set_column(at, field.name, text.cast(wide_type(text)))
+            text, kind = table.column(at), wide_type(table.column(at))
+            chunks = [_without_hidden(chunk).cast(kind) for chunk in text.chunks]
+            table = table.set_column(at, field.name, pa.chunked_array(chunks, kind))
     return table
+
+
+def _without_hidden(texts: pa.Array) -> pa.Array:
+    """Return a `string_view` array whose nulls have no text.
+
+    They may point anywhere: Arrow does not check them, but reads there when it casts.
+    """
+    if not texts.null_count:
+        return texts
+    views = _views(texts) * _valid(texts)[:, None]
+    parts = [pa.array(_valid(texts)).buffers()[1], pa.py_buffer(views), *texts.buffers()[2:]]
+    return pa.Array.from_buffers(texts.type, len(texts), parts, texts.null_count)
 
 
 def plain_columns(table: pa.Table) -> pa.Table:
     """Return a table from a file with the values of categories in their place, and without views.
 
-    See `values_of` and `without_views`.
+    See `values_of` and `without_views`. Raises `pyarrow.ArrowException` if it is damaged.
     """
+    table.validate(full=True)  # else it could end the process, and its texts be no UTF-8
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(at, field.name, values_of(table.column(at)))
@@ -102,11 +116,17 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 def viewed_bytes(texts: pa.Array) -> int:
     """Return the bytes of text in a `string_view` array; many views may share few bytes."""
-    if not len(texts):
-        return 0
-    views = np.frombuffer(texts.buffers()[1], np.int32).reshape(-1, 4)  # the first is the length
-    lengths = views[texts.offset : texts.offset + len(texts), 0]
-    return int(lengths[texts.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
+    return int(_views(texts)[_valid(texts), 0].sum(dtype=np.int64))
+
+
+def _views(texts: pa.Array) -> NDArray[np.int32]:
+    """Return the views of a `string_view` array, `(n, 4)`: the first number is the length."""
+    views = texts.buffers()[1] or b""
+    return np.frombuffer(views, np.int32).reshape(-1, 4)[texts.offset :][: len(texts)]
+
+
+def _valid(texts: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(texts.is_valid().to_numpy(zero_copy_only=False), np.bool_)
 
 
 def common_type(ids: pa.Array, others: pa.Array) -> pa.DataType | None:

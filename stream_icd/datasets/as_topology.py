@@ -288,12 +288,12 @@ def _links_of_pairs(content: bytes, delimiter: str, name: str, on_bad_row: OnBad
     n_columns = content.split(b"\n", 1)[0].count(delimiter.encode()) + 1
     columns = ["src", "dst", *(f"more{i}" for i in range(2, n_columns))]
     text = csv.read_csv(
-        pa.BufferReader(content),
+        pa.BufferReader(content.decode(errors="replace").encode()),
         csv.ReadOptions(column_names=columns, use_threads=False),
-        # An unmatched quote would consume the lines up to the next quote; bytes may not be UTF-8.
+        # An unmatched quote would consume the lines up to the next quote.
         csv.ParseOptions(delimiter=delimiter, quote_char=False, invalid_row_handler=skip),
         csv.ConvertOptions(
-            column_types={"src": pa.binary(), "dst": pa.binary()}, include_columns=["src", "dst"]
+            column_types={"src": pa.string(), "dst": pa.string()}, include_columns=["src", "dst"]
         ),
     )
     for line in invalid:
@@ -302,9 +302,9 @@ def _links_of_pairs(content: bytes, delimiter: str, name: str, on_bad_row: OnBad
     src, dst = (pc.match_substring_regex(text[end], AS_NUMBER) for end in ("src", "dst"))
     good = pc.and_(src, dst)
     for row in text.filter(pc.invert(good)).to_pylist():
-        if not row["src"].startswith(b"#"):
+        if not row["src"].startswith("#"):
             on_bad_row(BadRow(f"{name}: {row['src']!r:.40}, {row['dst']!r:.40} are not AS numbers"))
-    return text.filter(good).cast(pa.schema({"src": pa.string(), "dst": pa.string()})).cast(PAIRS)
+    return text.filter(good).cast(PAIRS)
 
 
 def _links_of_routes(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:

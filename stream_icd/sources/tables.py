@@ -30,8 +30,8 @@ from stream_icd.node_ids import plain_columns
 from stream_icd.printable import listed
 from stream_icd.sources.source import OnBadRow, pass_over
 
-DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
-"""Exceptions that reading a damaged file can raise."""
+DAMAGED = (OSError, EOFError, UnicodeDecodeError, zlib.error, tarfile.TarError)
+"""Exceptions that reading a damaged file can raise; the third one is for names of columns."""
 
 BATCH_CHARACTERS = 4 << 20
 BATCH_ROWS = 1 << 16

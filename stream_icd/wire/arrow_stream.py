@@ -23,6 +23,9 @@ from stream_icd.wire.message import refusing
 # than it gains, and much more on a busy machine.
 READING = pa.ipc.IpcReadOptions(use_threads=False)
 
+V5 = 4
+"""Number of Arrow's format since 1.0; in 0.17, compression was an experiment."""
+
 
 def write_table(table: pa.Table, compression: str | None = "zstd") -> bytes:
     """Return the table as an Arrow IPC stream of one batch; the same table gives the same bytes."""
@@ -80,7 +83,7 @@ def _check_stream(
     for message in messages:
         if message.type != "record batch":
             raise error(f"the stream holds a {message.type}; send plain, not dictionary, columns")
-        batch_rows, batch_size = _announced(message)
+        batch_rows, batch_size = _announced(message, error)
         rows, size = rows + batch_rows, size + batch_size
         if rows > limits.rows:
             raise LimitExceeded(f"the table has {rows} rows or more; the limit is {limits.rows}")
@@ -111,16 +114,21 @@ def _check_columns(schema: pa.Schema, columns: Mapping[str, bool], error: type[B
         raise error(f"the table has columns {got}; expected {', '.join(columns)}")
 
 
-def _announced(message: Any) -> tuple[int, int]:
+def _announced(message: Any, error: type[BadInput]) -> tuple[int, int]:
     """Return the rows of a record batch, and the decompressed size of its buffers in bytes.
 
-    Reads the flatbuffer of Arrow's Message.fbs: Message.header is field 2; RecordBatch.length,
-    .buffers and .compression are fields 0, 2 and 3; a Buffer is two int64, offset and length.
-    A compressed buffer begins with its decompressed length, an int64, or -1 for "stored plain".
+    Reads the flatbuffer of Arrow's Message.fbs: Message.version, .header and .custom_metadata are
+    fields 0, 2 and 4; RecordBatch.length, .buffers and .compression are fields 0, 2 and 3; a Buffer
+    is two int64, offset and length. A compressed buffer begins with its decompressed length, an
+    int64, or -1 for "stored plain". Before version 5, metadata may say that buffers are compressed.
     """
     metadata, body = memoryview(message.metadata), memoryview(message.body or b"")
     root = FlatTable(metadata, int.from_bytes(metadata[:4], "little"))
     batch = FlatTable(metadata, 0)
+    version_at, has_metadata = root.Offset(4), root.Offset(12)
+    version = root.Get(number_types.Int16Flags, root.Pos + version_at) if version_at else 0
+    if has_metadata and version < V5:
+        raise error("a batch of Arrow's format before V5 has metadata: send format V5 (Arrow 1.0)")
     root.Union(batch, root.Offset(8))
     length_at, buffers_at, compressed = batch.Offset(4), batch.Offset(8), batch.Offset(10)
     rows = batch.Get(number_types.Int64Flags, batch.Pos + length_at) if length_at else 0

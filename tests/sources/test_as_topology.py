@@ -310,7 +310,8 @@ BAD_LINES = [
     (b"1\t2.5\n", "2.5"),
     (b"12345678901\t2\n", "12345678901"),
     (b'"1\t2\n', "1"),
-    (b"\xff\t2\n", "xff"),
+    (b"\xff\t2\n", "\N{REPLACEMENT CHARACTER}"),
+    (b"\xff\n", "\N{REPLACEMENT CHARACTER}"),
 ]
 
 

@@ -148,6 +148,7 @@ def test_one_snapshot_a_file_in_the_order_of_windows(
     assert "1 files share a window, and are late" in caplog.text
 
 
+LATIN = pa.Array.from_buffers(pa.string(), 2, pa.array([b"b", b"caf\xe9"]).buffers())  # no UTF-8
 BOMB = '<!DOCTYPE g [<!ENTITY a "b">]><graphml><node id="&a;"/></graphml>'
 BAD_FILES: dict[str, tuple[bytes, str]] = {
     "loops.csv": (b"1,1\n", "no edge"),
@@ -166,6 +167,8 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "odd.graphml": (b"<?xml version='1.0' encoding='utf-7'?><graphml/>", "encoding"),
     "unknown.graphml": (b"<?xml version='1.0' encoding='x'?><graphml/>", "encoding"),
     "other.parquet": (b"", "expected src, dst"),
+    "latin.parquet": (b"", "damaged.*UTF8"),
+    "latin.arrow": (b"", "damaged.*UTF8"),
     "graph.pickle": (pickle.dumps(EDGES), "pickle can run any code"),
     "graph.gpickle": (b"", "pickle can run any code"),
 }
@@ -178,12 +181,15 @@ def test_a_file_that_is_no_edge_list_is_reported_and_the_others_go_on(
     content, why = BAD_FILES[name]
     if name == "other.parquet":
         pq.write_table(pa.table({"x": [1]}), tmp_path / name)
+    elif name.startswith("latin"):
+        write = pq.write_table if name.endswith("parquet") else write_arrow
+        write(pa.table({"src": LATIN, "dst": ["c", "d"]}), tmp_path / name)
     else:
         (tmp_path / name).write_bytes(content)
     (tmp_path / "zz.csv").write_text("1,2\n")
     found, bad = read(tmp_path)
     assert [snapshot.id for snapshot in found] == ["files/zz.csv"]
-    assert any(name in error and why in error for error in bad), bad
+    assert any(re.search(f"{name}.*{why}", error) for error in bad), bad
     with pytest.raises(BadRow):
         list(watch_edge_files(tmp_path).snapshots)
 

@@ -282,11 +282,13 @@ def test_a_damaged_file_is_reported_and_the_next_one_read(tmp_path: Path) -> Non
     packed = gzip.compress(CSV.encode() * 3)
     (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) - 12])
     (tmp_path / "b.parquet").write_bytes(b"not Parquet")
+    latin = pa.Array.from_buffers(pa.string(), 1, pa.array([b"caf\xe9"]).buffers())
+    pq.write_table(pa.table({"t": [1], "src": latin, "dst": ["b"]}), tmp_path / "bb.parquet")
     (tmp_path / "c.csv").write_text(CSV)
     rows, bad = read(tmp_path)
     assert rows[-3:] == EXPECTED
-    assert any("a.csv.gz is damaged" in error for error in bad)
-    assert any("b.parquet is damaged" in error for error in bad)
+    for name in ("a.csv.gz", "b.parquet", "bb.parquet"):
+        assert any(f"{name} is damaged" in error for error in bad)
 
 
 def test_ids_are_integers_if_the_first_one_is(tmp_path: Path) -> None:

@@ -322,6 +322,31 @@ def test_views_that_all_show_the_same_text_are_refused_before_each_gets_a_copy()
     assert pa.total_allocated_bytes() <= allocated + 1_000_000
 
 
+def test_a_null_among_views_may_point_anywhere() -> None:
+    lonely = pa.array(["x", "y"], pa.string_view())
+    view = np.array([[1, ord("z"), 0, 0], [-(1 << 30), 0, 0, 0]], np.int32)  # the length is first
+    shown = [pa.py_buffer(b"\1"), pa.py_buffer(view)]  # the second one is null
+    value = columns(src=lonely, dst=pa.Array.from_buffers(pa.string_view(), 2, shown))
+    snapshot = decode(encode_snapshot(made([1], [2])), value=value)
+    assert (snapshot.nodes.to_pylist(), snapshot.n_edges) == (["x", "y", "z"], 1)
+
+
+@pytest.mark.parametrize("version", [pa.ipc.MetadataVersion.V4, pa.ipc.MetadataVersion.V5])
+def test_what_arrow_0_17_compressed_is_refused_before_it_is_unpacked(version: object) -> None:
+    table = pa.table({"src": [1 << 62, 1], "dst": [2, 3]})  # the first number would be a size
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(metadata_version=version)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        metadata = {"ARROW:experimental_compression": "ZSTD"}
+        writer.write_batch(table.to_batches()[0], custom_metadata=metadata)
+    message, value = encode_snapshot(made([1], [2])), bytes(sink.getvalue())
+    if version == pa.ipc.MetadataVersion.V5:
+        assert decode(message, value=value).n_edges == 2
+    else:
+        with pytest.raises(BadSnapshot, match="before V5 has metadata"):
+            decode(message, value=value)
+
+
 def test_a_star_of_two_million_nodes_is_in_proportion_to_its_message() -> None:
     leaves = np.arange(1, 2_000_000)
     star = made(np.zeros_like(leaves), leaves, weights=np.ones(len(leaves)))
