@@ -315,9 +315,9 @@ def check_id_types(src: pa.DataType, dst: pa.DataType) -> None:
         BadSnapshot: ids have an unsupported type, or two different types.
     """
     if not is_id_type(src):
-        raise BadSnapshot(f"src has type {src}; ids are integers or strings")
+        raise BadSnapshot(f"src has type {src!s:.80}; ids are integers or strings")
     if dst not in (src, pa.null()):
-        raise BadSnapshot(f"src has type {src} and dst {dst}; give both the same type")
+        raise BadSnapshot(f"src has type {src!s:.80} and dst {dst!s:.80}; give both the same type")
 
 
 def _positions(

@@ -131,7 +131,9 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
         table = table_of_nodes(value, limits)
         nodes = table["node"].combine_chunks()
         if not is_id_type(nodes.type) or nodes.null_count:
-            raise BadMemory(f"node has type {nodes.type}; ids are integers or strings, none null")
+            raise BadMemory(
+                f"node has type {nodes.type!s:.80}; ids are integers or strings, none null"
+            )
         counts = {name: _typed(rest, name, int) for name in ("next_id", *COUNTS)}
         if counts["next_id"] > MOST_READ_IDS:
             raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {counts['next_id']}")
@@ -166,7 +168,9 @@ def table_of_nodes(value: bytes, limits: Limits = DEFAULT_LIMITS) -> pa.Table:
     outer = read_table(value, {OUTER: True}, wider, BadMemory)
     kind = outer.schema.field(OUTER).type
     if kind != pa.binary() or len(outer) != 1 or outer[OUTER].null_count:
-        raise BadMemory(f"a memory is one table in a {pa.binary()}, not {len(outer)} of {kind}")
+        raise BadMemory(
+            f"a memory is one table in a {pa.binary()}, not {len(outer)} of {kind!s:.80}"
+        )
     return read_table(outer[OUTER][0].as_buffer(), COLUMNS, limits, BadMemory)
 
 
@@ -316,5 +320,5 @@ def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
     elements = column.flatten() if is_list else column
     whole = is_list == pa.types.is_list(kind) and pa.types.is_integer(elements.type)
     if not whole or column.null_count or elements.null_count:
-        raise BadMemory(f"{name} has type {column.type}; it must be {kind}, none null")
+        raise BadMemory(f"{name} has type {column.type!s:.80}; it must be {kind}, none null")
     return column.cast(kind)

@@ -218,7 +218,7 @@ def _read_nodes(
     node, community = table.schema.field("node").type, table.schema.field("community").type
     if not is_id_type(node) or community != pa.int32():
         raise BadCommunities(
-            f"node has type {node} and community {community}; expected ids and int32"
+            f"node has type {node!s:.80} and community {community!s:.80}; expected ids and int32"
         )
     if not table.num_rows or any(column.null_count for column in table.columns):
         raise BadCommunities(f"the table has {table.num_rows} rows, or nulls among them")

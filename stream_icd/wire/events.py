@@ -141,10 +141,10 @@ def _members(tracked: CommunityEvents) -> pa.Array:
 def _check(columns: Columns) -> None:
     for name, kind in FIELDS.items():
         if columns[name].type != kind:
-            raise BadEvents(f"{name} has type {columns[name].type}; expected {kind}")
+            raise BadEvents(f"{name} has type {columns[name].type!s:.80}; expected {kind}")
     members = columns["members"].type
     if not pa.types.is_list(members) or not is_id_type(members.value_type):
-        raise BadEvents(f"members has type {members}; expected a list of ids")
+        raise BadEvents(f"members has type {members!s:.80}; expected a list of ids")
     nulls = [name for name in FIELDS if name not in NULLABLE and columns[name].null_count]
     if nulls:
         raise BadEvents(f"there are nulls in {', '.join(nulls)}")

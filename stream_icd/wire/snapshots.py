@@ -79,7 +79,7 @@ def decode_snapshot(
         numbers = [name for name in ("weight", "x", "y") if name in table.column_names]
         for name in numbers:
             if not pa.types.is_floating(kind := table.schema.field(name).type):
-                raise BadSnapshot(f"{name} has type {kind}; send a float")
+                raise BadSnapshot(f"{name} has type {kind!s:.80}; send a float")
         # Before a column is taken out: pyarrow holds types in a schema that it has no columns of.
         check_id_types(table.schema.field("src").type, table.schema.field("dst").type)
         return snapshot_from_pairs(

@@ -111,6 +111,18 @@ def test_ends_have_one_type_even_where_one_is_null(dst: pa.Array) -> None:
         decode_snapshot(SNAPSHOT.key, value, SNAPSHOT.headers)
 
 
+@pytest.mark.parametrize("kind", DECODERS)
+def test_a_type_as_long_as_the_message_is_not_shown_whole(kind: str) -> None:
+    message, decode, error = DECODERS[kind]
+    table = pa.ipc.open_stream(message.value).read_all()
+    at = table.num_columns - 1
+    wide = pa.nulls(len(table), pa.struct([(f"c{i}", pa.int8()) for i in range(1000)]))
+    table = table.set_column(at, table.column_names[at], wide)
+    with pytest.raises(error, match="struct<") as caught:
+        decode(message.key, write_table(table), message.headers)
+    assert len(str(caught.value)) < 300
+
+
 @pytest.mark.parametrize("names", [{}, {b"src": b"dst", b"dst": b"src"}])
 def test_a_type_that_pyarrow_cannot_hold_is_refused(names: dict[bytes, bytes]) -> None:
     plain = pa.table({"a": pa.array([None], pa.int32()), "b": [1]})
