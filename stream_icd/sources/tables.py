@@ -240,12 +240,14 @@ def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRo
 def _first_line(text: io.TextIOWrapper, name: str) -> tuple[int, str]:
     """Return number and text of the first line that is neither empty nor a comment (#, %).
 
+    Nor is it Excel's name of the separator (`sep=;`).
+
     Raises `BadSettings` if the file, of this name, is no text.
     """
     for number, line in enumerate(text, start=1):
         if "\0" in line:
             raise BadSettings(f"{name} is binary, or UTF-16 without its mark: save it as UTF-8")
-        if line.strip() and not line.startswith(("#", "%")):
+        if line.strip() and not line.startswith(("#", "%", "sep=")):
             return number, line if line.endswith("\n") else line + "\n"
     return 0, ""
 
@@ -379,13 +381,13 @@ READERS: Mapping[str, Callable[[IO[bytes], str, _Wanted], Iterator[RawRows]]] = 
 
 def uncompressed(file: IO[bytes], name: str) -> IO[bytes]:
     """Return the content of a file, decompressed if its name ends in `.gz` or `.bz2`."""
-    if name.endswith(".gz"):
+    if name.lower().endswith(".gz"):
         return io.BufferedReader(gzip.GzipFile(fileobj=file))
-    if name.endswith(".bz2"):
+    if name.lower().endswith(".bz2"):
         return io.BufferedReader(bz2.BZ2File(file))
     return file
 
 
 def form_of(name: str) -> str:
     """Return the ending of a file's name in lower case, without that of the compression."""
-    return Path(name.removesuffix(".gz").removesuffix(".bz2")).suffix.lower()
+    return Path(name.lower().removesuffix(".gz").removesuffix(".bz2")).suffix

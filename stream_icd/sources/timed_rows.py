@@ -97,7 +97,7 @@ def timed_rows(
         if isinstance(batch, Quiet):
             yield batch
             continue
-        if kind == "auto" and len(batch.place):
+        if kind == "auto":
             kind = kind_of_ids(batch.rows[first_id])
         yield _checked(batch, columns, kind, on_bad_row)
 
@@ -135,7 +135,8 @@ def _shown(value: pa.Scalar) -> object:
 
 def sorted_by_time(arrivals: Iterable[TimedRows | Quiet]) -> Iterator[TimedRows]:
     """Sort all rows of a finite input by time; holds all of it in memory."""
-    together = [batch for batch in arrivals if isinstance(batch, TimedRows)]
+    batches = (batch for batch in arrivals if isinstance(batch, TimedRows))
+    together = [batch for batch in batches if len(batch.time)]  # others may have ids of no type
     if not together:
         return
     time = np.concatenate([batch.time for batch in together])

@@ -52,6 +52,7 @@ TEXTS = {
     "rows.tsv": CSV.replace(",", "\t"),
     "rows.txt": CSV.replace(",", " "),
     "semicolons.csv": CSV.replace(",", ";"),
+    "excel.csv": "sep=;\n" + CSV.replace(",", ";"),
     "windows.csv": "\ufeff" + CSV.replace("\n", "\r\n"),
     "mac.csv": "# of somebody\n".replace("\n", "\r") + CSV.replace("\n", "\r"),
     "spaced.csv": CSV.replace(",", ", "),
@@ -123,9 +124,9 @@ def test_a_file_whose_rows_are_all_bad_has_none(tmp_path: Path) -> None:
 
 def test_compressed_text_is_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(CSV.encode()))
-    (tmp_path / "rows.ndjson.bz2").write_bytes(bz2.compress(TEXTS["rows.jsonl"].encode()))
+    (tmp_path / "rows.ndjson.BZ2").write_bytes(bz2.compress(TEXTS["rows.jsonl"].encode()))
     assert read(tmp_path / "rows.csv.gz") == (EXPECTED, [])
-    assert read(tmp_path / "rows.ndjson.bz2") == (EXPECTED, [])
+    assert read(tmp_path / "rows.ndjson.BZ2") == (EXPECTED, [])
 
 
 def test_parquet_is_read(tmp_path: Path) -> None:
@@ -299,6 +300,8 @@ def test_ids_are_integers_if_the_first_one_is(tmp_path: Path) -> None:
     assert ([row["src"] for row in rows], bad) == (["1", "a"], [])
     (tmp_path / "rows.csv").write_text("t,src,dst\n1,007,2\n2,8,3\n")
     assert [row["src"] for row in read(tmp_path / "rows.csv")[0]] == ["007", "8"]
+    (tmp_path / "rows.csv").write_text("t,src,dst\n1,,2\n2,8,3\n")
+    assert [row["src"] for row in read(tmp_path / "rows.csv")[0]] == [8]
 
 
 @pytest.mark.parametrize("last", [2**63 - 1, -(2**63) + 1, 9 * 10**18, 1_700_000_000_000_000_000])
@@ -387,6 +390,15 @@ def test_rows_are_sorted_by_time(tmp_path: Path) -> None:
     assert np.array_equal(batch.time, [10e6, 20e6, 30e6])
     assert batch.rows["dst"].to_pylist() == [2, 3, 3]
     assert list(sorted_by_time([])) == []
+
+
+@pytest.mark.parametrize("bad", ["no row", "# nothing", "10,,2"])
+def test_rows_are_sorted_behind_a_file_without_a_good_one(bad: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"t,src,dst\n{bad}\n")
+    (tmp_path / "b.csv").write_text(CSV)
+    raw = read_rows(tmp_path, EVENTS.names, lambda _: None)
+    (batch,) = sorted_by_time(timed_rows(raw, EVENTS, lambda _: None))
+    assert batch.rows["src"].to_pylist() == [1, 2, 1]
 
 
 def test_what_cannot_be_read_at_all_is_told_at_once(tmp_path: Path) -> None:
