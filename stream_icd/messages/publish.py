@@ -68,9 +68,10 @@ class SentBefore:
             fields = EventHeaders(record.headers, SNAPSHOT_TYPE, self.limits, BadInput)
             graph = graph_of(record.key, self.limits, BadInput)
             name, window = (fields.text("ce_source"), fields.text("ce_id")), fields.window()
+            content = fields.optional("icd_content") or ""
         except BadInput:
             return
-        self.names[graph][name] = fields.optional("icd_content") or ""
+        self.names[graph][name] = content
         if not too_far_ahead(window, self.now):
             self.ends[graph] = max(window.end, self.ends.get(graph, window.end))
 

@@ -249,3 +249,12 @@ def test_a_window_that_ends_in_9999_does_not_end_its_graph_s_producer() -> None:
         found.add(Record("t", 0, at, 0, message.key, message.value, message.headers))
     assert found.ends == {"g": now}
     assert len(found.names["g"]) == 2
+
+
+def test_a_hash_that_is_no_text_does_not_end_producers() -> None:
+    window = Window(datetime(2026, 1, 31, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC))
+    message = encode_snapshot(snapshot_from_pairs([1], [2], graph="g", id="g/1", window=window))
+    headers = tuple((n, b"\xff" if n == "icd_content" else v) for n, v in message.headers)
+    found = SentBefore()
+    found.add(Record("t", 0, 0, 0, message.key, message.value, headers))
+    assert found.names == {}
