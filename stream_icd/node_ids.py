@@ -82,10 +82,11 @@ def _without_hidden(texts: pa.Array) -> pa.Array:
 
     They may point anywhere: Arrow does not check them, but reads there when it casts.
     """
-    if not texts.null_count:
+    valid = _valid(texts)
+    if not _views(texts)[~valid].any():
         return texts
-    views = _views(texts) * _valid(texts)[:, None]
-    parts = [pa.array(_valid(texts)).buffers()[1], pa.py_buffer(views), *texts.buffers()[2:]]
+    views = _views(texts) * valid[:, None]
+    parts = [pa.array(valid).buffers()[1], pa.py_buffer(views), *texts.buffers()[2:]]
     return pa.Array.from_buffers(texts.type, len(texts), parts, texts.null_count)
 
 
