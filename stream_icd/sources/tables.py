@@ -293,23 +293,28 @@ def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
         text = SPACES.sub("", text)
     if '"' not in text and "#" not in text:
         return text
-    text = re.sub(f'(^|{re.escape(delimiter)}) +"', r'\1"', text, flags=re.MULTILINE)
+    spaced = re.compile(f'(^|{re.escape(delimiter)}) +"')
     lines = text.split("\n")
     for index, line in enumerate(lines):
         if COMMENT.match(line):
             lines[index] = ""
-        elif '"' in line and not _closes(line, delimiter):
-            lines[index] = ""
-            bad[index + 1] = line
+        elif '"' in line:
+            row = _row(line, delimiter)
+            if row is None:
+                lines[index] = ""
+                bad[index + 1] = line
+            elif spaced.search(line):
+                lines[index] = delimiter.join('"' + one.replace('"', '""') + '"' for one in row)
     return "\n".join(lines)
 
 
-def _closes(line: str, delimiter: str) -> bool:
+def _row(line: str, delimiter: str) -> list[str] | None:
+    """Return the fields of a line; None if it does not close its quotes."""
+    rows = one_line.reader([line], delimiter=delimiter, strict=True, skipinitialspace=True)
     try:
-        next(one_line.reader([line], delimiter=delimiter, strict=True))
+        return next(rows)
     except one_line.Error:
-        return False
-    return True
+        return None
 
 
 def _read_json_lines(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:

@@ -75,6 +75,11 @@ def test_every_text_form_gives_the_same_rows(name: str, tmp_path: Path) -> None:
     assert read(tmp_path / name) == (EXPECTED, [])
 
 
+def test_a_space_before_a_quote_inside_an_id_stays(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text('t,src,dst\n1,"Acme, ""The"" Co", "b"\n')
+    assert read(tmp_path / "rows.csv") == ([{"t": 1, "src": 'Acme, "The" Co', "dst": "b"}], [])
+
+
 def test_utf_16_is_read_by_its_mark(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes(TEXTS["windows.csv"].encode("utf-16-le"))
     assert read(tmp_path / "rows.csv") == (EXPECTED, [])
