@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -109,6 +110,24 @@ def test_ends_have_one_type_even_where_one_is_null(dst: pa.Array) -> None:
     value = write_table(pa.table({"src": [1], "dst": dst}))
     with pytest.raises(BadSnapshot, match="give both the same type"):
         decode_snapshot(SNAPSHOT.key, value, SNAPSHOT.headers)
+
+
+EXTREMES = [0, 1, -1, 8, 255, 2**31 - 1, -(2**31), 2**40, 2**63 - 1, -(2**63)]
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+@pytest.mark.parametrize("kind", DECODERS)
+def test_a_table_with_wrong_bytes_is_decoded_or_refused(kind: str, compression: str | None) -> None:
+    message, decode, _ = DECODERS[kind]
+    plain = write_table(pa.ipc.open_stream(message.value).read_all(), compression)
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        value = np.frombuffer(plain, np.int64).copy()
+        value[rng.integers(len(value), size=rng.integers(1, 4))] = rng.choice(EXTREMES)
+        bits = value.view(np.uint8)
+        bits[rng.integers(len(bits))] ^= 1 << rng.integers(8)
+        with contextlib.suppress(BadInput):
+            decode(message.key, value.tobytes(), message.headers)
 
 
 @pytest.mark.parametrize("kind", DECODERS)
