@@ -30,13 +30,15 @@ BELOW_MOST = "|".join(  # of 19 digits: the first one that differs from those of
 )
 INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{BELOW_MOST}|{MOST}))$"
 """Integers without leading zeros that int64 holds."""
+MOST_EXACT = 2**53
+"""Whole numbers below are exact as float64."""
 FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
 
 def kind_of_ids(ids: pa.ChunkedArray) -> IdKind:
     """Return the kind for `auto`: integers if the first id is one; `auto` if there is no id."""
-    if pa.types.is_integer(ids.type):
+    if pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type):
         return "integer"
     if pa.types.is_nested(ids.type):
         return "string"
@@ -56,6 +58,8 @@ def wrong_with_id(kind: IdKind) -> str:
 def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
     """Return ids as int64 or text, and which of them are good; bad ones are null."""
     ids = column.combine_chunks()
+    if pa.types.is_floating(ids.type):
+        ids = _whole(ids)
     if not is_id_type(ids.type):
         return pa.nulls(len(ids), pa.int64()), np.zeros(len(ids), bool)
     if kind == "integer" and pa.types.is_integer(ids.type):
@@ -67,6 +71,13 @@ def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
         return pc.if_else(good, text, None).cast(pa.int64()), _mask(good)
     spoilt = pc.or_(pc.equal(text, ""), pc.match_substring(text, UNREADABLE))
     return text, ~_mask(pc.fill_null(spoilt, True))
+
+
+def _whole(floats: pa.Array) -> pa.Array:
+    """Return as int64 what pandas makes of integers beside missing ones; others are null."""
+    values = floats.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    whole = (np.abs(values) < MOST_EXACT) & (values == np.rint(values))
+    return pa.array(np.where(whole, values, 0).astype(np.int64), mask=~whole)
 
 
 def _signed(integers: pa.Array) -> pa.Array:

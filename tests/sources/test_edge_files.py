@@ -89,6 +89,12 @@ def test_every_form_gives_the_same_graph(name: str, tmp_path: Path) -> None:
     assert snapshot.weights.tolist() == [2, 1]
 
 
+def test_integers_that_pandas_made_floats_beside_a_missing_one_are_ids(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"src": [1, 2, 5], "dst": [2.0, 3.0, None]}), tmp_path / "g.parquet")
+    (snapshot,), bad = read(tmp_path)
+    assert (snapshot.nodes.to_pylist(), snapshot.n_edges, bad) == ([1, 2, 3, 5], 2, [])
+
+
 def test_graphml_may_be_in_utf_16(tmp_path: Path) -> None:
     write_graphml(tmp_path / "g.graphml")
     text = (tmp_path / "g.graphml").read_text("utf-8").replace("utf-8", "utf-16")

@@ -258,6 +258,8 @@ BAD_COLUMNS = {
     "days": {"t": pa.array([0, 2**31 - 1], pa.date32())},
     "milliseconds": {"t": pa.array([0, 2**58], pa.timestamp("ms"))},
     "lists": {"src": pa.array([[1], [2]])},
+    "fractions": {"src": pa.array([1.5, 2.0])},
+    "large floats": {"src": pa.array([2.0**60, 2.0])},
 }
 
 
