@@ -38,13 +38,10 @@ LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
 def kind_of_ids(ids: pa.ChunkedArray) -> IdKind:
     """Return the kind for `auto`: integers if the first id is one; `auto` if there is no id."""
-    if pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type):
-        return "integer"
-    if pa.types.is_nested(ids.type):
-        return "string"
-    if is_text(ids.type):
-        ids = ids.filter(pc.not_equal(ids, ""))
-    first = pc.match_substring_regex(ids.drop_null().slice(0, 1).cast(pa.string()), INTEGER)
+    if not is_text(ids.type):
+        is_number = pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type)
+        return "integer" if is_number else "string"
+    first = pc.match_substring_regex(ids.filter(pc.not_equal(ids, "")).slice(0, 1), INTEGER)
     if not len(first):
         return "auto"
     return "integer" if first[0].as_py() else "string"
