@@ -36,6 +36,7 @@ from stream_icd.sources.values import (
     kind_of_ids,
     read_ids,
     read_numbers,
+    shown,
     wrong_with_id,
 )
 
@@ -169,14 +170,14 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
         good = good & (positive | nobody)
         columns["weight"] = pa.array(weights, pa.float64())
     for index in np.flatnonzero(~good):
-        values = batch.rows.slice(int(index), 1).to_pylist()[0]
-        shown = ", ".join(f"{name} {value!r:.40}" for name, value in values.items())
+        row = zip(batch.rows.column_names, batch.rows.columns, strict=True)
+        edge = ", ".join(f"{name} {shown(column[int(index)])!r:.40}" for name, column in row)
         why = (
             "its weight is no finite number above 0"
             if named[index]
             else f"an id is {wrong_with_id(kind)}"
         )
-        on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {shown} is not an edge: {why}"))
+        on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {edge} is not an edge: {why}"))
     table = pa.table(columns)
     return table if good.all() else table.filter(pa.array(good))
 

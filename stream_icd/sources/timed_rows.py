@@ -25,6 +25,7 @@ from stream_icd.sources.values import (
     read_ids,
     read_numbers,
     read_times,
+    shown,
     wrong_with_id,
 )
 from stream_icd.sources.windows import Quiet, Rule, TimedRows
@@ -108,7 +109,7 @@ def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRo
 
     def check(column: str, readable: Mask, why: str) -> None:
         for index in np.flatnonzero(good & ~readable):
-            where, value = batch.place[index], _shown(batch.rows[column][int(index)])
+            where, value = batch.place[index], shown(batch.rows[column][int(index)])
             on_bad_row(BadRow(f"{batch.origin}:{where}: {column} {value!r:.60} is {why}"))
         good[~readable] = False
 
@@ -123,14 +124,6 @@ def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRo
         check(column, readable, "out of range or not a number")
     rows = TimedRows(batch.origin, batch.stream, batch.place, time, pa.table(values))
     return rows if good.all() else rows.where(good)
-
-
-def _shown(value: pa.Scalar) -> object:
-    """Return the value, or the number of a time that Python has no object for."""
-    try:
-        return value.as_py()
-    except OverflowError:
-        return value.value
 
 
 def sorted_by_time(arrivals: Iterable[TimedRows | Quiet]) -> Iterator[TimedRows]:

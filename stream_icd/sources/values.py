@@ -52,6 +52,14 @@ def wrong_with_id(kind: IdKind) -> str:
     return "not of type integer (--ids)" if kind == "integer" else "empty, or not UTF-8"
 
 
+def shown(value: pa.Scalar) -> object:
+    """Return the value, or the number of a time that Python has no object for."""
+    try:
+        return value.as_py()
+    except (OverflowError, pa.ArrowInvalid):
+        return getattr(value, "value", value.type)
+
+
 def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
     """Return ids as int64 or text, and which of them are good; bad ones are null."""
     ids = column.combine_chunks()
@@ -90,7 +98,8 @@ def read_numbers(column: pa.ChunkedArray, is_good: Callable[[Floats], Mask]) -> 
     try:
         array = column.combine_chunks().cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        array = pa.array([_float(value) for value in column.to_pylist()], pa.float64())
+        texts = column.to_pylist() if is_text(column.type) else [None] * len(column)
+        array = pa.array(map(_float, texts), pa.float64())
     numbers = array.to_numpy(zero_copy_only=False)
     return numbers, np.isfinite(numbers) & is_good(numbers)
 

@@ -216,6 +216,22 @@ class Trap:
         return os.mkdir, (str(self.path),)
 
 
+FAR_DAYS = pa.array([2**31 - 1, 0], pa.date32())  # Python has no such day
+NO_ZONE = pa.array([1, 2], pa.timestamp("us", "Mars/Jezero"))
+
+
+@pytest.mark.parametrize("times", [FAR_DAYS, NO_ZONE])
+@pytest.mark.parametrize("name", ["dst", "weight"])
+def test_times_that_python_cannot_hold_are_bad_rows(
+    name: str, times: pa.Array, tmp_path: Path
+) -> None:
+    columns = {"src": [1, 2], "dst": [2, 3], "weight": [1.0, 1.0], name: times}
+    pq.write_table(pa.table(columns), tmp_path / "g.parquet")
+    found, bad = read(tmp_path)
+    assert (found, len(bad)) == ([], 3)
+    assert f"g.parquet:0: src 1, dst {'2' if name == 'weight' else times[0].value}" in bad[0]
+
+
 def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
     folder = tmp_path / "graphs"
     folder.mkdir()
