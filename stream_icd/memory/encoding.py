@@ -131,9 +131,7 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
         table = table_of_nodes(value, limits)
         nodes = table["node"].combine_chunks()
         if not is_id_type(nodes.type) or nodes.null_count:
-            raise BadMemory(
-                f"node has type {nodes.type!s:.80}; ids are integers or strings, none null"
-            )
+            raise BadMemory(f"node has type {nodes.type!s:.80}; ids are integers or text, not null")
         counts = {name: _typed(rest, name, int) for name in ("next_id", *COUNTS)}
         if counts["next_id"] > MOST_READ_IDS:
             raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {counts['next_id']}")
@@ -168,9 +166,7 @@ def table_of_nodes(value: bytes, limits: Limits = DEFAULT_LIMITS) -> pa.Table:
     outer = read_table(value, {OUTER: True}, wider, BadMemory)
     kind = outer.schema.field(OUTER).type
     if kind != pa.binary() or len(outer) != 1 or outer[OUTER].null_count:
-        raise BadMemory(
-            f"a memory is one table in a {pa.binary()}, not {len(outer)} of {kind!s:.80}"
-        )
+        raise BadMemory(f"a memory is one table in a binary, not {len(outer)} of {kind!s:.80}")
     return read_table(outer[OUTER][0].as_buffer(), COLUMNS, limits, BadMemory)
 
 
