@@ -172,7 +172,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
         Call it with each window in turn, and with the `memory` of the result before. Memory
         improves the communities, above all where a single window shows little, and gives them ids
-        that last. Without memory, the communities are those of `predict`.
+        that last. Without memory, the communities are those of `predict` for nodes in ascending
+        order of their ids.
 
         Args:
             graph: the window. A `Snapshot` has times, so that gaps and late windows are noticed;

@@ -7,6 +7,7 @@ finds with that model instead.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -116,7 +117,7 @@ def louvain_communities(
     max_level: int | None = None,
     seed: Any = None,
     *,
-    model: str | None = None,
+    model: str | os.PathLike[str] | None = None,
 ) -> list[set[Any]]:
     """Return a partition of high modularity; see `networkx.community.louvain_communities`."""
     _check(threshold=threshold)
@@ -130,7 +131,7 @@ def leiden_communities(
     max_level: int | None = None,
     seed: Any = None,
     *,
-    model: str | None = None,
+    model: str | os.PathLike[str] | None = None,
 ) -> list[set[Any]]:
     """Return a partition of high modularity; see `networkx.community.leiden_communities`."""
     _check(resolution=resolution, max_level=max_level, model=model)
@@ -139,7 +140,7 @@ def leiden_communities(
     if model is None:
         labels = _of_high_modularity(adjacency, loops, resolution, number)
     else:
-        labels = detect(adjacency, open_model(model).model, seed=number).communities
+        labels = detect(adjacency, open_model(os.fspath(model)).model, seed=number).communities
     communities: dict[int, set[Any]] = {}
     for node, label in zip(G.nodes, labels.tolist(), strict=True):
         communities.setdefault(label, set()).add(node)
@@ -178,8 +179,13 @@ def _check(**given: Any) -> None:
 
 
 def _matrix(graph: UndirectedGraph, weight: str | None) -> tuple[csr_array, Floats]:
-    """The adjacency without self loops, `(n, n)`, and their weight at each node, `(n,)`."""
+    """The adjacency without self loops, `(n, n)`, and their weight at each node, `(n,)`.
+
+    Weights are in a unit in which most are near to 1, since gains below `ROUNDING` count as none.
+    """
     n, (rows, columns), weights = len(graph.nodes), graph.ends, graph.weights_of(weight)
+    if (weights > 0).any():
+        weights = np.ldexp(weights, -np.frexp(np.median(weights[weights > 0]))[1])
     loop = rows == columns
     pairs = coo_array((weights[~loop], (rows[~loop], columns[~loop])), shape=(n, n)).tocsr()
     loops = np.bincount(rows[loop], weights[loop], n).astype(np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _MODEL = {
-    "model : str, optional": (
+    "model : str or path, optional": (
         "Name of a shipped model, such as 'default', or the folder of one. The communities are "
         "then those of stream_icd's own method, by description length, instead of modularity; "
         "`resolution` must be 1."

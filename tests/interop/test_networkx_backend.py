@@ -73,6 +73,16 @@ def test_weights_count_and_may_be_left_out() -> None:
     assert len(communities(nx.MultiGraph([(0, 1)] * 9 + [(1, 2)] + [(2, 3)] * 9))) == 2
 
 
+@pytest.mark.parametrize("unit", [1e-140, 1e-12, 1e140])
+def test_the_unit_of_the_weights_changes_nothing(unit: float) -> None:
+    karate = nx.karate_club_graph()
+    karate.add_edge(0, 0, weight=2)
+    found = communities(karate, seed=1)
+    for _, _, edge in karate.edges(data=True):
+        edge["weight"] *= unit
+    assert communities(karate.copy(), seed=1) == found
+
+
 def test_a_self_loop_counts_as_networkx_counts_it() -> None:
     """The best partition at each weight of the loop, by trying all of them with NetworkX."""
     graph = nx.Graph([(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (3, 5)])
@@ -112,13 +122,14 @@ def test_a_higher_resolution_finds_smaller_communities(graph: nx.Graph) -> None:
     assert numbers[0] < numbers[-1]
 
 
-def test_a_model_gives_what_icd_finds(graph: nx.Graph) -> None:
+def test_a_model_gives_what_icd_finds(graph: nx.Graph, tmp_path: Path) -> None:
     icd = ICD.load("default")
+    icd.save(tmp_path / "copy")
     labels = icd.predict(graph)
     expected = {frozenset(icd.nodes_[labels == label]) for label in set(labels.tolist())}
-    assert {
-        frozenset(community) for community in communities(graph, model="default", seed=0)
-    } == expected
+    for model in ("default", tmp_path / "copy"):
+        found = communities(graph, model=model, seed=0)
+        assert {frozenset(community) for community in found} == expected
 
 
 @pytest.mark.parametrize(
@@ -166,7 +177,7 @@ def test_a_graph_without_edges_is_single_nodes() -> None:
 
 def test_the_documentation_names_our_functions() -> None:
     assert set(get_info()["functions"]) == set(networkx_backend._PARAMETERS)
-    assert "model : str, optional" in nx.community.louvain_communities.__doc__
+    assert "model : str or path, optional" in nx.community.louvain_communities.__doc__
 
 
 def test_networkx_own_suite_of_communities_holds(tmp_path: Path) -> None:
