@@ -68,7 +68,7 @@ class Attributes:
 
         Raises `BadSettings` if their ids are of another kind, so that no node can ever be found.
         """
-        nodes = _ids(nodes)
+        nodes = _ids(nodes) if len(nodes) else self.nodes[:0]  # an empty list has no type
         if is_text(nodes.type) != is_text(self.nodes.type):
             ours, theirs = (
                 ("text", "integers") if is_text(self.nodes.type) else ("integers", "text")
@@ -161,9 +161,9 @@ def _attribute(name: str, values: Sequence[object] | pa.Array, order: pa.Array) 
     if len(values) != len(order):
         raise BadSettings(f"column {name} has {len(values)} values for {len(order)} nodes")
     try:
-        given = pa.array(values)
+        given = pa.array(values, from_pandas=True)  # NaN among texts is null
         text = given.cast(pa.string()).take(order)
-    except (pa.ArrowException, OverflowError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadSettings(f"column {name} is not all text or all numbers: {error}") from error
     unknown = ["", "nan"] if pa.types.is_floating(given.type) else [""]
     text = pc.if_else(pc.is_in(text, pa.array(unknown)), None, text)

@@ -169,9 +169,10 @@ def named(
     """
     if len(communities) != len(nodes):
         raise BadInput(f"{len(nodes)} nodes need one community each; got {len(communities)}")
-    ids, labels = np.unique(communities, return_inverse=True)
-    if len(ids) and ids.dtype.kind not in "iu":
-        raise BadInput(f"communities are integers, not {ids.dtype}")
+    given = np.asarray(communities)
+    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
+        raise BadInput(f"communities are integers, not {given.dtype} of shape {given.shape}")
+    ids, labels = np.unique(given, return_inverse=True)
     of_nodes = attributes.of_nodes(nodes)
     tables = [counts(labels, len(ids), node) for node in of_nodes]
     z = [log_odds(table) for table in tables]

@@ -55,6 +55,13 @@ def test_a_number_that_is_missing_is_no_value() -> None:
     assert tiers.columns[0].values == ("1",)
 
 
+@pytest.mark.parametrize("column", [list, lambda values: np.array(values, object)])
+def test_a_text_that_is_missing_is_no_value(column) -> None:  # type: ignore[no-untyped-def]
+    countries = attributes_of(NODES, {"country": column(["CH"] * 30 + [float("nan")] * 70)})
+    assert countries.columns[0].values == ("CH",)
+    assert countries.columns[0].codes.tolist() == [0] * 30 + [-1] * 70
+
+
 def test_communities_at_random_have_names_in_at_most_one_window_of_twenty() -> None:
     rng = np.random.default_rng(7)
     values = rng.zipf(1.5, 600).clip(max=200).astype(str)
@@ -105,6 +112,7 @@ def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
         ([1, 2], {}, "a column besides node"),
         ([1], {"tags": [["a", "b"]]}, "column tags is not all text or all numbers: .*list"),
         ([1, 2], {"tier": [1, "a"]}, "column tier is not all text or all numbers: .*'a'"),
+        ([1], {"country": ["\ud800"]}, "column country is not all text or all numbers: .*surrog"),
         ([1], {"country": ["CH", "AT"]}, "column country has 2 values for 1 nodes"),
     ],
 )
@@ -146,3 +154,12 @@ def test_each_node_has_a_community() -> None:
     countries = attributes_of(pa.array([1, 2]), {"country": ["US", "CH"]})
     with pytest.raises(BadInput, match="2 nodes need one community each; got 1"):
         named(pa.array([1, 2]), np.array([0]), countries)
+    for wrong in ([None, None], np.zeros((2, 1), int)):
+        with pytest.raises(BadInput, match="communities are integers, not"):
+            named(pa.array([1, 2]), wrong, countries)
+
+
+def test_a_window_without_nodes_has_no_names() -> None:
+    empty = named(np.array([], object), [], attributes_of(NODES, {"class": CLASSES}))
+    assert empty.names() == {}
+    assert empty.agreement() == {"class": None}
