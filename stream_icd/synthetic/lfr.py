@@ -78,7 +78,8 @@ def generate_lfr(rng: np.random.Generator, settings: LfrSettings = LfrSettings()
 
     `mean_degree` is the exact mean of the distribution that degrees are drawn from. (The program
     of the benchmark's authors rounds the smallest degree to an integer, which makes 9.58 of 10.)
-    `mixing` is reached within 0.005. Time and memory grow with the edges.
+    `mixing` is reached within 0.005 at 5,000 nodes, less closely in smaller graphs; not where one
+    community has most of the nodes. Time and memory grow with the edges.
 
     >>> generate_lfr(np.random.default_rng(7), LfrSettings(n_nodes=1000, mixing=0.5)).n_nodes
     1000
@@ -108,8 +109,8 @@ def _degree_probabilities(settings: LfrSettings) -> Floats:
     target = settings.mean_degree
     if not means[0] <= target < settings.max_degree:
         raise BadSettings(
-            f"mean_degree must be in {means[0]:.2f}..{settings.max_degree} for exponent "
-            f"{DEGREE_EXPONENT:g} and max_degree {settings.max_degree}, not {target}"
+            f"mean_degree must be at least {means[0] + 0.005:.2f}, and below max_degree "
+            f"({settings.max_degree}), for exponent {DEGREE_EXPONENT:g}, not {target}"
         )
     lowest = int(np.searchsorted(means, target, side="right")) - 1
     weights[:lowest] = 0
