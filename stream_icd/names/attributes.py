@@ -112,8 +112,8 @@ def attributes_of(
 ) -> Attributes:
     """Return attributes from a column of ids and one or more columns of values.
 
-    Columns are lists, or those of NumPy, pandas, Polars or Arrow. Values are compared as text. A
-    null, a NaN or an empty text is unknown.
+    Columns are lists, or those of NumPy, pandas, Polars or Arrow, by name or in a table of the last
+    three. Values are compared as text. A null, a NaN or an empty text is unknown.
 
     Raises:
         BadSettings: there is no attribute, a node has no id or is listed twice, the ids are neither
@@ -125,7 +125,8 @@ def attributes_of(
     """
     import pyarrow.compute as pc
 
-    if not list(columns):  # a table of pandas has no truth value
+    names = list(getattr(columns, "column_names", getattr(columns, "columns", columns)))
+    if not names:
         raise BadSettings("a table of attributes needs a column besides node, such as country")
     nodes = _ids(nodes)
     if nodes.null_count:
@@ -139,7 +140,7 @@ def attributes_of(
     order = pc.sort_indices(nodes)
     return Attributes(
         nodes.take(order),
-        tuple(_attribute(name, values, order) for name, values in columns.items()),
+        tuple(_attribute(name, columns[name], order) for name in names),
     )
 
 

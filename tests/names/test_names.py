@@ -55,6 +55,13 @@ def test_a_number_that_is_missing_is_no_value() -> None:
     assert tiers.columns[0].values == ("1",)
 
 
+@pytest.mark.parametrize("table", [dict, pandas.DataFrame, polars.DataFrame, pa.table])
+def test_attributes_may_be_in_any_table(table) -> None:  # type: ignore[no-untyped-def]
+    attributes = attributes_of(NODES, table({"class": CLASSES, "tier": range(100)}))
+    assert attributes.names == ("class", "tier")
+    assert attributes.columns[0].values == ("2BIO1", "MP", "PC")
+
+
 @pytest.mark.parametrize("column", [list, lambda values: np.array(values, object)])
 def test_a_text_that_is_missing_is_no_value(column) -> None:  # type: ignore[no-untyped-def]
     countries = attributes_of(NODES, {"country": column(["CH"] * 30 + [float("nan")] * 70)})
