@@ -57,7 +57,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             icd and for a loaded model.
         history_: with icd, the epochs of the training.
         nodes_: after `predict`, the name of each node, `(n,)`, in the order of the result: ids
-            (ascending), the names in a NetworkX or an igraph graph, or else positions.
+            (ascending), the names in a NetworkX or an igraph graph or of the rows and columns of a
+            pandas matrix, or else positions.
         evidence_, bits_: after `predict`, how strong the evidence is that the graph has
             communities at all, "strong", "weak" or "none", and the bits per edge that these
             communities save in describing it (docs/evidence.md).

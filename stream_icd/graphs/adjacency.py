@@ -78,7 +78,7 @@ def as_named(graph: Any) -> NamedGraph:
     """Return a graph of any kind that `as_adjacency` takes, with the names of its nodes.
 
     They are the ids of a `Snapshot` or a table of pairs, the names in a NetworkX or an igraph
-    graph, and positions otherwise.
+    graph, those of both rows and columns in a matrix of pandas, and positions otherwise.
 
     Raises as `as_adjacency`.
 
@@ -94,6 +94,8 @@ def as_named(graph: Any) -> NamedGraph:
         return NamedGraph(adjacency, np.fromiter(graph, object, len(graph)))
     if is_graph_of("igraph", graph) and "name" in graph.vs.attributes():
         return NamedGraph(adjacency, np.fromiter(graph.vs["name"], object, graph.vcount()))
+    if column_names(graph) and list(getattr(graph, "index", ())) == list(graph.columns):
+        return NamedGraph(adjacency, np.asarray(graph.columns))
     return NamedGraph(adjacency, np.arange(adjacency.shape[0]))
 
 

@@ -243,8 +243,9 @@ def test_a_table_of_pairs_is_one_edge_a_pair_with_the_sum_of_its_weights() -> No
         (pandas.DataFrame({"x": np.uint64([2**63, 1]), "y": np.uint64([2, 2])}), [1, 2, 2**63]),
         ([(np.int8(30), np.int64(20)), (np.int8(10), None)], [10, 20, 30]),
         ((PAIRS, 5), [0, 1, 2, 3, 4]),
+        (networkx.to_pandas_adjacency(networkx.path_graph(list("dbca"))), ["d", "b", "c", "a"]),
+        (pandas.DataFrame(np.eye(4), list("abcd")), [0, 1, 2, 3]),
     ],
-    ids=["networkx", "named", "igraph", "polars", "categories", "int32", "uint64", "int8", "pairs"],
 )
 def test_nodes_have_the_names_that_the_graph_gives_them(graph: object, nodes: list[object]) -> None:
     assert as_named(graph).nodes.tolist() == nodes
