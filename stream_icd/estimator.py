@@ -246,13 +246,15 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             name: a shipped model, such as "as" (`stream-icd models list` shows all), or the folder
                 of a model: a path or a URI.
             parameters: of the estimator. Give `method="icd"` to use an encoder that was trained
-                with it: a model does not say its method. Recipe and seed are the model's.
+                with it: a model does not say its method. Recipe and seed are the model's, without
+                where its graphs came from.
 
         Raises:
             ModelError: see `open_model`.
         """
         model = open_model(os.fspath(name)).model
-        loaded = cls(**{"recipe": model.recipe, "seed": model.recipe.seed, **parameters})
+        recipe = model.recipe.changed(data="", every_kind=False)  # another fit has other graphs
+        loaded = cls(**{"recipe": recipe, "seed": recipe.seed, **parameters})
         loaded.model_, loaded.history_, loaded.learned_ = model, (), None
         return loaded
 

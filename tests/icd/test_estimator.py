@@ -204,6 +204,15 @@ def test_a_shipped_model_is_loaded_by_its_name(name: str, graph: LabelledGraph) 
     assert icd.predict(graph.adjacency, 15).shape == (300,)
 
 
+def test_a_loaded_model_that_learns_anew_does_not_claim_its_old_graphs(
+    graph: LabelledGraph,
+) -> None:
+    icd = ICD.load("default")
+    assert icd.model_.recipe.data
+    recipe = icd.fit([graph.adjacency]).model_.recipe
+    assert (recipe.data, recipe.every_kind) == ("", False)
+
+
 def test_a_name_that_is_no_model_lists_those_that_are() -> None:
     with pytest.raises(ModelNotFound, match="as, default, gn, lfr, taxi"):
         ICD.load("internet")
