@@ -56,7 +56,7 @@ SETTLED_WITHIN_S = 180.0
 GROUNDS: dict[str, Callable[[Path], AbstractContextManager[Ground]]] = {
     "one broker": lambda folder: open_ground(folder, {}),
     "tls": open_secure_ground,
-    "cluster": open_cluster_ground,
+    "cluster": lambda folder: open_cluster_ground(folder, {}),
 }
 
 

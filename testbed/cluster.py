@@ -19,8 +19,10 @@ WRITTEN = ("transaction.state.log.min.isr", "share.coordinator.state.topic.min.i
 
 
 @contextmanager
-def kafka_cluster(count: int = 3) -> Iterator[tuple[KafkaNode, ...]]:
+def kafka_cluster(count: int = 3, **overrides: str) -> Iterator[tuple[KafkaNode, ...]]:
     """Start it; its nodes are stopped at the end of the block.
+
+    `overrides` are server properties, with `_` for `.`.
 
     Raises:
         NoKafka: it cannot be had here.
@@ -34,7 +36,7 @@ def kafka_cluster(count: int = 3) -> Iterator[tuple[KafkaNode, ...]]:
         for at, (broker, controller) in enumerate(zip(brokers, controllers, strict=True), start=1):
             folder = Path(name) / str(at)
             folder.mkdir()
-            properties = node_properties({}) | {
+            properties = node_properties(overrides) | {
                 "node.id": str(at),
                 "controller.quorum.voters": voters,
                 "listeners": f"PLAINTEXT://{HOST}:{broker},CONTROLLER://{HOST}:{controller}",

@@ -90,12 +90,14 @@ def open_secure_ground(folder: Path) -> Iterator[Ground]:
 
 
 @contextmanager
-def open_cluster_ground(folder: Path) -> Iterator[Ground]:
-    """Start three brokers, with the waits of production."""
-    with kafka_cluster() as nodes:
+def open_cluster_ground(
+    folder: Path, waits: Mapping[str, float], **overrides: str
+) -> Iterator[Ground]:
+    """Start three brokers; `overrides` are server properties, with `_` for `.`."""
+    with kafka_cluster(**overrides) as nodes:
         servers = ",".join(node.bootstrap_servers for node in nodes)
         broker = Broker("kafka", servers, nodes[0].pid, nodes[0])
-        yield Ground(broker, _model(folder), folder, {}, others=nodes[1:])
+        yield Ground(broker, _model(folder), folder, waits, others=nodes[1:])
 
 
 def _model(folder: Path) -> Path:
