@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 
+import structlog
 from pydantic import AliasChoices, Field
 
 from stream_icd.errors import RegistryDamaged
@@ -94,10 +95,13 @@ class State:
 
 
 def read_state(registry: Store, name: str) -> State:
-    """The state; that of a new retrainer if there is none, or if it cannot be read."""
+    """The state; that of a new retrainer if there is none, or, with a warning, if it is damaged."""
     try:
         return read_json(registry, _path(name), State, FORMAT)
-    except (FileNotFoundError, RegistryDamaged):
+    except FileNotFoundError:
+        return State()
+    except RegistryDamaged as error:
+        structlog.get_logger().warning("the retrainer begins anew", reason=str(error))
         return State()
 
 

@@ -280,8 +280,15 @@ def _parse(batch: str, name: str, first_line: int, delimiter: str, wanted: _Want
     numbers = np.delete(np.arange(len(texts)), skipped)
     filled = np.array([bool(texts[number].strip()) for number in numbers], bool)
     trimmed = [pc.utf8_trim_whitespace(column) for column in table.columns]
+    # The header again, as in files that were put one after the other; a node may be called `node`.
+    titles = zip(table.column_names, trimmed, strict=True)
+    again = np.logical_and.reduce([pc.equal(column, title) for title, column in titles])
+    again &= len(trimmed) > 1
+    for number in numbers[again]:
+        wanted.on_bad_row(BadRow(f"{name}:{first_line + number} is a header, not a row"))
     table = pa.table(trimmed, names=table.column_names)
-    return RawRows(name, first_line + numbers[filled], table.filter(pa.array(filled)))
+    used = filled & ~again
+    return RawRows(name, first_line + numbers[used], table.filter(pa.array(used)))
 
 
 def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:

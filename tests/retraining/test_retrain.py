@@ -471,6 +471,14 @@ def test_scores_in_a_state_of_an_earlier_version_are_read(registry: Store) -> No
     assert read_state(registry, "r") == State(scored=(Scored("g", "w", 0.5),))
 
 
+def test_a_state_of_a_later_version_is_not_ignored_silently(registry: Store) -> None:
+    registry.put("retraining/r.json", pa.py_buffer(json.dumps({"format": 99}).encode()))
+    with capture_logs() as logs:
+        assert read_state(registry, "r") == State()
+    (line,) = logs
+    assert "r.json has format 99 and this version reads up to" in line["reason"]
+
+
 def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(
     registry: Store, settings: Retraining
 ) -> None:

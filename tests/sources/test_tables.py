@@ -204,6 +204,7 @@ def test_a_file_larger_than_a_batch_is_read_whole(
 
 BAD_ROWS = {
     "10,1": "rows.csv:3: '10,1' is not a row",
+    "t,src, dst": "rows.csv:3 is a header, not a row",
     "10,1,2,3": "is not a row",
     "yesterday,1,2": "rows.csv:3: t 'yesterday' is not a time",
     "1e300,1,2": "not a time",
