@@ -1,5 +1,6 @@
 """A broker that is not there is an error of its own name, in the time that the settings say."""
 
+import itertools
 import logging
 import os
 import re
@@ -9,19 +10,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from kafka import KafkaAdminClient
 from kafka.net import manager
 from kafka.net.transport import KafkaTCPTransport
 
-from stream_icd.errors import Action, BrokerUnavailable
+from stream_icd.errors import Action, BrokerUnavailable, TopicMissing
 from stream_icd.kafka.client.connections import open_admin, quiet_while_connecting
 from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import SNAPSHOTS, create_topics
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics, describe_topic
 from stream_icd.programs.options import kafka_settings
 from testbed.brokers import Broker
 from testbed.handlers import Calls
@@ -77,6 +81,25 @@ def test_a_broker_that_is_down_does_not_matter_where_another_is_there(
         known[number] = type(known[max(known)])(number, *taken.getsockname(), None)
         assert admin.describe_topics([SNAPSHOTS])
         assert admin._manager.connection_delay(number) > 0  # it was tried
+
+
+def test_a_broker_of_a_cluster_may_learn_of_a_topic_later(
+    embedded: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topics(embedded.settings(), [TopicSpec(topic_name)])
+    looks, brokers = itertools.count(), [1, 2]
+    describe = KafkaAdminClient.describe_topics
+
+    def not_yet(admin: Any, topics: list[str]) -> Any:
+        return describe(admin, topics if next(looks) >= 2 else ["absent"])
+
+    monkeypatch.setattr(KafkaAdminClient, "describe_topics", not_yet)
+    monkeypatch.setattr(KafkaAdminClient, "describe_cluster", lambda _: {"brokers": brokers})
+    assert describe_topic(embedded.settings(), topic_name).name == topic_name
+    brokers.pop()
+    looks = itertools.count()
+    with pytest.raises(TopicMissing):  # nobody else could know it
+        describe_topic(embedded.settings(), topic_name)
 
 
 @pytest.mark.parametrize("server", ["127.0.0.1:{port}", "nobody.invalid:{port},[::1]:{port}"])

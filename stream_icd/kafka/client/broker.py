@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -51,6 +52,8 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
 
 _EXISTS = client.TopicAlreadyExistsError.errno
+# Brokers of a cluster learn of a new topic one after the other.
+KNOWN_WITHIN_S, LOOK_AGAIN_S = 3.0, 0.1
 
 
 class ClientAdmin:
@@ -76,12 +79,20 @@ class ClientAdmin:
 
     def describe_topic(self, topic: str) -> ExistingTopic | None:
         with translated(f"look up topic {topic}"):
-            (described,) = self._admin.describe_topics([topic])
-            if described["error_code"] == client.TopicAuthorizationFailedError.errno:
-                raise client.TopicAuthorizationFailedError(topic)
-            if _failed(described) or not described["partitions"]:
-                return None
-            return ExistingTopic(topic, len(described["partitions"]), self._message_limit(topic))
+            known_by = time.monotonic() + KNOWN_WITHIN_S
+            while True:
+                (described,) = self._admin.describe_topics([topic])
+                if described["error_code"] == client.TopicAuthorizationFailedError.errno:
+                    raise client.TopicAuthorizationFailedError(topic)
+                n_partitions = 0 if _failed(described) else len(described["partitions"])
+                if n_partitions:
+                    return ExistingTopic(topic, n_partitions, self._message_limit(topic))
+                if time.monotonic() > known_by or self._is_alone():
+                    return None
+                time.sleep(LOOK_AGAIN_S)
+
+    def _is_alone(self) -> bool:
+        return len(self._admin.describe_cluster()["brokers"]) < 2
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
         wanted = {
