@@ -24,9 +24,10 @@ StreamIcdError                                            stop, where nothing el
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterator
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class Action(Enum):
@@ -42,6 +43,10 @@ class StreamIcdError(Exception):
     """Base of all errors of this library; `action` says what to do."""
 
     action: ClassVar[Action] = Action.STOP
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles have the attributes of kinds that take more than a message."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 def kinds_of(error: type[StreamIcdError]) -> Iterator[type[StreamIcdError]]:
