@@ -16,7 +16,6 @@ import typer
 from stream_icd.communities import Labels
 from stream_icd.errors import BadRow, BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.publish import SentBefore
 from stream_icd.programs.options import Producer
 from stream_icd.programs.producer import ProducerRun
@@ -58,6 +57,9 @@ GENERATED = {
     "lfr": {"seed": "1000", "mixing": "0.3", "nodes": "5000"},
 }
 """The options of simulated graphs. Their seeds are not those of the producers."""
+
+OF_TERMINALS = {"--help", "--install-completion", "--show-completion"}
+"""Options of every command that are none of a description."""
 
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 """What typer raises for arguments that do not fit; it exports only a kind of it."""
@@ -102,6 +104,8 @@ def _parsed(description: str) -> tuple[str, Options]:
             name, given, value = part.partition("=")
             if not given or not value:
                 raise ValueError(f"{part!r} is not name=value")
+            if name in options:
+                raise ValueError(f"{name} is given twice")
             options[name] = value
         return kind, options
     if not description.strip():
@@ -146,7 +150,7 @@ def _generated(kind: str, given: Options) -> Iterator[LabelledGraph]:
 def _produced(kind: str, options: Options) -> Iterator[LabelledGraph]:
     labels = options.pop("labels", None)
     producer = _producer(PRODUCERS[kind], {**DEFAULTS.get(kind, {}), **options})
-    run = _Learning(KafkaSettings(), producer, Event())
+    run = _Learning(producer.kafka(check=False), producer, Event())
     source = producer.open(run)
     table = None if labels is None else LabelTable(Path(labels))
 
@@ -164,11 +168,16 @@ def _producer(name: str, options: Options) -> Producer:
     """The producer with these options, which are checked as those of its command are."""
     (entry,) = entry_points(group="stream_icd.producers", name=name)
     command: Any = typer.main.get_command(entry.load())
-    flags = {param.name for param in command.params if getattr(param, "is_flag", False)}
+    flagged = (param for param in command.params if getattr(param, "is_flag", False))
+    flags = {flag for param in flagged for flag in param.opts}
     path, arguments = options.pop("path", None), []
     for option, value in options.items():
         flag = f"--{option.replace('_', '-')}"
-        if option in flags and value in ("yes", "no"):
+        if flag in OF_TERMINALS:
+            raise ValueError(f"unknown {option}")
+        if flag in flags:
+            if value not in ("yes", "no"):
+                raise ValueError(f"{option}={value} is neither yes nor no")
             arguments += [flag] * (value == "yes")
         else:
             arguments += [flag, value.replace(";", ",")]

@@ -42,6 +42,11 @@ from stream_icd.wire.snapshots import encode_snapshot
         ("events:path=rows.csv,sort=maybe", "maybe"),
         ("events:path=rows.csv,session=1h,hop=1m", "leave out --hop and --align"),
         ("events:topic=mails,sort=yes", "--sort and --columns are for files"),
+        ("events:path=rows.csv,window=1h,window=2h", "window is given twice"),
+        ("events:path=rows.csv,again=1", "again=1 is neither yes nor no"),
+        ("events:path=rows.csv,help=yes", "unknown help"),
+        ("events:path=rows.csv,install_completion=yes", "unknown install_completion"),
+        ("events:topic=mails,bootstrap_servers=mine", "'mine' is not host:port"),
         ("taxi:path=rows.csv,sample=2,seed=99999999999999999999", "less than or equal to"),
     ],
 )
