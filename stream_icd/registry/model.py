@@ -59,11 +59,15 @@ class VersionedModel:
     proved_on: frozenset[str] = frozenset()  # graphs that it is known to fit; see `proved_on`
 
 
-def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
+def save_model(
+    model: Model, folder: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None
+) -> None:
     """Write a model to a folder, a path or a URI.
 
-    The recipe is written last and holds the weights' SHA-256, so a reader detects a half-written
-    folder as damaged.
+    The recipe is written last and holds the weights' SHA-256: without it, a folder is no model yet.
+
+    Args:
+        beside: other files of the folder, by name.
 
     Raises:
         BadSettings: the folder holds a model already; a model never changes once written.
@@ -72,7 +76,7 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     target = open_store(os.fspath(folder))
     if target.exists(RECIPE_FILE):
         raise BadSettings(f"{target.place} already holds a model; save this one to a new folder")
-    for name, content in pack(model).files.items():
+    for name, content in {**(beside or {}), **pack(model).files}.items():
         target.put(name, pa.py_buffer(content))
 
 

@@ -6,12 +6,9 @@ import os
 from io import BytesIO
 from statistics import median
 
-import pyarrow as pa
-
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, About
 from stream_icd.registry.model import save_model
-from stream_icd.store.store import open_store
 from stream_icd.training.bp.fitted import Fit, Tried
 from stream_icd.training.icd.epochs import best_epoch, draw_training
 from stream_icd.training.train_model import TrainedModel, split
@@ -24,14 +21,12 @@ def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
     Raises:
         BadSettings: the folder holds a model already.
     """
-    save_model(trained.model, folder)
-    store = open_store(os.fspath(folder))
+    files = {ABOUT_FILE: about(trained).to_toml(), CARD_FILE: card(trained).encode()}
     if trained.history:
         picture = BytesIO()
         draw_training(trained.history, picture, trained.model.recipe.name)
-        store.put("training.png", pa.py_buffer(picture.getvalue()))
-    store.put(ABOUT_FILE, pa.py_buffer(about(trained).to_toml()))
-    store.put(CARD_FILE, pa.py_buffer(card(trained).encode()))
+        files["training.png"] = picture.getvalue()
+    save_model(trained.model, folder, files)
 
 
 def about(trained: TrainedModel) -> About:

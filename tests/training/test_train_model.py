@@ -12,11 +12,11 @@ import pytest
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import detect
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadSettings, StoreUnwritable
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.programs.training_data import training_graphs
-from stream_icd.registry.about import read_about
+from stream_icd.registry.about import read_about, read_card
 from stream_icd.registry.find import open_model
 from stream_icd.store.store import open_store
 from stream_icd.training.card import about, card, write_model
@@ -170,6 +170,17 @@ def test_a_written_model_detects_as_the_trained_one_did(
     assert opened.version.startswith("small@")
     assert read_about(open_store(str(tmp_path / "small"))) == about(trained)
     assert (tmp_path / "small" / "training.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_model_that_could_not_be_written_whole_can_be_written_again(
+    trained: TrainedModel, tmp_path: Path
+) -> None:
+    (tmp_path / "card.md").mkdir()
+    with pytest.raises(StoreUnwritable, match="card.md"):
+        write_model(trained, tmp_path)
+    (tmp_path / "card.md").rmdir()
+    write_model(trained, tmp_path)
+    assert read_card(open_store(str(tmp_path))) == card(trained)
 
 
 def test_the_card_says_what_training_added(trained: TrainedModel) -> None:
