@@ -31,6 +31,7 @@ from stream_icd.registry.model import (
     models_in,
     proved_on,
     read_model,
+    version_of,
 )
 from stream_icd.store.store import Store
 from stream_icd.version import __version__
@@ -84,16 +85,9 @@ def files_in(folder: Store, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def open_version(registry: Store, version: str) -> VersionedModel:
-    """Load a version, and check that its content is that of its name.
-
-    Raises:
-        ModelNotFound: see `existing_folder`.
-        ModelDamaged, ModelForeign, ModelTooNew, StoreUnreachable: as `read_model`.
-    """
+    """Load a version; see `existing_folder` and `read_model` for errors."""
     folder = existing_folder(registry, version)
-    model, found = read_model(folder)
-    if found != version:
-        raise ModelDamaged(f"{folder.place} holds {found}: its recipe was altered")
+    model, _ = read_model(folder)
     return VersionedModel(version, model, proved_on(folder))
 
 
@@ -132,14 +126,19 @@ def _version_of_folder(name: str) -> str | None:
 
 
 def existing_folder(registry: Store, version: str) -> Store:
-    """The folder of a version.
+    """The folder of a version, whose recipe is that of its name; weights are not read.
 
     Raises:
         ModelNotFound: the registry has no such version; the message lists those it has.
+        ModelDamaged: the folder holds another recipe.
+        ModelError, StoreUnreachable: as `version_of`.
     """
     if not _VERSION.fullmatch(version) or not version_folder(registry, version).exists(RECIPE_FILE):
         raise no_version(registry, version)
-    return version_folder(registry, version)
+    folder = version_folder(registry, version)
+    if (found := version_of(folder)) != version:
+        raise ModelDamaged(f"{folder.place} holds {found}: its recipe was altered")
+    return folder
 
 
 def no_version(registry: Store, text: str) -> ModelNotFound:

@@ -20,7 +20,7 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.model import Model
 from stream_icd.registry.about import read_about, read_card
-from stream_icd.registry.find import folder_of, open_model
+from stream_icd.registry.find import find_model, folder_of, open_model
 from stream_icd.registry.json_file import MOST_BYTES
 from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack
 from stream_icd.registry.versions import (
@@ -149,6 +149,8 @@ def test_an_altered_recipe_that_is_still_one_is_found_by_its_hash(
     folder.put("recipe.toml", pa.py_buffer(packed.files["recipe.toml"] + b"# a word\n"))
     with pytest.raises(ModelDamaged, match="its recipe was altered"):
         open_version(disk, packed.version)
+    with pytest.raises(ModelDamaged, match="its recipe was altered"):
+        find_model(packed.version, disk)
 
 
 def test_a_version_that_is_not_there_names_those_that_are(disk: Store, packed: PackedModel) -> None:
