@@ -115,11 +115,14 @@ def _names(rows: RawRows) -> list[WindowName]:
 
 
 def _texts(rows: RawRows, column: str) -> list[str | None]:
-    """Return the values of a column as text; all None if there is no such column."""
+    """Return the values of a column as text, None for NaN; all None if there is no such column."""
     if column not in rows.rows.column_names:
         return [None] * len(rows.rows)
+    values = rows.rows[column]
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), None, values)
     try:
-        texts: list[str | None] = rows.rows[column].cast(pa.string()).to_pylist()
+        texts: list[str | None] = values.cast(pa.string()).to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # such as lists
         raise BadRow(
             f"{rows.origin}: {column} is no column of texts or numbers: {error}"

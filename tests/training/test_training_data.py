@@ -144,6 +144,13 @@ def test_a_node_without_a_label_is_named(friends: Path) -> None:
         training_graphs(f"files:path={friends},labels={table}")
 
 
+def test_a_label_of_nan_is_missing(friends: Path) -> None:
+    table = {"node": ["ana", "bo", "cy"], "community": [1.0, float("nan"), float("nan")]}
+    pq.write_table(pa.table(table), friends.parent / "labels.parquet")
+    with pytest.raises(BadRow, match="parquet:1: node or community is missing"):
+        training_graphs(f"files:path={friends},labels={friends.parent}/labels.parquet")
+
+
 def test_a_table_that_holds_no_labels_is_said_to(friends: Path) -> None:
     with pytest.raises(BadSettings, match="src, dst; a table of labels has node and community"):
         training_graphs(f"files:path={friends},labels={friends}/monday.csv")
