@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
@@ -234,6 +235,14 @@ def test_graphs_without_labels_get_those_of_highest_modularity(
 def test_training_needs_graphs(history: list[LabelledGraph], recipe: Recipe) -> None:
     with pytest.raises(BadSettings, match="0 and 2"):
         train([], recipe, validation=history[4:])
+
+
+def test_graphs_without_edges_teach_nothing(history: list[LabelledGraph], recipe: Recipe) -> None:
+    without = LabelledGraph(csr_array((3, 3)), np.zeros(3, np.int32))
+    with pytest.raises(BadSettings, match="graphs with edges to learn from, .* got 0 and 2"):
+        train([without], recipe, validation=history[4:])
+    trained = train([without, *history[:4]], recipe, validation=history[4:])
+    assert same(trained.model.weights, run(history, recipe).model.weights)
 
 
 def test_a_device_that_is_not_there_is_refused(

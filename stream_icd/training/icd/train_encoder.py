@@ -58,7 +58,8 @@ def train(
     The same recipe and graphs give the same model on a CPU.
 
     Args:
-        graphs: to learn from; each step draws one, with replacement. See `prepare`.
+        graphs: to learn from; each step draws one, with replacement. See `prepare`. Those without
+            edges are left out.
         validation: for the score after each epoch; see `validate`.
         checkpoints: folder for a checkpoint after each epoch. If it holds one of this recipe, the
             run continues from there.
@@ -71,9 +72,10 @@ def train(
             training.
         ModelDamaged: the checkpoint cannot be read.
     """
+    graphs = [graph for graph in graphs if graph.adjacency.nnz]
     if not graphs or not validation:
         raise BadSettings(
-            f"training needs graphs to learn from and to validate on; "
+            f"training needs graphs with edges to learn from, and others to validate on; "
             f"got {len(graphs)} and {len(validation)}"
         )
     if device != "cpu" and not torch.cuda.is_available():
