@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from stream_icd.errors import ModelDamaged, ModelError, ModelNotFound
 from stream_icd.lineage import Lineage
-from stream_icd.registry.about import ABOUT_FILE, CARD_FILE
+from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, read_about, read_card
 from stream_icd.registry.json_file import to_json
 from stream_icd.registry.model import (
     LINEAGE_FILE,
@@ -73,8 +73,8 @@ def import_folder(registry: Store, folder: Store, by: str, at: datetime, source:
 
 
 def pack_folder(folder: Store) -> PackedModel:
-    """The model in a folder, with its description and card; `read_model` checks it."""
-    _, version = read_model(folder)
+    """The model in a folder, with its description and card; all are checked, as they are read."""
+    version = _readable(folder)
     return PackedModel(version, files_in(folder, MODEL_FILES))
 
 
@@ -155,6 +155,14 @@ def _is_whole(folder: Store, version: str) -> bool:
         return False
     try:
         lineage_in(folder)
-        return read_model(folder)[1] == version
+        return _readable(folder) == version
     except ModelError:
         return False
+
+
+def _readable(folder: Store) -> str:
+    """The version of the model in a folder; raises `ModelError` if not all its files are read."""
+    read_about(folder)
+    if folder.exists(CARD_FILE):
+        read_card(folder)
+    return read_model(folder)[1]

@@ -141,6 +141,21 @@ def test_what_was_altered_is_not_opened_and_is_healed_by_publishing_again(
     assert read_lineage(disk, packed.version) == LINEAGE
 
 
+@pytest.mark.parametrize("name", ["about.toml", "card.md"])
+def test_a_damaged_description_is_not_imported_and_is_healed(disk: Store, name: str) -> None:
+    registry, source = disk.below("registry"), disk.below("source")
+    for file, content in pack_folder(folder_of("lfr")).files.items():
+        source.put(file, pa.py_buffer(content))
+    version = import_folder(registry, source, "test", NOW, "lfr")
+    for folder in source, version_folder(registry, version):
+        folder.put(name, pa.py_buffer(b"\xff"))
+    with pytest.raises(ModelDamaged, match=name):
+        import_folder(registry, source, "test", NOW, "lfr")
+    import_folder(registry, folder_of("lfr"), "test", NOW, "lfr")
+    healed = pack_folder(version_folder(registry, version))
+    assert healed.files == pack_folder(folder_of("lfr")).files
+
+
 def test_an_altered_recipe_that_is_still_one_is_found_by_its_hash(
     disk: Store, packed: PackedModel
 ) -> None:
