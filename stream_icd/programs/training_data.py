@@ -85,6 +85,7 @@ def training_graphs(description: str) -> list[LabelledGraph]:
         turns = zip_longest(*parts)
         return [graph for turn in turns for graph in turn if graph is not None]
     try:
+        description.encode()  # the recipe holds it
         kind, options = _parsed(description)
         limit = int(options.pop("graphs", DEFAULT_GRAPHS))
         if not 1 <= limit <= MOST_GRAPHS:

@@ -208,12 +208,14 @@ def store_at(uri: str) -> Store:
     """As `open_store`, also if there is a file at the place.
 
     Raises:
-        BadSettings: no file system is known for the URI, or it is empty, contains a password, or
-            names no bucket.
+        BadSettings: no file system is known for the URI, or it is empty, no UTF-8, contains a
+            password, or names no bucket.
         StoreUnreachable: the store does not answer.
     """
     if not uri:
         raise BadSettings("the place of a file store is empty: give a folder or a URI")
+    if "\0" in uri or uri != uri.encode(errors="replace").decode():
+        raise BadSettings(f"{uri!r} is no folder or URI: its name must be UTF-8, without NUL")
     if "://" not in uri:
         path = Path(uri).expanduser().absolute()
         return Store(fs.LocalFileSystem(), str(path), str(path))

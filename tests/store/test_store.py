@@ -82,6 +82,12 @@ def test_an_empty_place_is_not_this_folder() -> None:
         open_store("")
 
 
+@pytest.mark.parametrize("place", ["models/\udcff", "models/\0", "s3://models/\udcff"])
+def test_a_name_that_no_store_can_have_is_refused(place: str) -> None:
+    with pytest.raises(BadSettings, match="must be UTF-8, without NUL"):
+        open_store(place)
+
+
 def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
     for uri in ("s3://key:hidden@bucket/x?region=eu", "abfs://c@a/x?client_secret=hidden"):
         with pytest.raises(BadSettings, match="holds a password.*AWS_SECRET_ACCESS_KEY") as refused:

@@ -27,6 +27,7 @@ from stream_icd.wire.snapshots import encode_snapshot
     [
         ("gn:graphs=1,nodes=9,communities=3 + ", "'': it is empty"),
         ("sbm:nodes=3", "no graphs at or of kind 'sbm'"),
+        ("files:path=\udcff", "can't encode character"),
         ("gn:graphs=-1", "graphs=-1 is not from 1 to 1,000,000"),
         ("gn:graphs=9223372036854775808", "graphs=9223372036854775808 is not from 1 to"),
         ("gn:nodes=99999999999999999999", "n_nodes=99999999999999999999 is too many; the limit"),
