@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from errno import EACCES, ENAMETOOLONG, ENOSPC
-from io import TextIOWrapper
+from io import BufferedWriter, RawIOBase, TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -71,10 +71,21 @@ def _root(
         say(f"warning: {warning}", err=True)
 
 
+def _prepare_output() -> None:
+    """Make standard output take all that is written, whatever it is and in any locale."""
+    if sys.stdout is None:  # as started with `>&-`; else a connection would get its number
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        # With PYTHONUNBUFFERED, the rest of a write that a signal cuts short would be lost.
+        if isinstance(sys.stdout.buffer, RawIOBase):
+            encoding, raw = sys.stdout.encoding, sys.stdout.detach()
+            sys.stdout = TextIOWrapper(BufferedWriter(raw), encoding, line_buffering=True)
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error does
+
+
 def main() -> None:
     """Run the command line. An expected error becomes one line of advice and an exit status."""
-    if isinstance(sys.stdout, TextIOWrapper):  # in a locale without UTF-8, as standard error does
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _prepare_output()
     try:
         app()
     except StreamIcdError as error:

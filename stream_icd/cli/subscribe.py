@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.printable import say
+from stream_icd.printable import end_without_reader, say
 from stream_icd.programs.declared import command, option
 from stream_icd.programs.options import BrokerOptions, NamesFile, OnlyGraph, naming_by
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from stream_icd.times import Gap
 
 app = typer.Typer()
+
+PATIENCE_S = 1.0
+"""How long the reader of standard output may take, after Ctrl-C, for what is written to it."""
 
 
 @command(app, "subscribe")
@@ -217,6 +220,7 @@ class Subscribe(BrokerOptions):
                 say(f"no result: nothing in {topic} matches", err=True)
         except (KeyboardInterrupt, BrokenPipeError):
             # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
+            let_reader_finish()
             raise typer.Exit(0) from None
         finally:
             subscription.close()
@@ -224,6 +228,22 @@ class Subscribe(BrokerOptions):
 
 def _say_gap(gap: Gap) -> None:
     say(str(gap), err=True)
+
+
+def let_reader_finish(patience_s: float = PATIENCE_S) -> None:
+    """Write what is buffered; end the program if the reader of standard output does not take it.
+
+    A further signal ends it at once.
+    """
+    for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: end_without_reader())
+    signal.setitimer(signal.ITIMER_REAL, patience_s)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        end_without_reader()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def when_reader_leaves(call: Callable[[], None]) -> None:

@@ -46,8 +46,9 @@ class Shape(ABC, Generic[Item]):
 
     def lines(self, result: Item) -> Iterator[str]:
         """Yield lines for people."""
+        graph, snapshot = printable(result.graph), printable(result.snapshot_id)
         for text in self.texts(result):
-            yield f"{result.graph:<12} {result.snapshot_id:<28} {text}"
+            yield f"{graph:<12} {snapshot:<28} {printable(text)}"
 
     def document(self, result: Item) -> dict[str, Any]:
         """Return the whole result as JSON."""

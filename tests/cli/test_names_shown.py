@@ -6,10 +6,13 @@ import ast
 import csv
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -85,15 +88,70 @@ def test_a_long_name_is_shortened(long: str | bytes) -> None:
 def test_a_subscriber_s_table_has_a_line_a_snapshot(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    formats.write_table([found(), found()], OfCommunities())
+    formats.write_table([found(f"{FORGED}\t"), found()], OfCommunities())
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
+    assert (len(lines), "\t" in "".join(lines)) == (3, False)
     assert all(line.count(ESCAPED) == 3 for line in lines[1:])  # graph, snapshot, model
 
 
 def test_nothing_is_written_to_a_closed_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)  # as Python starts with `>&-`
     say("as733")
+
+
+class TakesLittle(io.RawIOBase):
+    """A pipe whose writes a signal cuts short."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.taken += bytes(data[:3])
+        return min(3, len(data))
+
+
+def test_without_buffers_all_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = TakesLittle()
+    unbuffered: Any = pipe  # as with PYTHONUNBUFFERED
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(unbuffered, "utf-8", write_through=True))
+    monkeypatch.setattr(main, "app", lambda: say("as733 Zürich"))
+    main.main()
+    assert pipe.taken.decode() == "as733 Zürich\n"
+
+
+def test_a_closed_output_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(main, "app", lambda: formats.write_csv([found()], OfCommunities()))
+    main.main()
+
+
+@pytest.mark.parametrize("reader_is_there", [True, False])
+def test_a_stopped_subscriber_does_not_wait_for_its_reader(
+    monkeypatch: pytest.MonkeyPatch, reader_is_there: bool
+) -> None:
+    numbers = signal.SIGALRM, signal.SIGINT, signal.SIGTERM
+    before = [signal.getsignal(number) for number in numbers]
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(4096))
+    os.set_blocking(writer, True)
+    if not reader_is_there:
+        os.close(reader)
+    try:
+        with os.fdopen(writer, "w") as output:
+            monkeypatch.setattr(sys, "stdout", output)
+            output.write("as733")
+            with pytest.raises(SystemExit) as ended:
+                subscribe.let_reader_finish(0.01)
+        assert ended.value.code == 0
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("write", [say, lambda line: wide_console().print(line)])
