@@ -49,6 +49,8 @@ class ViewPage(BrokerOptions):
     names: NamesFile = None
 
     def run(self) -> None:
+        from urllib.parse import urlencode
+
         from stream_icd.imports import needs_extra
         from stream_icd.log import configure_logging
         from stream_icd.store.store import open_store
@@ -76,6 +78,6 @@ class ViewPage(BrokerOptions):
             page = View(Queries(seen, sources), access)
             server = server_of(page)
             with listening(self.host, self.port) as socket, sources.reading(page.publish):
-                shown = "" if access.token is None else f"?token={access.token}"
+                shown = "" if access.token is None else f"?{urlencode({'token': access.token})}"
                 say(f"open {address(socket)}{shown}   (Ctrl-C ends it)")
                 server.run(sockets=[socket])

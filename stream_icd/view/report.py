@@ -19,7 +19,7 @@ from stream_icd.events import KINDS
 from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.imports import needs_extra
 from stream_icd.names.names import Naming
-from stream_icd.printable import printable, shortened
+from stream_icd.printable import listed, printable, shortened
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file, writing
 from stream_icd.view.data.all_series import AllSeries, Budget
@@ -76,7 +76,7 @@ def read_archive(
         raise nothing_selected(store, Selection("communities", graph, None, first, last))
     graphs = sorted({name.graph for name in names})
     if len(graphs) > 1:
-        some = ", ".join(printable(shortened(name)) for name in graphs[:10])
+        some = listed([shortened(name) for name in graphs])
         raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
     snapshots = KeptSnapshots(lambda _, window: read_from_archive(store, window))
     return Queries(seen, Sources(snapshots, archive=True)), names[0]

@@ -33,7 +33,7 @@ from stream_icd.cli.subscribe_shapes import OfCommunities
 from stream_icd.communities import STAGES, Communities
 from stream_icd.dead_letters.box import BadRecord, dead_letter_of
 from stream_icd.dead_letters.letters import dead_letter
-from stream_icd.errors import BadSnapshot, HistoryDamaged
+from stream_icd.errors import BadSettings, BadSnapshot, HistoryDamaged
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
 from stream_icd.kafka.delivery.handler import BatchDone
@@ -48,6 +48,7 @@ from stream_icd.replay.compare import Agreement, Comparison, VersionQuality
 from stream_icd.snapshot import Window
 from stream_icd.store.store import open_store
 from stream_icd.times import Gap
+from stream_icd.view.report import read_archive
 from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
 
@@ -165,6 +166,14 @@ def test_a_program_ends_well_when_its_reader_has_left(
         with pytest.raises(SystemExit) as ended:
             write("as733")
     assert ended.value.code == 0
+
+
+def test_of_many_graphs_to_choose_from_some_are_named(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    for number in range(11):
+        Archive(store).add("communities", encode_communities(found(f"g{number}")))
+    with pytest.raises(BadSettings, match="holds 11 graphs: choose .* and 1 more"):
+        read_archive(store, None, None)
 
 
 def test_a_gap_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -154,6 +155,14 @@ def test_without_a_broker_the_command_says_so_and_ends(
     done = CliRunner().invoke(app, asked)
     assert isinstance(done.exception, BrokerUnavailable)
     assert "open http" not in done.output
+
+
+def test_the_address_that_is_shown_opens_the_page_with_any_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    asked = ["view", "--port", "0", "--history", str(tmp_path), "--token", "a+b&c"]
+    assert "/?token=a%2Bb%26c   (" in CliRunner().invoke(app, asked).output
 
 
 def test_reading_ends_at_once_while_a_broker_is_sought(no_broker: KafkaSettings) -> None:

@@ -112,8 +112,9 @@ def test_this_machine_may_ask(page: str, host: str) -> None:
     assert get(page, "/api/overview", headers={"Host": host}).status == 200
 
 
-def test_other_machines_need_the_token() -> None:
-    access = access_for("0.0.0.0", None)
+@pytest.mark.parametrize("token", [None, 'any+=&;" ü€, of 24 letters'])
+def test_other_machines_need_the_token(token: str | None) -> None:
+    access = access_for("0.0.0.0", token)
     assert access.token is not None
     assert len(access.token) >= 20
     with page_of(seen(2), access) as (_, address):

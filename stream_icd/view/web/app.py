@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, unquote
 
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
@@ -99,7 +99,9 @@ def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
         answer = _answer_of_guard(request, access)
         headers = dict(HEADERS)
         if answer is None and access.token and request.query_params.get("token"):
-            headers["Set-Cookie"] = f"{COOKIE}={access.token}; HttpOnly; SameSite=Strict; Path=/"
+            headers["Set-Cookie"] = (
+                f"{COOKIE}={quote(access.token, safe='')}; HttpOnly; SameSite=Strict; Path=/"
+            )
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -120,7 +122,8 @@ def _answer_of_guard(request: Request, access: Access) -> ASGIApp | None:
         return PlainTextResponse("this server does not answer to that name\n", 421)
     if not asked_by_this_page(path, headers):
         return PlainTextResponse("this server does not answer to pages of other sites\n", 403)
-    if not access.allows(request.query_params.get("token", ""), request.cookies.get(COOKIE, "")):
+    shown = request.query_params.get("token", ""), unquote(request.cookies.get(COOKIE, ""))
+    if not access.allows(*shown):
         return PlainTextResponse("open the address with the token that was printed\n", 403)
     return None
 
