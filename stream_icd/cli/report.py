@@ -55,7 +55,10 @@ class ArchivedGraph(OneGraph):
 
         store = open_store(self.history)
         with naming_by(self.names, lambda: kafka_settings(None), self.graph) as naming:
-            return read_archive(store, self.graph, self.model, start, end, naming)
+            read = read_archive(store, self.graph, self.model, start, end, naming)
+        if naming is not None and naming.trouble:
+            raise BadSettings(f"{self.names}: {naming.trouble}")
+        return read
 
 
 @command(report, "report")
@@ -86,9 +89,6 @@ class Report(ArchivedGraph):
         from stream_icd.view.report import left_out, write_html, write_pictures
 
         queries, name = self.read(parse_time("--from", self.first), parse_time("--to", self.last))
-        naming = queries.seen.naming
-        if naming is not None and naming.trouble:
-            raise BadSettings(f"{self.names}: {naming.trouble}")
         if self.form == "html":
             written = [write_html(queries, name, self.out)]
         else:

@@ -38,6 +38,13 @@ def test_a_move_is_told_in_words_and_then_in_numbers(history: str, tmp_path: Pat
     assert "edge to community" in " ".join(done.stdout.split())
 
 
+def test_names_of_nodes_with_other_ids_are_refused(history: str, tmp_path: Path) -> None:
+    (names := tmp_path / "names.csv").write_text("node,class\nAS9,PC\n")
+    done = run_here("explain", "--history", history, "--node", "9", "--names", str(names))
+    assert done.returncode == 78
+    assert "names nodes by text, the graph by integers" in done.stderr
+
+
 def test_another_time_is_another_window(history: str) -> None:
     done = run_here("explain", "--history", history, "--node", "9", "--at", "2020-01-01T00:30:00Z")
     assert "Node 9 is in community 0" in done.stdout
