@@ -355,7 +355,10 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
     def table_in(file: pa.NativeFile) -> pa.Table:
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
         columns = list(noted.columns)
-        return parquet.read_row_group(noted.row_group, columns=columns).select(columns)
+        table = parquet.read_row_group(noted.row_group, columns=columns).select(columns)
+        if len(table) != noted.rows:  # Parquet's own count has no checksum
+            raise pa.ArrowInvalid(f"it has {len(table)} rows in place of {noted.rows}")
+        return table
 
     try:
         return rows_of(noted, _with_wide_ids(_read(store, noted.path, table_in)))

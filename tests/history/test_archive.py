@@ -415,6 +415,14 @@ def test_no_changed_bit_changes_what_is_read(
     assert damaged > 100
 
 
+def test_rows_are_counted(disk: Store, snapshot: MakeSnapshot) -> None:
+    """A changed bit in the number of rows that Parquet keeps leaves out the last ones."""
+    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+    (noted,) = windows(disk, Selection())
+    with pytest.raises(HistoryDamaged, match=r"cannot be read: it has \d+ rows in place of"):
+        read_message(disk, replace(noted, rows=noted.rows + 1))
+
+
 def test_files_without_checksums_are_read(
     disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
