@@ -76,8 +76,9 @@ def _prepare_output() -> None:
     if sys.stdout is None:  # as started with `>&-`; else a connection would get its number
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
-        # With PYTHONUNBUFFERED, the rest of a write that a signal cuts short would be lost.
-        if isinstance(sys.stdout.buffer, RawIOBase):
+        # With PYTHONUNBUFFERED, the rest of a write that a signal cuts short would be lost. What a
+        # program that calls this put in its place stays its own.
+        if sys.stdout is sys.__stdout__ and isinstance(sys.stdout.buffer, RawIOBase):
             encoding, raw = sys.stdout.encoding, sys.stdout.detach()
             sys.stdout = TextIOWrapper(BufferedWriter(raw), encoding, line_buffering=True)
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error does

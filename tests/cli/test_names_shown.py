@@ -117,10 +117,24 @@ class TakesLittle(io.RawIOBase):
 def test_without_buffers_all_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = TakesLittle()
     unbuffered: Any = pipe  # as with PYTHONUNBUFFERED
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(unbuffered, "utf-8", write_through=True))
+    output = io.TextIOWrapper(unbuffered, "utf-8", write_through=True)
+    for name in ("stdout", "__stdout__"):
+        monkeypatch.setattr(sys, name, output)
     monkeypatch.setattr(main, "app", lambda: say("as733 Zürich"))
     main.main()
     assert pipe.taken.decode() == "as733 Zürich\n"
+
+
+def test_an_output_that_a_program_put_in_its_place_stays_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unbuffered: Any = TakesLittle()
+    output = io.TextIOWrapper(unbuffered, "utf-8", write_through=True)
+    monkeypatch.setattr(sys, "stdout", output)
+    monkeypatch.setattr(main, "app", lambda: None)
+    main.main()
+    assert sys.stdout is output
+    assert output.buffer is unbuffered
 
 
 def test_a_closed_output_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
