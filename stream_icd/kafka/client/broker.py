@@ -79,20 +79,22 @@ class ClientAdmin:
 
     def describe_topic(self, topic: str) -> ExistingTopic | None:
         with translated(f"look up topic {topic}"):
-            known_by = time.monotonic() + KNOWN_WITHIN_S
-            while True:
-                (described,) = self._admin.describe_topics([topic])
-                if described["error_code"] == client.TopicAuthorizationFailedError.errno:
-                    raise client.TopicAuthorizationFailedError(topic)
-                n_partitions = 0 if _failed(described) else len(described["partitions"])
-                if n_partitions:
-                    return ExistingTopic(topic, n_partitions, self._message_limit(topic))
-                if time.monotonic() > known_by or self._is_alone():
-                    return None
-                time.sleep(LOOK_AGAIN_S)
+            n_partitions = self._n_partitions(topic)
+            if not n_partitions and len(self._admin.describe_cluster()["brokers"]) > 1:
+                known_by = time.monotonic() + KNOWN_WITHIN_S
+                while not n_partitions and time.monotonic() < known_by:
+                    time.sleep(LOOK_AGAIN_S)
+                    n_partitions = self._n_partitions(topic)
+            if not n_partitions:
+                return None
+            return ExistingTopic(topic, n_partitions, self._message_limit(topic))
 
-    def _is_alone(self) -> bool:
-        return len(self._admin.describe_cluster()["brokers"]) < 2
+    def _n_partitions(self, topic: str) -> int:
+        """How many partitions a topic has, as some broker knows; 0: it knows no such topic."""
+        (described,) = self._admin.describe_topics([topic])
+        if described["error_code"] == client.TopicAuthorizationFailedError.errno:
+            raise client.TopicAuthorizationFailedError(topic)
+        return 0 if _failed(described) else len(described["partitions"])
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
         wanted = {
