@@ -160,6 +160,19 @@ def test_the_clients_log_is_back_once_all_have_connected() -> None:
     assert log.isEnabledFor(logging.WARNING)
 
 
+def test_ctrl_c_while_the_clients_thread_starts_stays_ctrl_c(
+    embedded: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends the client then fails: it joins a thread that has not started."""
+
+    def interrupted(_: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        open_admin(embedded.settings()).__enter__()
+
+
 def test_the_log_has_no_errors_that_are_none(
     embedded: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any
 
@@ -193,7 +193,8 @@ def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str
             return kind(kafka_client=network, **options)
     except BaseException as error:
         for stopped in started:
-            stopped.close()
+            with suppress(RuntimeError):  # Ctrl-C while its thread starts: it cannot be joined
+                stopped.close()
         if isinstance(error, client.KafkaError | OSError):
             failure = started[0].failure if started else None
             raise not_connected(settings, error, failure) from error
