@@ -440,6 +440,24 @@ def test_an_error_stays_as_long_as_what_was_asked(chromium: Any, six: str) -> No
     context.close()
 
 
+def test_an_answer_for_a_selection_that_was_cleared_counts_no_longer(chromium: Any, six: str) -> None:
+    context = chromium.new_context()
+    tab = context.new_page()
+    tab.goto(six)
+    tab.wait_for_selector("svg.flow")
+    held: list[Any] = []
+    tab.route("**/api/explain_community*", lambda route: held.append(route))
+    with tab.expect_request("**/api/explain_community*"):
+        tab.locator("body").press("ArrowUp")
+    with tab.expect_response("**/api/flow*"):
+        tab.locator("body").press("Escape")
+    with tab.expect_response("**/api/explain_community*"):
+        held[0].fulfill(status=409, body="too late\n")
+    tab.evaluate("fetch('api/overview').then((later) => later.text())")
+    sync_api.expect(tab.locator("#trouble")).to_be_hidden()
+    context.close()
+
+
 def test_a_graph_that_is_dropped_gives_way_to_one_that_is_there(opened: Opened) -> None:
     everything = AllSeries(Budget(windows=2))
     for graph in ("old", "new"):

@@ -29,6 +29,7 @@ let asked = new AbortController();
 const timers = new Map();
 const running = new Set(); // questions without an answer yet
 const waiting = new Map(); // what to ask after these
+const wanted = new Set(); // questions whose answers are still of use
 let frame = 0;
 
 /** Change the state, the address, and what depends on them. */
@@ -92,6 +93,7 @@ function current() {
 /** Ask for everything that the view needs. */
 function refresh() {
   troubles.clear(); // each question that still fails says so again
+  wanted.clear();
   drawTabs();
   question("life", { ...series(), last: MOST_KEPT, until: state.until });
   askFlowAndEvents();
@@ -125,19 +127,21 @@ async function askMap() {
 
 /** Ask one question at a time of each kind; a question that came meanwhile is asked afterwards. */
 async function question(name, parameters, into = name) {
+  wanted.add(name);
   if (running.has(name)) { waiting.set(name, () => question(name, parameters, into)); return; }
   running.add(name);
   const signal = asked.signal;
+  const useful = () => !signal.aborted && wanted.has(name); // not of a selection that was cleared meanwhile
   try {
     const answer = await ask(name, parameters, signal);
-    if (!signal.aborted) {
+    if (useful()) {
       learn(answer?.names);
       known[into] = into === "opened" ? { ...answer, everything: state.all !== "" } : answer;
       trouble(name, "");
       draw();
     }
   } catch (error) {
-    if (!signal.aborted) trouble(name, error.message);
+    if (useful()) trouble(name, error.message);
   } finally {
     running.delete(name);
     const again = waiting.get(name);
