@@ -108,18 +108,22 @@ class _Reading:
     window: WindowOf | None
     on_bad_row: OnBadRow
     count: Count
-    warned: list[str] = field(default_factory=list)
+    warned: set[str] = field(default_factory=set)
+
+    def warn_once(self, text: str, name: str, *more: str) -> None:
+        """Log a warning that begins with the name of a file, only for the first such file."""
+        if text not in self.warned:
+            self.warned.add(text)
+            LOG.warning(f"%s {text} (this is logged of one file only)", printable(name), *more)
 
     def warn_of_ignored(self, file: Path, numbers: Sequence[int]) -> None:
-        """Log which columns of a file, from 1, are not used; only for the first such file."""
-        if not self.warned:
-            LOG.warning(
-                "%s has no header: only columns 1 and 2 are used, not %s; for weights, write the "
-                "header src,dst,weight (this is logged of one file only)",
-                printable(file.name),
-                ", ".join(map(str, numbers)),
-            )
-            self.warned.append(file.name)
+        """Log which columns of a file, from 1, are not used."""
+        self.warn_once(
+            "has no header: only columns 1 and 2 are used, not %s; for weights, write the header "
+            "src,dst,weight",
+            file.name,
+            ", ".join(map(str, numbers)),
+        )
 
 
 def _watch(
@@ -170,6 +174,12 @@ def _read_all(
     changed = {file.name: modified_ns for file, (modified_ns, *_) in folder.items()}
     windows = windows_of(changed, reading.window)
     ends = {file: windows[file.name].end for file in files}
+    for undated in (file.name for file in files if _time_in(file.name) is None):
+        reading.warn_once(
+            "has no day such as 2026-01-31 in its name: its window is the moment when it was last "
+            "changed",
+            undated,
+        )
     if n_shared := len(ends) - len(set(ends.values())):
         LOG.warning(
             "%d files share a window, and are late for a tracker: name their times", n_shared

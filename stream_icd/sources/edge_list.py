@@ -122,7 +122,8 @@ def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterat
         columns = [*names.values(), *([] if time is None else [time])]
     else:
         _refuse_labels(fields)
-        if HEADER.intersection(field.lower() for field in fields):
+        index = fields[:1] == [""]  # which pandas writes without a name
+        if index or HEADER.intersection(field.lower() for field in fields):
             raise BadInput(f"its first line ({listed(fields)}) looks like a header; {EXPECTED}")
         columns = header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
     batches = list(read_rows(file, columns, on_bad_row, header=header))
