@@ -17,6 +17,7 @@ from stream_icd.communities import Labels
 from stream_icd.errors import BadRow, BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.messages.publish import SentBefore
+from stream_icd.programs.declared import Declared
 from stream_icd.programs.options import Producer
 from stream_icd.programs.producer import ProducerRun
 from stream_icd.snapshot import Snapshot
@@ -35,11 +36,11 @@ FORMS = """\
   taxi:path=fixes.parquet,tick=1m,stale=10m taxis by their 50 nearest, a graph a tick (1m)
   gn:p_in=0.3,graphs=100,seed=1000          simulated Girvan-Newman graphs, communities known
   lfr:mixing=0.3,graphs=100,seed=1000       simulated LFR graphs; nodes=5000-6000 varies N
-The first five take the options of `stream-icd produce NAME` (archive: those of replay), a flag as
-sort=yes, and columns=src;dst;t with semicolons. They also take labels=FILE, a table of known
-communities with the columns node and community, and snapshot or window_start where they change.
-A folder alone is files: or archive:, whichever it holds. Every form takes graphs=N for the first N
-(100). Forms joined by " + " are a mixture"""
+The first five, and producers of other packages, take the options of `stream-icd produce NAME`
+(archive: those of replay), a flag as sort=yes, and columns=src;dst;t with semicolons, and also
+labels=FILE, a table of known communities with the columns node and community, and snapshot or
+window_start where they change. A folder alone is files: or archive:, whichever it holds. Every form
+takes graphs=N for the first N (100). Forms joined by " + " are a mixture"""
 
 DEFAULT_GRAPHS = 100
 MOST_GRAPHS = 1_000_000
@@ -47,7 +48,8 @@ MOST_GRAPHS = 1_000_000
 MORE = " + "
 """Between the descriptions of a mixture."""
 
-PRODUCERS = {"files": "files", "events": "events", "archive": "replay", "as": "as", "taxi": "taxi"}
+ARCHIVE = {"archive": "replay"}
+"""The producer that has another name here."""
 
 DEFAULTS = {"events": {"window": "1d"}, "taxi": {"tick": "1m"}}
 """Where they differ from those of the producer: recipes that leave them out keep their meaning."""
@@ -99,7 +101,8 @@ def training_graphs(description: str) -> list[LabelledGraph]:
 
 def _parsed(description: str) -> tuple[str, Options]:
     kind, _, rest = description.partition(":")
-    if kind in PRODUCERS or kind in GENERATED:
+    named = entry_points(group="stream_icd.producers", name=ARCHIVE.get(kind, kind))
+    if kind in GENERATED or named:
         options: Options = {}
         for part in filter(None, rest.split(",")):
             name, given, value = part.partition("=")
@@ -150,7 +153,7 @@ def _generated(kind: str, given: Options) -> Iterator[LabelledGraph]:
 
 def _produced(kind: str, options: Options) -> Iterator[LabelledGraph]:
     labels = options.pop("labels", None)
-    producer = _producer(PRODUCERS[kind], {**DEFAULTS.get(kind, {}), **options})
+    producer = _producer(ARCHIVE.get(kind, kind), {**DEFAULTS.get(kind, {}), **options})
     run = _Learning(producer.kafka(check=False), producer, Event())
     source = producer.open(run)
     table = None if labels is None else LabelTable(Path(labels))
@@ -169,6 +172,8 @@ def _producer(name: str, options: Options) -> Producer:
     """The producer with these options, which are checked as those of its command are."""
     (entry,) = entry_points(group="stream_icd.producers", name=name)
     command: Any = typer.main.get_command(entry.load())
+    if not isinstance(command, Declared):
+        raise ValueError(f"the producer {name} is no class with a method `open`")
     flagged = (param for param in command.params if getattr(param, "is_flag", False))
     flags = {flag for param in flagged for flag in param.opts}
     path, arguments = options.pop("path", None), []
@@ -185,7 +190,8 @@ def _producer(name: str, options: Options) -> Producer:
     if path is not None:
         arguments += ["--", path]
     with command.make_context(name, arguments) as context:
-        producer: Producer = context.invoke(command.callback, **context.params)
+        made: Any = command.callback
+        producer: Producer = context.invoke(made, **context.params)
     return producer
 
 

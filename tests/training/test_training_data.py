@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 
+from stream_icd import programs
 from stream_icd.communities import Labels
 from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
+from stream_icd.programs import training_data
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.generated import independent_lfr
@@ -244,3 +248,36 @@ def test_an_archive_gives_its_snapshots_with_their_labels(tmp_path: Path) -> Non
             assert (graph.adjacency != snapshot.adjacency()).nnz == 0
             assert np.array_equal(graph.labels, labels.labels)
     assert len(training_graphs(f"archive:path={tmp_path}/history,graphs=2")) == 2
+
+
+def test_a_producer_of_another_package_is_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = typer.Typer()
+
+    @programs.command(app, "mine")
+    class Mine(programs.ReadingProducer):
+        """Send my graphs."""
+
+        size: int = programs.option(3, "Nodes of each.")
+
+        def open(self, run: programs.ProducerRun) -> programs.Source:  # noqa: ARG002
+            start = datetime(2026, 1, 1, tzinfo=UTC)
+            ids = range(self.size)
+            snapshot = snapshot_from_pairs(
+                ids, [*ids[1:], 0], graph="mine", id="mine/1", window=Window(start, start)
+            )
+            return programs.Source(1, iter([(snapshot, None)]))
+
+    entry = SimpleNamespace(load=lambda: app)
+    monkeypatch.setattr(training_data, "entry_points", lambda **_: [entry])
+    (graph,) = training_graphs("mine:size=5")
+    assert graph.adjacency.shape == (5, 5)
+
+
+def test_a_producer_of_another_form_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, ran = typer.Typer(), []
+    app.command()(lambda: ran.append("sent"))
+    entry = SimpleNamespace(load=lambda: app)
+    monkeypatch.setattr(training_data, "entry_points", lambda **_: [entry])
+    with pytest.raises(BadSettings, match="mine is no class with a method `open`"):
+        training_graphs("mine:")
+    assert ran == []
