@@ -56,10 +56,10 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         learned_: with bp, the `Fit`: what was learned, and the score of each candidate. None with
             icd and for a loaded model.
         history_: with icd, the epochs of the training.
-        nodes_: after `predict`, the name of each node, `(n,)`, in the order of the result: ids
+        nodes_: after a prediction, the name of each node, `(n,)`, in the order of the result: ids
             (ascending), the names in a NetworkX or an igraph graph or of the rows and columns of a
             pandas matrix, or else positions.
-        evidence_, bits_: after `predict`, how strong the evidence is that the graph has
+        evidence_, bits_: after a prediction, how strong the evidence is that the graph has
             communities at all, "strong", "weak" or "none", and the bits per edge that these
             communities save in describing it (docs/evidence.md).
 
@@ -219,8 +219,10 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             threads=self.threads,
             adjacency=adjacency,
         )
-        communities = np.empty_like(found.communities)
-        communities[order] = found.communities
+        self.bits_, self.evidence_ = evidence_for(adjacency, found.communities, self.seed)
+        names = snapshot.nodes.to_numpy(zero_copy_only=False)
+        communities, self.nodes_ = np.empty_like(found.communities), np.empty_like(names)
+        communities[order], self.nodes_[order] = found.communities, names
         return replace(found, communities=communities)
 
     def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:

@@ -242,6 +242,8 @@ def test_predict_leaves_the_names_of_the_nodes_and_the_evidence(graph: LabelledG
     with pytest.raises(BadSettings, match="3 nodes cannot form 4"):
         icd.predict(networkx.path_graph(3), 4)
     assert len(icd.nodes_) == 100
+    icd.predict_next(networkx.disjoint_union_all([networkx.complete_graph(9)] * 9))
+    assert (icd.evidence_, len(icd.nodes_)) == ("strong", 81)
 
 
 def test_a_table_of_pairs_is_the_next_window_by_its_ids(drifting: list[PlantedGraph]) -> None:
@@ -255,6 +257,7 @@ def test_a_table_of_pairs_is_the_next_window_by_its_ids(drifting: list[PlantedGr
     assert len(set(ends[0])) == 1000
     found = icd.predict_next(table, first.memory)
     assert found.communities.tolist() == expected.communities.tolist()
+    assert icd.nodes_.tolist() == names.tolist()
 
 
 def test_icd_trains_and_tells_how(fitted: dict[str, ICD]) -> None:
@@ -356,6 +359,7 @@ def test_nodes_are_known_by_their_ids_in_whatever_order_they_come(
     found = icd.predict_next(other, first.memory, nodes=names)
     shuffled = icd.predict_next(other[order][:, order], first.memory, nodes=names[order])
     assert shuffled.communities.tolist() == found.communities[order].tolist()
+    assert icd.nodes_.tolist() == names[order].tolist()
     categories = icd.predict_next(other, first.memory, nodes=pandas.Categorical(names))
     assert categories.communities.tolist() == found.communities.tolist()
     named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(other), dict(enumerate(names)))
