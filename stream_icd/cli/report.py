@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -173,15 +174,23 @@ def _say_numbers_of_community(explanation: CommunityExplanation) -> None:
         ):
             say(f"{bits:>12,.1f}  {what}")
     if explanation.members:
-        say("", f"{'member':>20} {'inside':>8} {'across':>8}")
-    for member in explanation.members:
-        name = printable(shortened(member.node, 20))
-        say(f"{name:>20} {member.inside:>8.2f} {member.across:>8.2f}")
+        title, *names = _column("member", [member.node for member in explanation.members])
+        say("", f"{title} {'inside':>8} {'across':>8}")
+        for name, member in zip(names, explanation.members, strict=True):
+            say(f"{name} {member.inside:>8.2f} {member.across:>8.2f}")
     if explanation.links:
-        say("", f"{'edge':>20} {'and':>20} {'weight':>7} {'bits':>7}")
-    for link in explanation.links:
-        ends = [printable(shortened(one, 20)) for one in (link.one, link.other)]
-        say(f"{ends[0]:>20} {ends[1]:>20} {link.weight:>7.2f} {link.bits:>7.2f}")
+        title, *ones = _column("edge", [link.one for link in explanation.links])
+        second, *others = _column("and", [link.other for link in explanation.links])
+        say("", f"{title} {second} {'weight':>7} {'bits':>7}")
+        for one, other, link in zip(ones, others, explanation.links, strict=True):
+            say(f"{one} {other} {link.weight:>7.2f} {link.bits:>7.2f}")
+
+
+def _column(title: str, nodes: Sequence[str]) -> list[str]:
+    """Return a title and the names of nodes, all of one width."""
+    texts = [title, *(printable(shortened(node, 40)) for node in nodes)]
+    width = max(20, *map(len, texts))
+    return [f"{text:>{width}}" for text in texts]
 
 
 def _say_numbers(explanation: Explanation) -> None:
@@ -196,7 +205,7 @@ def _say_numbers(explanation: Explanation) -> None:
     for choice in explanation.choices:
         say(f"{choice.community:>9} {choice.probability:>11.4f} {choice.edges:>8.2f}")
     if explanation.edges:
-        say("", f"{'edge to':>20} {'community':>9} {'weight':>7} {'bits':>7}")
-    for edge in explanation.edges:
-        to = printable(shortened(edge.to, 20))
-        say(f"{to:>20} {edge.community:>9} {edge.weight:>7.2f} {edge.bits:>7.2f}")
+        title, *names = _column("edge to", [edge.to for edge in explanation.edges])
+        say("", f"{title} {'community':>9} {'weight':>7} {'bits':>7}")
+        for to, edge in zip(names, explanation.edges, strict=True):
+            say(f"{to} {edge.community:>9} {edge.weight:>7.2f} {edge.bits:>7.2f}")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from stream_icd.cli.report import _say_numbers
 from stream_icd.history.archive import Archive
 from stream_icd.store.store import open_store
+from stream_icd.tracking.explain import explain
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.run_here import run_here
-from tests.tracking.test_explain import AFTER, BEFORE, graph
+from tests.tracking.test_explain import AFTER, BEFORE, GRAPHS, TRACKED, graph
 from tests.workers.tracked import window
 
 
@@ -43,6 +47,15 @@ def test_names_of_nodes_with_other_ids_are_refused(history: str, tmp_path: Path)
     done = run_here("explain", "--history", history, "--node", "9", "--names", str(names))
     assert done.returncode == 78
     assert "names nodes by text, the graph by integers" in done.stderr
+
+
+def test_ids_as_long_as_a_uuid_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    found, to = explain("9", TRACKED, GRAPHS[:1]), str(UUID(int=2**127))
+    first, *others = found.edges
+    _say_numbers(replace(found, edges=(replace(first, to=to), *others)))
+    lines = capsys.readouterr().out.split("edge to")[1].splitlines()
+    assert lines[1].startswith(f"{to} ")
+    assert {len(line) for line in lines[1:]} == {len(to) + len(lines[0])}
 
 
 def test_another_time_is_another_window(history: str) -> None:
