@@ -154,7 +154,7 @@ def test_containers_run_commands_that_exist_with_settings_that_exist(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_container_is_root_or_writes_outside_its_volumes(
+def test_no_container_is_root_or_without_limits_or_writes_outside_its_volumes(
     objects: dict[str, list[dict[str, Any]]], case: str
 ) -> None:
     for pod in pods(objects[case]).values():
@@ -168,6 +168,10 @@ def test_no_container_is_root_or_writes_outside_its_volumes(
             assert not security["allowPrivilegeEscalation"]
             assert security["capabilities"] == {"drop": ["ALL"]}
             assert {one["name"] for one in container["volumeMounts"]} <= volumes
+            resources = container["resources"]  # where a quota asks for them, else no pod starts
+            assert "cpu" in resources["requests"]
+            assert "memory" in resources["requests"]
+            assert "memory" in resources["limits"]
 
 
 @pytest.mark.parametrize("case", CASES)
