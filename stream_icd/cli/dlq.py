@@ -295,12 +295,14 @@ def _document(record: BadRecord) -> dict[str, Any]:
 
 def verdict(record: Record, reader: MessageReader) -> str:
     """Return whether it is a valid message with the current settings, or what is wrong."""
-    from stream_icd.wire import communities, events, snapshots
+    from stream_icd.wire import communities, events, snapshots, states
+    from stream_icd.workers.archive import whole_state
 
     decoders: dict[str, Callable[..., Any]] = {
         communities.COMMUNITIES_TYPE: communities.decode_communities,
         communities.LABELS_TYPE: communities.decode_labels,
         events.EVENTS_TYPE: events.decode_events,
+        states.STATE_TYPE: whole_state,
     }
     kind = dict(record.headers).get("ce_type", b"").decode(errors="replace")
     try:

@@ -35,7 +35,7 @@ TOPICS: dict[Kind, str] = {
 CONTENT = "icd_content"
 
 
-def _whole_state(key: bytes | None, value: bytes | None, headers: Headers, limits: Limits) -> State:
+def whole_state(key: bytes | None, value: bytes | None, headers: Headers, limits: Limits) -> State:
     """Decode a state, and what it holds: other tables may be unfit for Parquet, or too large."""
     state = decode_state(key, value, headers, limits)
     if is_of_this_version(state.value):
@@ -47,7 +47,7 @@ _CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
     "snapshots": (decode_snapshot, encode_snapshot),
     "labels": (decode_labels, encode_labels),
     "communities": (decode_communities, encode_communities),
-    "memory": (_whole_state, archived_state),
+    "memory": (whole_state, archived_state),
 }
 
 

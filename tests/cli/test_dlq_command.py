@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.cli.dlq import RetryLetters
+from stream_icd.cli.dlq import RetryLetters, verdict
 from stream_icd.cli.main import app
 from stream_icd.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.letters import dead_letter
@@ -34,13 +34,21 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.messages.claims import ClaimSettings, as_claim
+from stream_icd.messages.claims import ClaimSettings, MessageReader, as_claim
 from stream_icd.messages.publish import Pace
 from stream_icd.messages.topic_range import TopicRange
+from stream_icd.wire.states import encode_state
 from testbed.brokers import Broker, wait_until
+from tests.wire.test_states_wire import state
 
 Dlq = Callable[..., Result]
 N = 200
+
+
+def test_a_state_of_memory_is_read_as_one() -> None:
+    message = encode_state(state(value=b"no table"))
+    letter = Record("icd.memory.v1.dlq", 0, 0, 0, message.key, message.value, message.headers)
+    assert verdict(letter, MessageReader()).startswith("it cannot be read: BadMemory: ")
 
 
 @pytest.fixture
