@@ -93,7 +93,10 @@ def drift(scores: Sequence[float | None], measure: str = "hidden edges", unit: s
     known = [at for at, score in enumerate(scores) if score is not None]
     values = np.array([scores[at] for at in known], np.float64)
     if len(values) <= REFERENCE:
-        return Due(False, f"{len(values)} windows; drift needs more than {REFERENCE}")
+        return Due(
+            False,
+            f"{len(values)} windows since the last attempt; drift needs more than {REFERENCE}",
+        )
     first = values[:REFERENCE]
     mean = float(np.mean(first))
     spread = max(float(np.std(first, ddof=1)), LEAST_SPREAD * abs(mean), 1e-9)

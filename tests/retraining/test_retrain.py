@@ -514,7 +514,7 @@ def test_scores_are_kept_while_others_are_still_missing(
     first = retrain(registry, settings, NOW, run=killed_at_the_third)
     assert (first.outcome, first.reason) == ("failed", "out of memory")
     again = retrain(registry, settings, NOW, run=killed_at_the_third)
-    assert again.reason == "6 windows; drift needs more than 8"
+    assert again.reason == "6 windows since the last attempt; drift needs more than 8"
     assert asked == [2, 2, 2, 2]
 
 
@@ -532,7 +532,10 @@ def test_windows_that_take_too_long_have_no_score_and_are_not_tried_again(
 
     for _ in range(2):
         said = retrain(registry, settings, NOW, run=too_slow)
-        assert (said.outcome, said.reason) == ("not now", "0 windows; drift needs more than 8")
+        assert (said.outcome, said.reason) == (
+            "not now",
+            "0 windows since the last attempt; drift needs more than 8",
+        )
     assert len(jobs) == 1
 
 

@@ -93,7 +93,9 @@ class TestDrift:
         assert not drift([2.0] * 100).due
 
     def test_few_windows_say_nothing(self) -> None:
-        assert drift([1.0, 9.0]) == Due(False, "2 windows; drift needs more than 8")
+        assert drift([1.0, 9.0]) == Due(
+            False, "2 windows since the last attempt; drift needs more than 8"
+        )
 
     def test_windows_without_a_score_count_since_the_change(self) -> None:
         scores = [None, *_stream(0, (10, 95.0)), None, *_stream(1, (3, 60.0)), None]
@@ -101,4 +103,6 @@ class TestDrift:
         assert answer.due
         assert answer.since == 4
         assert "NMI 60.0" in answer.reason
-        assert drift([None] * 30).reason == "0 windows; drift needs more than 8"
+        assert (
+            drift([None] * 30).reason == "0 windows since the last attempt; drift needs more than 8"
+        )
