@@ -194,7 +194,7 @@ def read_attributes(path: str | Path) -> Attributes:
     path = Path(path)
     if not path.is_file():
         raise SourceNotFound(f"there is no file {path}; give a CSV, JSON lines or Parquet file")
-    columns = columns_of(path)
+    columns = [column for column in columns_of(path) if column]  # pandas' index has no name
     read = read_rows(path, columns, stop_at_bad_row)  # raises at once if the format is unknown
     if NODE not in columns:
         given = f"has the columns {', '.join(columns)}"

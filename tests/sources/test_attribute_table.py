@@ -33,6 +33,11 @@ def test_csv_and_parquet_give_the_same(tmp_path: Path) -> None:
         assert attributes.columns[0].codes.tolist() == [-1, 0, 1]
 
 
+def test_an_index_of_pandas_is_no_attribute(tmp_path: Path) -> None:
+    attributes = read_attributes(written(tmp_path, ",node,country\n0,7018,US\n1,3303,CH\n"))
+    assert [column.name for column in attributes.columns] == ["country"]
+
+
 def test_what_json_does_not_know_is_unknown(tmp_path: Path) -> None:
     path = tmp_path / "countries.jsonl"
     rows = ('{"node": 7, "size": 1}', '{"node": 8, "size": null}', '{"node": 9, "size": NaN}')
