@@ -59,6 +59,11 @@ class SentBefore:
         """Return whether the topic holds the snapshot with other content."""
         return self._content(snapshot) not in (None, "", snapshot.content)
 
+    def is_behind(self, snapshot: Snapshot) -> bool:
+        """Return whether it is new, and the topic holds a window of its graph that ends later."""
+        last = self.ends.get(snapshot.graph, snapshot.window.end)
+        return self._content(snapshot) is None and snapshot.window.end < last
+
     def _content(self, snapshot: Snapshot) -> str | None:
         return self.names.get(snapshot.graph, {}).get((snapshot.source, snapshot.id))
 

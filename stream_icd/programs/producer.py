@@ -128,7 +128,7 @@ def _send(source: Source, run: ProducerRun, pace: Pace) -> tuple[Published, list
     """Send what the topic lacks; return the counts, and what the topic has with other content."""
     options, limit, sent_before = run.options, run.options.limit, run.sent_before
     total = source.total if limit is None else min(limit, source.total or limit)
-    changed: list[str] = []
+    changed, behind = list[str](), list[str]()
     labels = LABELS if run.topic == SNAPSHOTS else None
     by_graph = options.partition_by == "graph"
     spread_over = None if by_graph else describe_topic(run.settings, run.topic).partitions
@@ -151,6 +151,17 @@ def _send(source: Source, run: ProducerRun, pace: Pace) -> tuple[Published, list
                         snapshot=snapshot.id,
                     )
 
+        def on_sent(snapshot: Snapshot) -> None:
+            progress.advance(task)
+            if by_graph and sent_before.is_behind(snapshot) and not behind:
+                behind.append(snapshot.id)
+                structlog.get_logger().warning(
+                    "the topic holds a later window of this graph: detectors and trackers take "
+                    "windows before it for late; give what is another graph another --graph",
+                    graph=snapshot.graph,
+                    snapshot=snapshot.id,
+                )
+
         sent = publish_source(
             source,
             publisher,
@@ -159,7 +170,7 @@ def _send(source: Source, run: ProducerRun, pace: Pace) -> tuple[Published, list
             limit=limit,
             already=sent_before,
             stop=run.stop,
-            on_sent=lambda _: progress.advance(task),
+            on_sent=on_sent,
             on_already=on_already,
         )
     return sent, changed

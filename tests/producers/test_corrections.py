@@ -66,6 +66,20 @@ def test_changed_content_is_said_and_sent_when_it_is_asked_for(
     assert produce(broker, *files).exit_code == 0
 
 
+def test_windows_before_those_of_the_topic_are_said_to_be_late(
+    memory: Broker, folder: Path, topic_name: str
+) -> None:
+    files, late = ("files", str(folder), "--graph", topic_name), "topic holds a later window"
+    hidden = (folder / "2026-01-01.csv").rename(folder / "2026-01-01.csv.tmp")
+    assert late not in produce(memory, *files).output
+    (folder / "2026-01-02.csv").write_text("src,dst\n1,2\n2,8\n")
+    assert late not in produce(memory, *files, "--correct").output
+    hidden.rename(folder / "2026-01-01.csv")
+    behind = produce(memory, *files)
+    assert (behind.exit_code, behind.output.count(late)) == (0, 1)
+    assert len(sent(memory, topic_name)) == 4
+
+
 def test_asked_to_stop_a_producer_reads_no_more_of_the_topic(
     memory: Broker, folder: Path, topic_name: str
 ) -> None:
