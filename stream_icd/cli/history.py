@@ -40,7 +40,7 @@ class ListWindows(PastOptions):
     """
 
     uri: ArchiveUri
-    kind: Kind | None = option(None, "Only this kind.")
+    kind: Literal[Kind, "memory"] | None = option(None, "Only this kind.")
     windows: bool = option(False, "Print one line per window instead of one per graph.")
 
     def run(self) -> None:

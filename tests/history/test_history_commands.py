@@ -111,6 +111,11 @@ def test_list_counts_what_is_there(filled: Store) -> None:
     assert any(line.split()[:3] == ["communities", "test", "m@1"] for line in lines)
 
 
+def test_list_takes_each_kind_that_it_lists(filled: Store) -> None:
+    with pytest.raises(SourceNotFound, match="holds no archived memory"):
+        history("list", filled.uri, "--kind", "memory")
+
+
 def test_list_shows_windows_of_a_time(filled: Store) -> None:
     result = history("list", filled.uri, "--windows", "--kind", "snapshots", "--to", "2026-01-02")
     assert [line.split("\t")[5] for line in result.stdout.splitlines()] == ["test/1", "test/2"]
