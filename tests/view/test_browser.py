@@ -440,7 +440,9 @@ def test_an_error_stays_as_long_as_what_was_asked(chromium: Any, six: str) -> No
     context.close()
 
 
-def test_an_answer_for_a_selection_that_was_cleared_counts_no_longer(chromium: Any, six: str) -> None:
+def test_an_answer_for_a_selection_that_was_cleared_counts_no_longer(
+    chromium: Any, six: str
+) -> None:
     context = chromium.new_context()
     tab = context.new_page()
     tab.goto(six)
