@@ -42,6 +42,7 @@ FIELDS: dict[str, pa.DataType] = {
 }
 Columns = dict[str, pa.Array]
 
+BATCH_ROWS = 1 << 12
 OPTIONAL = ("bits", "name")
 NULLABLE = {"label", "overlap", "members", *OPTIONAL}
 COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(OPTIONAL, False)}
@@ -187,7 +188,11 @@ def _nodes(members: pa.ListArray, community: pa.Array) -> tuple[pa.Array, Ids]:
 
 
 def _events(columns: Columns) -> Iterator[CommunityEvent]:
-    rows = zip(*(columns[name].to_pylist() for name in FIELDS), strict=True)
+    starts = range(0, len(columns["event"]), BATCH_ROWS)  # all at once would take half as much more
+    batches = (
+        [columns[name].slice(at, BATCH_ROWS).to_pylist() for name in FIELDS] for at in starts
+    )
+    rows = (row for batch in batches for row in zip(*batch, strict=True))
     for kind, community, label, size, before, overlap, parents, children, *rest in rows:
         yield CommunityEvent(
             kind, community, label, size, before, overlap, tuple(parents), tuple(children), *rest

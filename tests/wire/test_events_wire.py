@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -54,6 +56,18 @@ def test_what_is_told_is_what_is_read(communities: list[int], named: bool) -> No
                  "late", "model_before"):  # fmt: skip
         assert getattr(got, name) == getattr(sent, name)
     assert encode_events(got) == message
+
+
+def test_many_events_take_the_memory_that_they_need() -> None:
+    (event, *_) = tracked([0]).events
+    many = replace(tracked([0]), events=(event,) * 30_000)
+    message = encode_events(many)
+    tracemalloc.start()
+    got = decode_events(message.key, message.value, message.headers)
+    kept, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert got.events == many.events
+    assert most < 1.5 * kept
 
 
 def test_a_late_window_is_an_empty_table() -> None:
