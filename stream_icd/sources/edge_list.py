@@ -105,7 +105,10 @@ def _raw(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[Ra
             table = pq.ParquetFile(content).read()
         else:
             opens = pa.ipc.open_stream if form == ARROW_STREAM else pa.ipc.open_file
-            table = opens(content.read()).read_all()
+            try:
+                table = opens(content.read()).read_all()
+            except pa.ArrowMemoryError as error:  # a damaged length asks for any amount
+                raise BadInput(f"it is damaged, or larger than the memory: {error}") from error
     check_columns("it", table.column_names, table.column_names)
     table = plain_columns(table)
     _refuse_events(table, table.column_names, file.parent)

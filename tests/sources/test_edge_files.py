@@ -201,6 +201,20 @@ def test_a_file_that_is_no_edge_list_is_reported_and_the_others_go_on(
         list(watch_edge_files(tmp_path).snapshots)
 
 
+def test_an_arrow_file_with_a_damaged_length_is_a_bad_row(tmp_path: Path) -> None:
+    table = pa.table({"src": range(2000), "dst": range(1, 2001)})
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema, options=options) as file:
+        file.write_table(table)
+    content = bytearray((tmp_path / "a.arrow").read_bytes())
+    at = content.index((8 * len(table)).to_bytes(8, "little"))  # the size of a buffer
+    content[at + 7] = 0x40
+    (tmp_path / "a.arrow").write_bytes(content)
+    found, bad = read(tmp_path)
+    assert found == []
+    assert bad[0].startswith("a.arrow makes no snapshot: it is damaged")
+
+
 def test_a_named_pipe_is_a_bad_row(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.csv")
     found, bad = read(tmp_path)
