@@ -294,22 +294,26 @@ def _parse(batch: str, name: str, first_line: int, delimiter: str, wanted: _Want
 def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
     """Replace comments by empty lines, and unclosed quotes, which would consume the lines after.
 
-    Spaces that align columns, or precede a quote, are removed.
+    A field over several lines is bad, up to the line that closes it: the rest is no row. Spaces
+    that align columns, or precede a quote, are removed.
     """
     if delimiter == " " and '"' not in text:
         text = SPACES.sub("", text)
     if '"' not in text and "#" not in text:
         return text
     spaced = re.compile(f'(^|{re.escape(delimiter)}) +"')
-    lines = text.split("\n")
+    closed = re.compile(f'[^"]*(?<!{re.escape(delimiter)})"({re.escape(delimiter)}|$)')
+    lines, opened = text.split("\n"), None
     for index, line in enumerate(lines):
         if COMMENT.match(line):
             lines[index] = ""
         elif '"' in line:
             row = _row(line, delimiter)
-            if row is None:
-                lines[index] = ""
-                bad[index + 1] = line
+            first = index if opened is None or not closed.match(line) else opened
+            opened = index if row is None else None
+            if row is None or first < index:
+                bad |= {at + 1: lines[at] for at in range(first, index + 1) if lines[at]}
+                lines[first : index + 1] = [""] * (index + 1 - first)
             elif spaced.search(line):
                 lines[index] = delimiter.join('"' + one.replace('"', '""') + '"' for one in row)
     return "\n".join(lines)

@@ -231,6 +231,15 @@ def test_a_bad_row_is_reported_and_nothing_else_is_lost(row: str, tmp_path: Path
     assert BAD_ROWS[row] in bad[0]
 
 
+def test_lines_of_a_quoted_field_are_no_rows(tmp_path: Path) -> None:
+    note = '10,1,"see\n11,7,8\n\n12,8,9"\n'  # a quote that nobody closes ends with its line
+    text = f't,src,dst\n10,1,2\n{note}20,2,3\n25,3,"x\n30,1,3\n'
+    (tmp_path / "rows.csv").write_text(text)
+    rows, bad = read(tmp_path / "rows.csv")
+    assert rows == EXPECTED
+    assert [error.partition(" ")[0] for error in bad] == [f"rows.csv:{n}:" for n in (3, 4, 6, 8)]
+
+
 @settings(max_examples=150)
 @given(lines=st.lists(st.text(alphabet='ab1,"#\r \x0b\u2028é', max_size=8), max_size=12))
 def test_every_line_is_a_row_or_reported_or_empty_or_a_comment(
