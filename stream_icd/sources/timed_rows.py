@@ -114,7 +114,7 @@ def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRo
         good[~readable] = False
 
     time, readable = read_times(batch.rows[columns.time], columns.time_unit, columns.zone)
-    forms = f"ISO 8601 nor {columns.time_unit} since 1970 (--time-unit)"
+    forms = f"ISO 8601, such as 2026-01-31, nor {columns.time_unit} since 1970 (--time-unit)"
     check(columns.time, readable, f"not a time: neither {forms}")
     for name, column in columns.ids.items():
         values[name], readable = read_ids(batch.rows[column], kind)

@@ -30,6 +30,8 @@ BELOW_MOST = "|".join(  # of 19 digits: the first one that differs from those of
 )
 INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{BELOW_MOST}|{MOST}))$"
 """Integers without leading zeros that int64 holds."""
+DAY = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])(\.0*)?$"
+"""A day such as 20260131; as seconds, all days of two centuries are the same month of 1970."""
 MOST_EXACT = 2**53
 """Whole numbers below are exact as float64."""
 FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
@@ -116,6 +118,8 @@ def read_times(column: pa.ChunkedArray, unit: TimeUnit, zone: str) -> tuple[Ids,
     Args:
         column: ISO 8601 text, timestamps, dates, or numbers of this unit that count from 1970 UTC.
         zone: IANA time zone of times without one.
+
+    Numbers such as 20260131 are no good times where most are: they mean a day, not a count.
     """
     times = column.combine_chunks()
     if pa.types.is_date(times.type):
@@ -132,7 +136,21 @@ def read_times(column: pa.ChunkedArray, unit: TimeUnit, zone: str) -> tuple[Ids,
         except pa.ArrowException:
             micros = pa.nulls(len(times), pa.int64())
     read = pc.fill_null(micros, LAST_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
-    return read, (read >= FIRST_TIME) & (read < LAST_TIME)
+    return read, (read >= FIRST_TIME) & (read < LAST_TIME) & ~_days_in(times)
+
+
+def _days_in(times: pa.Array) -> Mask:
+    """Return which numbers are written as days, if most of several are."""
+    none = np.zeros(len(times), bool)
+    is_number = pa.types.is_integer(times.type) or pa.types.is_floating(times.type)
+    if len(times) < 2 or not (is_number or is_text(times.type)):
+        return none
+    days = none
+    for part in (times.slice(0, 20), times):  # a look at a few is enough, as a rule
+        days = _mask(pc.fill_null(pc.match_substring_regex(part.cast(pa.string()), DAY), False))
+        if days.mean() <= 0.5:
+            return none
+    return days
 
 
 def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:

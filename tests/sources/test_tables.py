@@ -371,6 +371,14 @@ def test_dates_are_days() -> None:
     assert (times.tolist(), good.tolist()) == ([86_400_000_000], [True])
 
 
+@pytest.mark.parametrize("days", [["20260131"] * 3, [20260131] * 3])
+def test_days_without_hyphens_are_not_taken_for_seconds(days: list[str] | list[int]) -> None:
+    seconds = [f"{20_260_100 + at}" for at in range(100)]  # of which some could be days
+    column = pa.chunked_array([pa.array([*days, None, type(days[0])("1700000000")])])
+    assert read_times(column, "s", "UTC")[1].tolist() == [False, False, False, False, True]
+    assert read_times(pa.chunked_array([seconds]), "s", "UTC")[1].all()
+
+
 def test_times_beyond_the_calendar_ask_for_the_unit(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("t,src,dst\n1201953600000,1,2\n")
     rows, bad = read(tmp_path / "rows.csv")
