@@ -51,7 +51,7 @@ MORE = " + "
 ARCHIVE = {"archive": "replay"}
 """The producer that has another name here."""
 
-DEFAULTS = {"events": {"window": "1d"}, "taxi": {"tick": "1m"}}
+DEFAULTS = {"events": {"window": "1d", "until": "end"}, "taxi": {"tick": "1m", "until": "end"}}
 """Where they differ from those of the producer: recipes that leave them out keep their meaning."""
 
 GENERATED = {
@@ -60,8 +60,8 @@ GENERATED = {
 }
 """The options of simulated graphs. Their seeds are not those of the producers."""
 
-OF_TERMINALS = {"--help", "--install-completion", "--show-completion"}
-"""Options of every command that are none of a description."""
+OF_TERMINALS = {"--help", "--install-completion", "--show-completion", "--watch"}
+"""Options that are none of a description: those of every command, and one that never ends."""
 
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 """What typer raises for arguments that do not fit; it exports only a kind of it."""

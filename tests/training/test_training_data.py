@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from stream_icd import programs
 from stream_icd.communities import Labels
 from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.programs import training_data
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -24,6 +26,8 @@ from stream_icd.store.store import open_store
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import encode_snapshot
+from testbed.brokers import Broker
+from testbed.streams import publish
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,7 @@ from stream_icd.wire.snapshots import encode_snapshot
         ("events:path=rows.csv,again=1", "again=1 is neither yes nor no"),
         ("events:path=rows.csv,help=yes", "unknown help"),
         ("events:path=rows.csv,install_completion=yes", "unknown install_completion"),
+        ("files:path=graphs,watch=yes", "unknown watch"),
         ("events:topic=mails,bootstrap_servers=mine", "'mine' is not host:port"),
         ("taxi:path=rows.csv,sample=2,seed=99999999999999999999", "less than or equal to"),
     ],
@@ -59,6 +64,18 @@ def test_descriptions_are_checked(description: str, words: str, tmp_path: Path) 
     (tmp_path / "rows.csv").write_text("t,src,dst\n0,1,2\n")
     with pytest.raises(BadSettings, match=words):
         training_graphs(description.replace("rows.csv", f"{tmp_path}/rows.csv"))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.brokers("memory")
+def test_a_topic_is_read_to_its_end(broker: Broker, make_topic: Callable[..., str]) -> None:
+    topic, events = (
+        make_topic(),
+        (b'{"t": 10, "src": 1, "dst": 2}', b'{"t": 90000, "src": 1, "dst": 3}'),
+    )
+    publish(broker, [OutgoingRecord(topic, event) for event in events])
+    found = training_graphs(f"events:topic={topic},bootstrap_servers={broker.bootstrap_servers}")
+    assert [graph.adjacency.nnz for graph in found] == [2, 2]
 
 
 @pytest.mark.parametrize("kind", ["as", "files", "events", "archive", "taxi"])
