@@ -8,7 +8,7 @@ import typer
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
 from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import BrokerOptions, checked_graph
+from stream_icd.programs.options import BrokerOptions, checked_graph, checked_group
 
 app = typer.Typer(
     no_args_is_help=True, help="Create the topics, skip unreadable records, or start a graph anew."
@@ -16,6 +16,9 @@ app = typer.Typer(
 broker = typer.Typer()
 
 Graph = Annotated[str, typer.Argument(help="Name of the graph.", callback=checked_graph)]
+Group = Annotated[
+    str, typer.Option(help="Consumer group; stop all its members first.", callback=checked_group)
+]
 
 
 @command(app, "create")
@@ -76,7 +79,7 @@ class DetectAnew(BrokerOptions):
     """
 
     graph: Graph
-    group: str = option("stream-icd-detect", "Consumer group of the detectors; stop them first.")
+    group: Group = "stream-icd-detect"
 
     def run(self) -> None:
         from stream_icd.kafka.topics import check_stopped
@@ -102,7 +105,7 @@ class Skip(BrokerOptions):
       stream-icd topics skip --group stream-icd-detect --to 3:42
     """
 
-    group: Annotated[str, typer.Option(help="Consumer group; stop all its members first.")]
+    group: Group
     topic: str = option("icd.snapshots.v1", "Topic that the group reads.")
     to: str | None = option(
         None, "Continue at this offset, and skip the records before it.", metavar="PARTITION:OFFSET"

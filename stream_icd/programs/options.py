@@ -82,6 +82,13 @@ def checked_graph(name: str | None) -> str | None:
     return name
 
 
+def checked_group(name: str | None) -> str | None:
+    """Return the name; raise `BadSettings` if it is empty, as by an unset variable of a script."""
+    if name == "":
+        raise BadSettings("--group is empty: name the group, or omit it")
+    return name
+
+
 OnlyGraph = Annotated[
     str | None,
     Option("--graph", help="Only this graph. Default: all graphs.", callback=checked_graph),
@@ -298,8 +305,7 @@ class WorkerOptions(BrokerOptions):
     metrics_host: MetricsHost = "127.0.0.1"
 
     def __post_init__(self) -> None:
-        if self.group == "":  # as by an unset variable of a script
-            raise BadSettings("--group is empty: name the group, or omit it")
+        checked_group(self.group)
 
     def group_of(self, name: str) -> str:
         """Return the group of the program of this name.

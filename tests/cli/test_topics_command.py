@@ -48,6 +48,13 @@ def test_an_empty_name_of_a_graph_is_refused(broker: Broker, command: str) -> No
     assert "the name of the graph is empty" in refused.stderr
 
 
+@pytest.mark.parametrize("command", [("skip", "--to", "0:1"), ("detect-anew", "as733")])
+def test_an_empty_group_is_refused(broker: Broker, command: tuple[str, ...]) -> None:
+    refused = topics(broker, *command, "--group", "")
+    assert refused.returncode == 78
+    assert "--group is empty" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "group"),
     [
