@@ -214,7 +214,11 @@ class Queries:
         name, windows = self._until(asked)
         read = partial(self.sources.snapshots.read, name)
         after = self.seen.window(name, windows[-1].number + 1)
-        return as_answer(*explained_community(windows, one_id(asked), read, after))
+        community = one_id(asked)
+        if not any(community in window.ids for window in windows):
+            at = windows[-1].result.window.start
+            raise NothingSeen(f"no window up to {at} has community {community}")
+        return as_answer(*explained_community(windows, community, read, after))
 
     def _until(self, asked: Parameters) -> tuple[SeriesName, list[SeenWindow]]:
         """Return a series, and its windows up to the one that is asked for."""
