@@ -140,7 +140,7 @@ def leiden_communities(
     if model is None:
         labels = _of_high_modularity(adjacency, loops, resolution, number)
     else:
-        labels = detect(adjacency, open_model(os.fspath(model)).model, seed=number).communities
+        labels = detect(adjacency, open_model(model).model, seed=number).communities
     communities: dict[int, set[Any]] = {}
     for node, label in zip(G.nodes, labels.tolist(), strict=True):
         communities.setdefault(label, set()).add(node)

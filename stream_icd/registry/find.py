@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -43,14 +44,14 @@ def folder_of(name: str) -> Store:
     return folder
 
 
-def open_model(name: str) -> VersionedModel:
+def open_model(name: str | os.PathLike[str]) -> VersionedModel:
     """Load a model by the name of a shipped one, or by its folder: a path, or a URI.
 
     Raises:
         ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
         ModelNotFound, BadSettings, StoreUnreachable: as `folder_of`.
     """
-    folder = folder_of(name)
+    folder = folder_of(os.fspath(name))
     model, version = read_model(folder)
     return VersionedModel(version, model, proved_on(folder))
 

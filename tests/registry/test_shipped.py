@@ -33,7 +33,7 @@ def test_models_that_differ_anywhere_differ_in_version(tmp_path: Path) -> None:
     original = open_model("lfr")
     copy = tmp_path / "lfr"
     shutil.copytree(models_folder() / "lfr", copy)
-    assert open_model(str(copy)).version == original.version
+    assert open_model(copy).version == open_model(str(copy)).version == original.version
     recipe = (copy / "recipe.toml").read_text()
     changed = recipe.replace("resolution = ", "resolution = 1")
     assert changed != recipe
