@@ -36,7 +36,7 @@ Topic = Annotated[str, typer.Option(help="Topic of the dead letters, if no posit
 COLUMNS: dict[str, Callable[[BadRecord], str]] = {
     "place": lambda record: record.latest.place,
     "dead-lettered": lambda record: f"{record.latest.at:%Y-%m-%d %X}",
-    "graph": lambda record: shortened(shown(record.latest.key)),
+    "graph": lambda record: shortened(record.latest.graph or shown(record.latest.key)),
     "snapshot": lambda record: shortened(record.latest.snapshot_id or "?"),
     "stage": lambda record: ", ".join(record.stages),
     "exception": lambda record: record.latest.exception,

@@ -24,6 +24,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
+from stream_icd.messages.records import graph_name
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.printable import did_you_mean, listed, shown
 
@@ -78,7 +79,7 @@ class DeadLetter(Record):
     @property
     def graph(self) -> str | None:
         """The graph's name, if the key is valid."""
-        return _text(self.key)
+        return _text(graph_name(self))
 
     @property
     def snapshot_id(self) -> str | None:
@@ -286,7 +287,7 @@ class Choice:
                 f"{self.part.topic} holds no dead letter {', '.join(missing)}: "
                 "stream-icd dlq list shows what there is"
             )
-        self._check("graph", self.graph, {shown(letter.key) for letter in box.letters})
+        self._check("graph", self.graph, {shown(graph_name(letter)) for letter in box.letters})
         if not hasattr(errors, self.exception or ""):  # none of these is an answer, too
             exceptions = {letter.exception or UNKNOWN for letter in box.letters}
             self._check("exception", self.exception, exceptions)

@@ -10,6 +10,7 @@ from typing import Literal
 import structlog
 
 from stream_icd.errors import BadInput
+from stream_icd.kafka.port import dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import MEMORY
 from stream_icd.printable import shortened
@@ -78,7 +79,7 @@ def described(record: Record) -> dict[str, str | int]:
 
 def graph_name(record: Record) -> bytes | None:
     """Return the name of a record's graph: the key, which of memory names a group, too."""
-    if record.topic == MEMORY:
+    if record.topic in (MEMORY, dead_letter_topic(MEMORY)):
         with suppress(BadInput):
             return read_state_key(record.key)[1].encode()
     return record.key

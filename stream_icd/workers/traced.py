@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Record
-from stream_icd.messages.records import Outcome, Processed, Refused
+from stream_icd.messages.records import Outcome, Processed, Refused, graph_name
 from stream_icd.tracing import MS, Took, Tracing
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class TracedWork:
 
     def _traced(self, record: Record, outcome: Outcome, took: Took) -> Outcome:
         facts = {f"stream_icd.{name}": value for name, value in self.step.context.items()}
+        facts["stream_icd.graph"] = (graph_name(record) or b"").decode(errors="replace")
         error = outcome.error if isinstance(outcome, Refused) else None
         said = f"refused: {outcome.stage}" if isinstance(outcome, Refused) else outcome.event
         before = self._before(record) if _uses_state(outcome) else None

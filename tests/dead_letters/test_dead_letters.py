@@ -20,6 +20,7 @@ from stream_icd.errors import BadSettings, BadSnapshot
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import MEMORY
 from stream_icd.messages.topic_range import TopicRange
+from stream_icd.wire.states import state_key
 
 # Among a record's own headers may be some that look like ours.
 ODD_HEADERS = (
@@ -49,6 +50,15 @@ def test_a_dead_letter_keeps_what_came_and_says_why(key: bytes | None, value: by
     assert letter.message == "not an Arrow IPC stream"
     assert letter.at.isoformat() == "2023-11-14T22:13:20.123000+00:00"
     assert letter.size == (None if value is None else len(value))
+
+
+def test_a_dead_letter_of_memory_is_chosen_by_its_graph() -> None:
+    kept = Record(MEMORY, 0, 7, 0, state_key("stream-icd-detect", "as733"), b"x")
+    letter = dead_letter_of(dead_lettered(kept))
+    box = DeadLetterBox([letter], {})
+    assert Choice(TopicRange(letter.topic), graph="as733").of(box) == [letter]
+    with pytest.raises(BadSettings, match="it holds those of as733; did you mean as733"):
+        Choice(TopicRange(letter.topic), graph="as773").of(box)
 
 
 def test_a_record_that_goes_round_in_circles_is_counted() -> None:

@@ -27,16 +27,19 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import MEMORY, create_topics
+from stream_icd.messages.records import Processed
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import open_store
 from stream_icd.subscribers.subscribe import subscribe, subscribe_events
 from stream_icd.tracing import Tracing
+from stream_icd.wire.states import state_key
 from stream_icd.workers.archive import Archiver
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import Memories, MemoryTopic
 from stream_icd.workers.runner import Runner
+from stream_icd.workers.traced import TracedWork
 from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker, wait_until
 from testbed.drifting import remembering_model
@@ -63,6 +66,14 @@ def spans(provider: TracerProvider, monkeypatch: pytest.MonkeyPatch) -> InMemory
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setenv("STREAM_ICD_TRACES", "on")
     return exporter
+
+
+def test_the_graph_of_a_memory_is_its_name(spans: InMemorySpanExporter, tmp_path: Path) -> None:
+    archiver = Archiver(Archive(open_store(str(tmp_path))), "memory")
+    record = Record(MEMORY, 0, 7, 0, state_key("stream-icd-detect", "as733"), None)
+    list(TracedWork(Tracing(), archiver).outcomes(iter([(record, Processed("skipped"))])))
+    (span,) = named(spans, f"archive {MEMORY}")
+    assert said(span, "stream_icd.graph") == "as733"
 
 
 def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
