@@ -112,6 +112,8 @@ def _advice(trained: TrainedModel) -> str:
     """Whether the model is worth using, by the first row of the test."""
     if not trained.test:
         return "Test it on your own graphs first."
+    if trained.test[0].n_graphs == 1:
+        return f"One graph does not tell whether it is better than the model `{DEFAULT}`."
     if trained.test[0].is_gain:
         return ""
     return f"**On its test graphs it is not better than the model `{DEFAULT}`**: use `{DEFAULT}`."

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from math import log
+from math import isnan, log
 from typing import Literal
 
 import numpy as np
@@ -96,13 +96,21 @@ Measure = Literal["AMI, %", "NMI, %", "modularity, %", "bits saved per edge"]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Mean score over graphs, and the standard error of that mean, in the measure's unit."""
+    """Mean score over graphs, and the standard error of that mean, in the measure's unit.
+
+    The error of a single graph is NaN: it is not known.
+    """
 
     mean: float
     error: float
 
+    @property
+    def spread(self) -> str:
+        """The standard error as it is written after the mean; empty if it is not known."""
+        return "" if isnan(self.error) else f" ± {self.error:.2f}"
+
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.error:.2f}"
+        return f"{self.mean:.2f}{self.spread}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +145,7 @@ def comparison(
 
 
 def _score(values: Floats) -> Score:
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
     return Score(float(np.mean(values)), float(error))
 
 
@@ -191,9 +199,11 @@ def verdict(compared: Sequence[Comparison]) -> str:
     if not compared:
         return "not compared: there are no new edges between nodes of earlier windows"
     first = compared[0]
-    gain = f"{first.gain.mean:+.2f} ± {first.gain.error:.2f} {first.measure}"
+    gain = f"{first.gain.mean:+.2f}{first.gain.spread} {first.measure}"
     graphs = "graph" if first.n_graphs == 1 else "graphs"
     where = f"{first.name}, {first.n_graphs} {graphs} not learned from"
+    if first.n_graphs == 1:
+        return f"one graph does not tell whether to use it or the model {DEFAULT}: {gain} ({where})"
     if first.is_gain:
         return f"better than the model {DEFAULT}: {gain} ({where})"
     return f"not better than the model {DEFAULT}, so use {DEFAULT}: {gain} ({where})"

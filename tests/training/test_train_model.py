@@ -129,6 +129,8 @@ def test_a_model_that_adds_nothing_is_said_to() -> None:
     )
     trained = train_model([cliques] * 5, DEFAULT)
     assert trained.test[0].gain.mean <= 0.01
+    assert "One graph does not tell whether it is better than the model `default`" in card(trained)
+    trained = train_model([cliques] * 10, DEFAULT)
     assert ("not better than the model `default`" in card(trained)) == (
         trained.test[0].gain.mean <= trained.test[0].gain.error
     )
