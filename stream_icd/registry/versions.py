@@ -16,8 +16,9 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from stream_icd.errors import ModelDamaged, ModelError, ModelNotFound
+from stream_icd.errors import BadSettings, ModelDamaged, ModelError, ModelNotFound
 from stream_icd.lineage import Lineage
+from stream_icd.printable import shortened
 from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, read_about, read_card
 from stream_icd.registry.json_file import to_json
 from stream_icd.registry.model import (
@@ -37,6 +38,8 @@ from stream_icd.store.store import Store
 from stream_icd.version import __version__
 
 VERSIONS = "versions"
+MOST_NAME_BYTES = 255
+"""What file systems take as the name of a folder."""
 _VERSION = re.compile(r".+@[0-9a-f]{8}", re.DOTALL)
 MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
 """The files of a model, in the order of writing."""
@@ -107,10 +110,16 @@ def version_folder(registry: Store, version: str) -> Store:
 
     Raises:
         ModelNotFound: the text is not a version.
+        BadSettings: its name is too long for a folder.
     """
     if not _VERSION.fullmatch(version):
         raise ModelNotFound(f"{version!r} is not a version: NAME@ and 8 hexadecimal digits")
-    return registry.below(f"{VERSIONS}/{_folder_name(version)}")
+    if (size := len(folder := _folder_name(version))) > MOST_NAME_BYTES:
+        raise BadSettings(
+            f"the name of the model {shortened(version)} has {size - 9} bytes when written as in a "
+            f"URL; in a registry, at most {MOST_NAME_BYTES - 9}: give it a shorter one"
+        )
+    return registry.below(f"{VERSIONS}/{folder}")
 
 
 def _folder_name(version: str) -> str:

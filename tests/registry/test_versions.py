@@ -193,6 +193,12 @@ def test_what_is_no_version_is_never_a_path(disk: Store, packed: PackedModel, ve
         version_folder(disk, version)
 
 
+def test_a_name_that_no_folder_can_have_is_refused(disk: Store, packed: PackedModel) -> None:
+    long = replace(packed, version=f"{'é' * 60}@{'0' * 8}")
+    with pytest.raises(BadSettings, match="has 360 bytes when written .*, at most 246"):
+        publish(disk, long, LINEAGE)
+
+
 def test_folders_of_others_are_no_versions(disk: Store, packed: PackedModel) -> None:
     publish(disk, packed, LINEAGE)
     folder = version_folder(disk, packed.version)
