@@ -154,7 +154,8 @@ def explain(
     Args:
         node: id; that of an integer also as text.
         windows: tracked windows, oldest first; the last one is explained.
-        snapshots: the graphs of the newest windows, newest first, as many as `window_weights` has.
+        snapshots: the graphs of the newest windows, newest first; as many as `window_weights` has
+            count.
         horizon: how many windows the memory was worth.
 
     Raises:
@@ -162,6 +163,7 @@ def explain(
             window, or they are not newest first; or the horizon is below 1.
     """
     newest = checked_newest(windows, snapshots, horizon)
+    snapshots = snapshots[: len(window_weights(horizon, len(snapshots)))]
     now = newest.community_of(node)
     earlier = ((window, window.community_of(node)) for window in reversed(windows[:-1]))
     before, former = next((pair for pair in earlier if pair[1] not in (None, now)), (None, None))

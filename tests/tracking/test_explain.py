@@ -11,6 +11,7 @@ import pytest
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.tracking.explain import explain, told
+from stream_icd.tracking.explain_community import explain_community
 from tests.workers.tracked import unbroken, window
 
 BEFORE = np.repeat([0, 1], 10)
@@ -57,6 +58,12 @@ def test_the_edges_speak_for_the_communities_of_their_other_ends() -> None:
     for edge in explanation.edges:
         rate = np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / volume[edge.community])
         assert edge.bits == pytest.approx(rate)
+
+
+def test_graphs_that_do_not_count_are_not_said_to() -> None:
+    assert explain("9", TRACKED, GRAPHS) == explain("9", TRACKED, GRAPHS[:1])
+    both = explain_community(1, TRACKED, GRAPHS)
+    assert both == explain_community(1, TRACKED, GRAPHS[:1])
 
 
 def test_edges_of_older_windows_count_less() -> None:
