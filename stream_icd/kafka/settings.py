@@ -135,6 +135,8 @@ class KafkaSettings(Settings):
 
     def _check_certificates(self) -> None:
         """Open the files, to find errors early and never prompt for a password."""
+        if self.ssl_certfile is None and (self.ssl_keyfile or self.ssl_password):
+            raise ValueError("ssl_keyfile and ssl_password have no effect without ssl_certfile")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self.ssl_cafile is not None:
             try:

@@ -60,6 +60,7 @@ def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.M
         ({"ssl_cafile": "/no/such/ca.pem"}, "no such file"),
         ({"security_protocol": "SSL", "ssl_cafile": __file__}, f"ssl_cafile {__file__}"),
         ({"security_protocol": "SSL", "ssl_certfile": __file__}, f"ssl_certfile {__file__}"),
+        ({"security_protocol": "SSL", "ssl_keyfile": __file__}, "without ssl_certfile"),
         ({"sasl_password_file": "/no/such/secret"}, "sasl_password_file /no/such/secret"),
         ({"max_message_bytes": -1}, "max_message_bytes"),
         ({"config_file": "/no/such/settings.toml"}, "/no/such/settings.toml"),
