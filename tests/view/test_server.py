@@ -261,6 +261,21 @@ def test_ctrl_c_ends_open_tabs_without_an_error(
 BEGUN = b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n"
 
 
+@pytest.mark.parametrize("question", [b"POST /api/overview", b"GET /api/stream"])
+def test_a_broken_body_ends_the_connection_without_an_error(
+    question: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = BEGUN.replace(b"GET /api/overview", question) + b"Transfer-Encoding: chunked\r\n\r\n"
+    with page_of(seen(1)) as (view, address), connected(address) as one:
+        one.sendall(begun + b"zz\r\n" * (b"POST" in question))
+        if b"stream" in question:
+            wait_until(lambda: len(view.fan_out) == 1)
+            one.sendall(b"zz\r\n")
+        assert has_ended(one)
+        assert get(address, "/api/overview").status == 200
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
 @pytest.mark.parametrize(
     "sent", [b"", BEGUN, BEGUN + b"\r\nG", BEGUN + b"Content-Length: 9\r\n\r\n"]
 )

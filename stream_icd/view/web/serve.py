@@ -90,6 +90,15 @@ class PatientForAWhile(H11Protocol):
         self._make_room()
         self._look_later()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer in place of the application, or end the connection if that has begun to."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # else an answer after this one is an error in the log
+            if self.cycle.response_started:
+                self.transport.abort()
+                return
+        super().send_400_response(msg)
+
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._unsent = math.inf
