@@ -10,6 +10,7 @@ started.
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +24,11 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import event
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
+
+LOG = logging.getLogger(__name__)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
@@ -41,6 +45,24 @@ FAR = 10_000
 
 FOR_READING, KEPT_CLOSE, DATA = 0, 3, 1
 """What the instruction asks for (LLVM language reference, `llvm.prefetch`)."""
+
+
+class SaysThatItCompiles(event.Listener):
+    """Logs it once in a process: nothing else is seen for half a minute."""
+
+    said = False
+
+    def on_start(self, compiling: Any) -> None:
+        module = getattr(compiling.data["dispatcher"].py_func, "__module__", None) or ""
+        if not self.said and module.partition(".")[0] == __package__:
+            self.said = True
+            LOG.info("compiling, which takes half a minute at the first start on a machine")
+
+    def on_end(self, compiling: Any) -> None:
+        pass
+
+
+event.register("numba:compile", SaysThatItCompiles())  # type: ignore[no-untyped-call]
 
 
 def compiled(**options: Any) -> Callable[[Function], Function]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
+from numba.core import event
 from scipy.sparse import csr_array
 
+from stream_icd import compiled
 from stream_icd.bp import evidence, find, modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.compiled import uninterrupted
@@ -93,3 +97,19 @@ def test_blocks_may_be_nested_and_other_threads_are_left_alone() -> None:
         thread.start()
         thread.join()
     assert handlers == [own] != [signal.default_int_handler]
+
+
+def test_it_is_said_once_that_loops_are_compiled(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    event.register("numba:compile", said := compiled.SaysThatItCompiles())
+    for module in ("another", "stream_icd.one", "stream_icd.two"):
+
+        def loop(x: int) -> int:
+            return x + 1
+
+        loop.__module__ = module
+        caplog.clear()
+        made: Any = numba.njit(loop)
+        assert made(1) == 2
+        assert bool(caplog.records) == (module == "stream_icd.one")
+    event.unregister("numba:compile", said)

@@ -74,6 +74,7 @@ class Train:
     def run(self) -> None:
         from rich.console import Console
 
+        from stream_icd.log import configure_logging
         from stream_icd.programs.process import progress_bar
         from stream_icd.programs.training_data import training_graphs
         from stream_icd.registry.model import RECIPE_FILE
@@ -82,6 +83,7 @@ class Train:
         from stream_icd.training.icd.epochs import Epoch
         from stream_icd.training.train_model import train_model
 
+        configure_logging()
         console = Console()
         folder = open_store(self.out)
         if folder.exists(RECIPE_FILE):
