@@ -34,7 +34,7 @@ from stream_icd.times import microseconds, time_at, window_at
 
 Times = NDArray[np.int64]
 Time = TypeVar("Time", int, Times)
-Spans = list[tuple[int, int]]
+Spans = Iterable[tuple[int, int]]
 """Start and end of windows."""
 
 NEVER = np.iinfo(np.int64).min // 4
@@ -117,19 +117,22 @@ class Hopping:
 
         And the earliest time whose rows may still belong to a window that is open.
         """
+        open_from = self._next_start(watermark - microseconds(self.size))
+        return self._spans(time, after, watermark), open_from
+
+    def _spans(self, time: Times, after: int, watermark: int) -> Spans:
+        """Yield each when it is asked for: with a short hop, they are many more than the rows."""
         size, hop = microseconds(self.size), microseconds(self.hop)
-        spans: Spans = []
         end = self._first_end(int(time[0]), after)
         while end <= watermark:
             row = int(np.searchsorted(time, end - size))
             if row == len(time):
                 break
             if time[row] < end:
-                spans.append((end - size, end))
+                yield end - size, end
                 end += hop
             else:  # empty window: go to the first window of the next row
                 end = self._first_end(int(time[row]), after)
-        return spans, self._next_start(watermark - size)
 
     def _first_end(self, earliest: int, watermark: int) -> int:
         """Return the end of the first window of this time that the watermark has not passed."""

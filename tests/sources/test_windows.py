@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
@@ -78,6 +79,15 @@ def test_the_rows_of_overlapping_windows_are_not_in_memory_at_once() -> None:
     rule = Hopping(timedelta(hours=1), timedelta(minutes=1))
     for _ in cut_windows([arrived], rule, on_late=lambda _: None):
         assert pa.total_allocated_bytes() - before < 10 * arrived.rows.nbytes
+
+
+def test_windows_that_are_many_more_than_the_rows_are_not_in_memory_at_once() -> None:
+    rule = Hopping(timedelta(minutes=1), timedelta(milliseconds=1))
+    tracemalloc.start()
+    windows = cut_windows([rows([0])], rule, on_late=lambda _: None)
+    assert next(windows)[0].end == EPOCH + timedelta(milliseconds=1)
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()
 
 
 def test_windows_may_be_shifted() -> None:
