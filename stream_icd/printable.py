@@ -143,14 +143,17 @@ def safe_cells(table: pa.Table) -> pa.Table:
     """Return a table for CSV, with an apostrophe before each text that begins like a formula.
 
     Control characters become escapes, as in a Python string; lists become texts, their values
-    separated by spaces, and bytes become Base64. So a node called `=HYPERLINK(…)` is no link in a
-    reader's spreadsheet, and one with an escape sequence does not clear a terminal.
+    separated by spaces, bytes become Base64, and times of UTC become texts. So a node called
+    `=HYPERLINK(…)` is no link in a reader's spreadsheet, and one with an escape sequence does not
+    clear a terminal.
 
     >>> import pyarrow as pa
     >>> safe_cells(pa.table({"node": ["=1+1", "AS701"], "size": [-1, 2]})).to_pylist()
     [{'node': "'=1+1", 'size': -1}, {'node': 'AS701', 'size': 2}]
     >>> safe_cells(pa.table({"parents": [[3, 14], [], None]})).to_pylist()
     [{'parents': '3 14'}, {'parents': ''}, {'parents': None}]
+    >>> safe_cells(pa.table({"at": pa.array([0], pa.timestamp("s", "UTC"))})).to_pylist()
+    [{'at': '1970-01-01 00:00:00Z'}]
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -159,6 +162,10 @@ def safe_cells(table: pa.Table) -> pa.Table:
         if pa.types.is_list(field.type):
             texts = pc.binary_join(table.column(at).cast(pa.list_(pa.string())), " ")
             table, field = table.set_column(at, field.name, texts), field.with_type(pa.string())
+        if pa.types.is_timestamp(field.type) and field.type.tz:
+            # All are UTC. To write this, Arrow reads the time zones of the system.
+            times = table.column(at).cast(pa.timestamp(field.type.unit)).cast(pa.string())
+            table = table.set_column(at, field.name, pc.binary_join_element_wise(times, "Z", ""))
         if pa.types.is_binary(field.type):
             coded = [value and b64encode(value).decode() for value in table.column(at).to_pylist()]
             table = table.set_column(at, field.name, pa.array(coded, pa.string()))

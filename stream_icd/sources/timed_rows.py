@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
@@ -59,10 +58,11 @@ class Columns:
 
     def __post_init__(self) -> None:
         try:
-            ZoneInfo(self.zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            read_times(pa.chunked_array([["1970-01-01T00:00:00"]]), "s", self.zone)
+        except ValueError as error:
             raise BadSettings(
-                f"no time zone {self.zone!r}; give an IANA name such as Asia/Shanghai"
+                f"this system has no time zone {self.zone!r}; give an IANA name such as "
+                "Asia/Shanghai, and install the system's package tzdata if it has none at all"
             ) from error
 
     @property

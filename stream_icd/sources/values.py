@@ -203,7 +203,7 @@ def _of_numbers(numbers: pa.Array, unit: TimeUnit) -> pa.Array:
 
 def _of_timestamps(times: pa.Array, zone: str) -> pa.Array:
     micros = _of_numbers(times.cast(pa.int64()), times.type.unit)
-    if times.type.tz is not None:
+    if times.type.tz is not None or zone == "UTC":  # else Arrow reads the time zones of the system
         return micros
     # Clock set back: take the first of two equal hours; set forward: take the time after it.
     local = micros.cast(pa.timestamp("us"))

@@ -393,6 +393,17 @@ def test_an_hour_that_a_clock_shows_twice_is_its_first() -> None:
     assert times[0] == datetime(2024, 10, 27, 0, 30, tzinfo=UTC).timestamp() * 1e6
 
 
+def test_a_system_without_time_zones_reads_times_of_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    def assume(*_: object, **__: object) -> None:
+        raise pa.ArrowInvalid("not found in timezone database")
+
+    monkeypatch.setattr("stream_icd.sources.values.pc.assume_timezone", assume)
+    column = pa.chunked_array([["2026-01-31", "2026-02-01 12:00"]])
+    assert read_times(column, "s", "UTC")[1].all()
+    with pytest.raises(BadSettings, match="package tzdata"):
+        Columns("t", {"src": "src"}, zone="Asia/Shanghai")
+
+
 def test_a_bad_row_changes_no_time_of_the_others() -> None:
     texts = ["2024-10-27 02:30:00", "2024-03-31 02:30:00"]  # shown twice, and never
     alone, _ = read_times(pa.chunked_array([texts]), "s", "Europe/Rome")
