@@ -53,7 +53,9 @@ class Settings(BaseSettings):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise BadSettings(_explained(error)) from None  # its cause would show secrets
+            raise BadSettings(
+                _explained(error, self.table)
+            ) from None  # that would show secrets
 
     @classmethod
     def settings_customise_sources(
@@ -108,10 +110,10 @@ def _refuse_readable_by_others(path: Path, secrets: Sequence[str]) -> None:
         )
 
 
-def _explained(error: ValidationError) -> str:
+def _explained(error: ValidationError, table: str) -> str:
     """One line per wrong field; never the value itself, which may be a secret."""
     return "; ".join(
-        f"{'.'.join(map(str, problem['loc'])) or 'settings'}: "
+        f"{'.'.join(map(str, (table, *problem['loc'])))}: "
         f"{problem['msg'].removeprefix('Value error, ')}"
         for problem in error.errors(include_input=False, include_url=False)
     )

@@ -80,7 +80,7 @@ def test_a_name_forges_no_line_on_a_terminal() -> None:
 
 def test_a_level_that_does_not_exist_is_said() -> None:
     said = run("loud").stderr
-    assert "BadSettings: log_level" in said
+    assert "BadSettings: log.log_level" in said
     assert "'debug', 'info', 'warning' or 'error'" in said
 
 

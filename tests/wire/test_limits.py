@@ -24,7 +24,7 @@ def test_the_environment_wins_over_the_file_over_the_contract(
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many", ""])
 def test_a_limit_is_a_whole_number_above_0(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_ICD_LIMITS_DECODED_BYTES", value)
-    with pytest.raises(BadSettings, match="decoded_bytes"):
+    with pytest.raises(BadSettings, match=r"^limits\.decoded_bytes: "):
         Limits()
 
 
