@@ -70,14 +70,14 @@ class Events(RowOptions, ReadingProducer):
                 self.weight,
                 lambda given: (given >= LEAST_WEIGHT) & (given <= MOST_WEIGHT),
             )
-        if self.session and (self.hop or parse_duration(self.align)):
+        if self.session is not None and (self.hop is not None or parse_duration(self.align)):
             raise BadSettings("--session has no windows to shift: leave out --hop and --align")
-        size = parse_duration(self.session or self.window)
-        rule: Rule = (
-            Session(size)
-            if self.session
-            else Hopping(size, parse_duration(self.hop or self.window), parse_duration(self.align))
-        )
+        size = parse_duration(self.window if self.session is None else self.session)
+        if self.session is None:
+            hop = size if self.hop is None else parse_duration(self.hop)
+            rule: Rule = Hopping(size, hop, parse_duration(self.align))
+        else:
+            rule = Session(size)
         settings = EventSettings(
             graph=self.graph,
             rule=rule,

@@ -61,7 +61,7 @@ class Taxi(RowOptions, ReadingProducer):
             rows = replace(self, columns=header, zone="Asia/Shanghai", sort=True)
         settings = TaxiSettings(
             tick=parse_duration(self.tick),
-            stale=parse_duration(self.stale or self.tick),
+            stale=parse_duration(self.tick if self.stale is None else self.stale),
             nearest=self.nearest if self.nearest is not None else 0 if self.radius else 50,
             radius_m=self.radius,
             sample=self.sample,

@@ -53,9 +53,7 @@ class Settings(BaseSettings):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise BadSettings(
-                _explained(error, self.table)
-            ) from None  # that would show secrets
+            raise BadSettings(_explained(error, self.table)) from None  # that would show secrets
 
     @classmethod
     def settings_customise_sources(

@@ -207,6 +207,14 @@ def test_a_window_of_no_length_is_not_called_a_session(tmp_path: Path) -> None:
         training_graphs(f"events:path={tmp_path / 'mails.csv'},window=0s")
 
 
+@pytest.mark.parametrize("option", ["session", "hop"])
+def test_an_empty_duration_is_not_taken_for_none(option: str, tmp_path: Path) -> None:
+    """As from an unset variable of a script."""
+    events = Events(path=tmp_path, **{option: ""})  # type: ignore[arg-type]
+    with pytest.raises(BadSettings, match="'' is not a duration"):
+        events.open(ProducerRun(KafkaSettings(), events, threading.Event()))
+
+
 def test_asked_to_stop_it_reads_no_more_files_to_sort(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("t,src,dst\n0,1,2\nsoon,1,2\n")
