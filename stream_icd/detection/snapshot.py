@@ -318,5 +318,6 @@ class Remembering:
             snapshot_place=communities.snapshot_place,
             value=encode_memory(memory),
             next_id=memory.next_id,
+            is_first=self.before is None,
         )
         return outgoing(self.settings.memory_topic, encode_state(state))

@@ -22,6 +22,7 @@ from stream_icd.wire.message import (
 
 STATE_TYPE = "stream_icd.memory.v1"
 NEXT_ID = "icd_next_id"
+FIRST = "icd_first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class State:
         value: the memory itself, as `memory.encoding.encode_memory` writes it.
         next_id: the first unused community id, if the message says it: also where the value cannot
             be read.
+        is_first: nothing was remembered of the graph before the window.
     """
 
     group: str
@@ -46,6 +48,7 @@ class State:
     snapshot_place: str
     value: bytes
     next_id: int | None = None
+    is_first: bool = False
 
 
 def state_key(group: str, graph: str) -> bytes:
@@ -75,6 +78,7 @@ def encode_state(state: State) -> Message:
             "icd_model": state.model,
             **revision_headers(state.revision, state.snapshot_place),
             NEXT_ID: None if state.next_id is None else str(state.next_id),
+            FIRST: "true" if state.is_first else None,
         },
     )
 
@@ -106,6 +110,7 @@ def decode_state(
             snapshot_place=fields.optional("icd_snapshot_place") or "",
             value=value,
             next_id=fields.whole(NEXT_ID),
+            is_first=fields.optional(FIRST) == "true",
         )
 
 

@@ -11,7 +11,13 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from stream_icd.errors import BadInput, BadSettings, BrokerUnavailable, StoreUnreachable
+from stream_icd.errors import (
+    BadInput,
+    BadMemory,
+    BadSettings,
+    BrokerUnavailable,
+    StoreUnreachable,
+)
 from stream_icd.execution.budget import MemorySettings, sent_bytes
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -23,7 +29,14 @@ from stream_icd.messages.records import graph_in_key, outgoing
 from stream_icd.printable import did_you_mean, listed
 from stream_icd.tracing import context_of
 from stream_icd.wire.message import Message, place_in_topic
-from stream_icd.wire.states import State, decode_state, encode_state, next_id_in, read_state_key
+from stream_icd.wire.states import (
+    FIRST,
+    State,
+    decode_state,
+    encode_state,
+    next_id_in,
+    read_state_key,
+)
 
 Result = TypeVar("Result")
 
@@ -55,7 +68,9 @@ class MemoryTopic:
         """Return the newest state of each graph that is wanted, and the other graphs.
 
         Reads the whole topic, also transactions that are still open. After a crash, the topic may
-        hold states of snapshots that will be detected again; these do not count.
+        hold states of snapshots that will be detected again; these do not count. If the group was
+        moved back to the middle of a graph, and no earlier state is left, one of them is returned
+        without its value: the graph starts anew, and its ids are used up.
 
         Args:
             before: for partitions of the snapshots topic, the next offset to be detected.
@@ -63,6 +78,7 @@ class MemoryTopic:
             most_bytes: return at most this much, the latest states of all.
         """
         newest: dict[str, Record] = {}
+        later: dict[str, Record | None] = {}  # of graphs that come again; None: from their first on
         others: set[str] = set()
         n_bytes = 0
         with open_reader(self.settings, self.topic, until="settled") as records:
@@ -72,10 +88,15 @@ class MemoryTopic:
                     continue
                 if record.value is None:  # an operator made the graph start anew
                     n_bytes -= self._size(newest.pop(graph, None))
+                    later.pop(graph, None)
                     others.discard(graph)
                     continue
                 partition, offset = place_in(record.headers)
-                if offset >= before.get(partition, offset + 1):
+                if offset >= (next_offset := before.get(partition, offset + 1)):
+                    begins = next_offset == 0 or FIRST in dict(record.headers)
+                    known = later.setdefault(graph, None if begins else replace(record, value=None))
+                    if known is not None and _next_id(record) > _next_id(known):
+                        later[graph] = replace(record, value=None)
                     continue
                 if not want(graph, partition):
                     others.add(graph)
@@ -86,6 +107,9 @@ class MemoryTopic:
                     oldest = next(iter(newest))
                     n_bytes -= self._size(newest.pop(oldest))
                     others.add(oldest)
+        for graph in later.keys() - newest.keys() - others:
+            if (state := later[graph]) and want(graph, place_in(state.headers).partition):
+                newest[graph] = state
         return newest, others - newest.keys()
 
     def forget(self, graph: str) -> None:
@@ -124,6 +148,8 @@ class MemoryTopic:
         from stream_icd.memory.memory import far_id, forgotten
 
         try:
+            if record.value is None:
+                raise BadMemory("it is of a window that comes again, and no earlier one is left")
             value = self.reader.decoded(record, decode_state).value
             if next_id_of(value) is not None:
                 return value
@@ -167,6 +193,10 @@ class MemoryTopic:
 
 def _warn(state: Record, reason: str) -> None:
     structlog.get_logger().warning("memory cannot be read", place=state.place, reason=reason)
+
+
+def _next_id(state: Record) -> int:
+    return next_id_in(state.headers) or 0
 
 
 def _is_later(state: Record, before: Record) -> bool:

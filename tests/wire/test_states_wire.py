@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -27,9 +28,11 @@ def state(group: str = "detect", graph: str = "as733", value: bytes = b"memory")
     return State(group, graph, f"{graph}/1", DAY, "as@5b1f09c2", "3f9c1a2b4d5e", "0@7", value)
 
 
-@given(names, names, st.binary(min_size=1))
-def test_a_state_is_read_as_it_was_written(group: str, graph: str, value: bytes) -> None:
-    sent = state(group, graph, value)
+@given(names, names, st.binary(min_size=1), st.booleans())
+def test_a_state_is_read_as_it_was_written(
+    group: str, graph: str, value: bytes, is_first: bool
+) -> None:
+    sent = replace(state(group, graph, value), is_first=is_first)
     message = encode_state(sent)
     assert decode_state(message.key, message.value, message.headers) == sent
     assert message == encode_state(sent)

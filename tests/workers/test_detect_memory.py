@@ -457,3 +457,23 @@ def test_states_are_claimed_when_they_are_too_large(
     monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", tmp_path.as_uri())
     (result,) = Worker(memory, topic).work(records(windows[2:], first=2))
     assert said(result) == uninterrupted(windows, MODEL)[0][2]
+
+
+def test_no_id_is_used_again_where_a_group_is_moved_back_and_no_earlier_state_is_left(
+    memory: Broker, topic: str
+) -> None:
+    windows, compacted = stream("g", 5), f"{topic}.compacted"
+    batch = records(windows, first=7)
+    before = Worker(memory, topic).work(batch)
+    last = encode_state(states(memory, topic)["detect", "g"])
+    create_topics(memory.settings(), [TopicSpec(compacted)])
+    with Publisher(memory.settings()) as publisher:
+        publisher.send(OutgoingRecord(compacted, last.value, last.key, last.headers))
+    results = Worker(memory, compacted).work(batch[2:])
+    assert [result.memory for result in results] == ["anew", "continued", "continued"]
+    used = {id for communities in before for id in communities.community_ids}  # type: ignore[union-attr]
+    assert used.isdisjoint(results[0].community_ids)  # type: ignore[arg-type]
+    # After a crash before the first commit, and in a topic that is read from its beginning.
+    for where, again in ((topic, batch), (compacted, records(windows))):
+        results = Worker(memory, where).work(again)
+        assert [said(result) for result in results] == [said(result) for result in before]
