@@ -314,6 +314,22 @@ def test_a_right_that_is_taken_while_a_transaction_is_undone_hides_no_error(
     sink.close()
 
 
+def test_who_may_create_a_topic_but_not_see_it_is_told_so(secure: SecureKafka) -> None:
+    secure.grant("creator", [("Topic", "unseen", "Create")])
+    with pytest.raises(NotAllowed, match="may not describe unseen"):
+        create_topics(secure.settings("creator"), [TopicSpec("unseen")])
+
+
+def test_detect_anew_says_if_it_may_not_see_what_the_group_has_read(
+    secure: SecureKafka, tmp_path: Path
+) -> None:
+    rights = documented_rights("topics detect-anew")
+    secure.grant("operator", [right for right in rights if right[1] != SNAPSHOTS])
+    log = tmp_path / "operator.log"
+    assert start(secure, "operator", log, "topics", "detect-anew", "g").wait(60) == 78
+    assert f"may not describe {SNAPSHOTS}" in log.read_text()
+
+
 def test_reading_is_not_writing(secure: SecureKafka) -> None:
     secure.grant("stranger", [("Topic", COMMUNITIES, "Read")])
     with pytest.raises(NotAllowed, match="icd.communities.v1"):

@@ -92,9 +92,7 @@ class ClientAdmin:
     def _n_partitions(self, topic: str) -> int:
         """How many partitions a topic has, as some broker knows; 0: it knows no such topic."""
         (described,) = self._admin.describe_topics([topic])
-        if described["error_code"] == client.TopicAuthorizationFailedError.errno:
-            raise client.TopicAuthorizationFailedError(topic)
-        return 0 if _failed(described) else len(described["partitions"])
+        return len(described["partitions"]) if _is_there(described) else 0
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
         wanted = {
@@ -107,7 +105,7 @@ class ClientAdmin:
         }
         with translated("create topics"):
             described = self._admin.describe_topics(list(wanted))
-            there = {topic["name"] for topic in described if not _failed(topic)}
+            there = {topic["name"] for topic in described if _is_there(topic)}
             missing = {name: request for name, request in wanted.items() if name not in there}
             created = self._create(missing) if missing else frozenset()
             self._admin.wait_for_topics(list(wanted), timeout_ms=self._timeout_ms)
@@ -166,6 +164,12 @@ class ClientAdmin:
             if "max.message.bytes" in resources.get(topic, {}):
                 return int(resources[topic]["max.message.bytes"]["value"])
         return None
+
+
+def _is_there(described: dict[str, Any]) -> bool:
+    if described["error_code"] == client.TopicAuthorizationFailedError.errno:
+        raise client.TopicAuthorizationFailedError(f"may not describe {described['name']}")
+    return not _failed(described)
 
 
 def _failed(answer: dict[str, Any]) -> bool:
