@@ -22,6 +22,7 @@ from stream_icd.errors import CrashedWorker, RecordUndecodable
 from stream_icd.kafka.connect import connect, joining_quickly
 from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, resolve
 from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
+from stream_icd.kafka.group.lag import HeldRecords
 from stream_icd.kafka.group.membership import BUSY_POLL_S, Assignment, Batch, GiveBack, Membership
 from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
 from stream_icd.kafka.record import OutgoingRecord
@@ -83,7 +84,8 @@ def run_consumer(
             if handler.place:
                 notes.note_place(handler.place)
         with closing(connect(settings).member(group, max_records, stop)) as consumer:
-            member = Membership(settings, topic, group, consumer, stop, watchers, clock)
+            held = HeldRecords(settings, clock.now) if known.exact_end_offsets else None
+            member = Membership(settings, topic, group, consumer, stop, watchers, clock, held)
             loop = _Loop(
                 member,
                 BatchDelivery(member, handler, guarantee, instance),

@@ -15,6 +15,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, wait_until
+from tests.kafka.echo import Echo
 
 PARTITION = TopicPartition("topic", 3)
 
@@ -91,7 +92,7 @@ def test_while_the_broker_is_away_no_time_counts(
 
 
 @pytest.mark.kafka
-def test_a_subscriber_says_it_and_goes_on_when_it_is_over(
+def test_a_subscriber_and_a_worker_say_it_and_go_on_when_it_is_over(
     kafka: Broker,
     topic_name: str,
     caplog: pytest.LogCaptureFixture,
@@ -100,7 +101,7 @@ def test_a_subscriber_says_it_and_goes_on_when_it_is_over(
     monkeypatch.setattr("stream_icd.kafka.group.lag.LOOK_EVERY_S", 0.1)
     monkeypatch.setattr("stream_icd.kafka.group.lag.GRACE_S", 0.0)
     settings = kafka.settings(transaction_timeout_s=1)
-    create_topics(settings, [TopicSpec(topic_name)])
+    create_topics(settings, [TopicSpec(topic_name), TopicSpec(f"{topic_name}-out")])
     writer = open_producer(
         kafka.settings(transaction_timeout_s=600), transactional_id=f"{topic_name}-writer"
     )
@@ -108,17 +109,18 @@ def test_a_subscriber_says_it_and_goes_on_when_it_is_over(
     writer.begin_transaction()
     writer.send(topic_name, b"held").get(60)
     with Publisher(settings) as publisher:
-        publisher.send(OutgoingRecord(topic_name, b"after it"))
+        publisher.send(OutgoingRecord(topic_name, b"1"))
     found: list[bytes | None] = []
-    with open_reader(settings, topic_name, limit=1) as records:
+    worker = Echo(settings, topic_name, f"{topic_name}-out", topic_name)
+    with open_reader(settings, topic_name, limit=1) as records, worker:
         reading = threading.Thread(target=lambda: found.extend(record.value for record in records))
         reading.start()
-        wait_until(lambda: f"offset 0 in {topic_name}[0], 2 of them" in caplog.text)
-        assert found == []
+        wait_until(lambda: caplog.text.count(f"offset 0 in {topic_name}[0], 2 of them") == 2)
+        assert (found, worker.handled) == ([], [])
         writer.abort_transaction()
         reading.join(30)
-    assert found == [b"after it"]
-    assert [record.levelno for record in caplog.records if "held back" in record.message] == [
-        logging.WARNING
-    ]
+        wait_until(lambda: worker.committed == 1)
+    assert found == [b"1"]
+    said = [record.levelno for record in caplog.records if "held back" in record.message]
+    assert said == [logging.WARNING] * 2
     writer.close()

@@ -26,7 +26,7 @@ from stream_icd.errors import (
     RecordUndecodable,
 )
 from stream_icd.kafka.delivery.handler import Watcher
-from stream_icd.kafka.group.lag import HeldOffsets, Lag
+from stream_icd.kafka.group.lag import HeldOffsets, HeldRecords, Lag
 from stream_icd.kafka.port import (
     GroupMetadata,
     GroupMovedOn,
@@ -156,6 +156,7 @@ class Membership:
         assignments: the partitions that are assigned to us now.
         in_hand: the offset of the first record in hand, by partition; lag is counted from there.
         held: notes which positions are known.
+        held_records: says if a transaction holds records back; None: the broker cannot tell.
     """
 
     settings: KafkaSettings
@@ -165,6 +166,7 @@ class Membership:
     stop: Stop
     watchers: Sequence[Watcher]
     clock: Clock
+    held_records: HeldRecords | None = None
 
     def __post_init__(self) -> None:
         self.assignments = Assignments(self.member)
@@ -269,6 +271,8 @@ class Membership:
 
     def check(self) -> None:
         """Check the topic and our positions, if the last time was half a minute ago."""
+        if self.held_records is not None:
+            self.held_records.look(self.member)
         if self.clock.now() - self._checked > CHECK_EVERY_S:
             self.check_topic()
             ours = self.assignments.ours()
