@@ -7,7 +7,9 @@ from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 from kafka.structs import ConsumerGroupMetadata
 
+from stream_icd.errors import BadSettings
 from stream_icd.kafka.client.connections import open_admin, open_producer
+from stream_icd.kafka.delivery.delivery import Delivery, open_sink
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker
@@ -36,3 +38,11 @@ def test_offsets_that_were_refused_do_not_go_into_the_next_transaction(
     with open_admin(settings) as admin:
         committed = admin.list_group_offsets(group)[group]
     assert {partition: at.offset for partition, at in committed.items()} == {ours: 5}
+
+
+@pytest.mark.kafka
+def test_a_timeout_that_the_broker_does_not_allow_is_named_with_its_setting(kafka: Broker) -> None:
+    """By default it allows 900 s, as our settings do."""
+    settings = kafka.settings().model_copy(update={"transaction_timeout_s": 901.0})
+    with pytest.raises(BadSettings, match="change STREAM_ICD_TRANSACTION_TIMEOUT_S to at most"):
+        open_sink(settings, Delivery.EXACTLY_ONCE, "group", "instance")

@@ -46,8 +46,6 @@ _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Excep
         (
             client.KafkaConfigurationError,
             *_LOGIN_REFUSED,
-            client.InvalidSessionTimeoutError,
-            client.InvalidTransactionTimeoutError,
             client.InvalidConfigurationError,
             client.InvalidPartitionsError,
             client.InvalidReplicationFactorError,
@@ -61,6 +59,15 @@ _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Excep
 )
 
 
+# What a broker refuses, as the client (3.0.12) says it in words, and the way out.
+_TIMEOUTS = {
+    client.InvalidSessionTimeoutError.__name__: "STREAM_ICD_SESSION_TIMEOUT_S to what the broker's "
+    "group.min.session.timeout.ms and group.max.session.timeout.ms allow",
+    client.InvalidTransactionTimeoutError.__name__: "STREAM_ICD_TRANSACTION_TIMEOUT_S to at most "
+    "the broker's transaction.max.timeout.ms",
+}
+
+
 def translate(error: Exception, doing: str) -> Exception:
     """Our error that says what `error` means for the caller of `doing`."""
     if lacks_right(error):
@@ -68,6 +75,9 @@ def translate(error: Exception, doing: str) -> Exception:
             f"{doing}: {error}; the user of this program lacks a right. docs/security.md lists "
             "what each program needs"
         )
+    for name, setting in _TIMEOUTS.items():
+        if name in str(error):
+            return BadSettings(f"{doing}: {error}; change {setting}")
     for theirs, ours in _MEANINGS:
         if isinstance(error, theirs):
             return ours(f"{doing}: {error}")
