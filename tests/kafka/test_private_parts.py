@@ -82,6 +82,7 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (KafkaConnectionManager, "send"),
         (KafkaTCPTransport, "_sock_recv"),
         (KafkaConnection, "close_future"),
+        (KafkaConnection, "pause"),
         (NetworkSelector, "wait_read"),
     ],
     "producers": [

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -158,6 +159,16 @@ def test_the_clients_log_is_back_once_all_have_connected() -> None:
     assert not log.isEnabledFor(logging.ERROR)
     second.__exit__(None, None, None)
     assert log.isEnabledFor(logging.WARNING)
+
+
+def test_a_client_that_a_quota_throttles_fails_at_nothing(embedded: Broker) -> None:
+    throttled = SimpleNamespace(throttle_time_ms=60_000)
+    with open_admin(embedded.settings()) as admin:
+        topics = admin.list_topics()
+        for connection in admin._manager._conns.values():
+            connection.broker_version_data.broker_version = (4, 2)  # which lets clients wait
+            admin._manager.run(connection._maybe_throttle, throttled)
+        assert admin.list_topics() == topics
 
 
 def test_ctrl_c_while_the_clients_thread_starts_stays_ctrl_c(

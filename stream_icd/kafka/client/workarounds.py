@@ -60,6 +60,9 @@ Connections:
   never read on: it fetched as from the leader before the restart, and was refused each time.
 - What any broker may answer is sent to one of them. If that one is down, it fails, though others
   are there; for ten seconds after a broker is lost, each third command failed.
+- While a quota throttles a connection, the client refuses to send on it: commands, and programs
+  that start, failed for a pause of ten milliseconds. The broker does not read from it meanwhile
+  (KIP-219), so what is sent waits there.
 - A TLS handshake has no time limit: a broker that accepts and never answers held the client
   forever, also at its first connection.
 """
@@ -360,8 +363,12 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         return transport
 
     async def _connect(self, node: Any, connection: Any, **options: Any) -> None:
-        """Note the reason even if the connection has ended before the reason is known."""
-        close = connection.close
+        """Note the reason even if the connection has ended before the reason is known.
+
+        It also stays open to requests while it is throttled.
+        """
+        close, pause = connection.close, connection.pause
+        connection.pause = lambda reason: None if reason == "throttle" else pause(reason)
 
         def note_and_close(error: Exception | None = None) -> None:
             self._note(error)
