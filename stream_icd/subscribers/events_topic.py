@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from stream_icd.errors import BadEvents, BadInput, OffsetGone
+from stream_icd.errors import BadEvents, BadInput, BadSettings, OffsetGone
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
@@ -56,7 +56,9 @@ class EventsTopic:
         latest: dict[bytes | None, deque[Record]] = {}
         try:
             self._read(seen, latest)
-        except OffsetGone:  # retention deleted it, perhaps meanwhile; the remaining records suffice
+        # Retention deleted it, perhaps meanwhile, or it is another topic, perhaps with fewer
+        # partitions: what is there suffices.
+        except (OffsetGone, BadSettings):
             self._positions.clear()
             self._read(seen, latest)
         for records in latest.values():

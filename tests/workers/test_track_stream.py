@@ -23,12 +23,13 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.messages.claims import ClaimCheck
+from stream_icd.messages.claims import ClaimCheck, MessageReader
 from stream_icd.names.attributes import LiveAttributes
 from stream_icd.names.names import Naming
 from stream_icd.snapshot import Window
 from stream_icd.subscribers import events_topic
 from stream_icd.subscribers.events_topic import forget_graph
+from stream_icd.subscribers.seen_results import SeenResults
 from stream_icd.subscribers.subscribe import subscribe_events
 from stream_icd.times import MOST_MISSED
 from stream_icd.tracking.settings import TrackSettings
@@ -313,6 +314,22 @@ def test_windows_that_were_read_before_retention_deleted_others_are_remembered(
     monkeypatch.setattr(events_topic, "open_reader", gone_at_first)
     work(memory, tracker(memory, memory_topics[1]), records[2:])
     assert same(events_in(memory, memory_topics[1]), unbroken(hours))
+
+
+def test_a_topic_that_was_created_again_with_fewer_partitions_is_read_from_its_beginning(
+    memory: Broker, topic_name: str
+) -> None:
+    settings, hours = memory.settings(), unbroken(stream("g", 2))
+    topic = events_topic.EventsTopic(settings, topic_name, None, 3, MessageReader())
+    for n_partitions, events in ((2, hours[0]), (1, hours[1])):
+        create_topics(settings, [TopicSpec(topic_name, n_partitions)])
+        message = encode_events(events)
+        headers = message.headers
+        sent = OutgoingRecord(topic_name, message.value, message.key, headers, n_partitions - 1)
+        publish(memory, [sent])
+        assert same(list(topic.news(SeenResults())), [events])
+        with connect(settings).admin() as admin:
+            admin.delete_topic(topic_name)
 
 
 def test_ids_that_were_given_before_the_topic_begins_are_not_given_again() -> None:
