@@ -224,7 +224,7 @@ def _poll(reader: Reader, timeout_s: float) -> Polled:
 
 def what_is_left(reader: Reader) -> str:
     """A sentence about the offsets that the reader's partitions still hold."""
-    removed = "retention removed that position"
+    removed = "retention removed that position, or the broker lost it"
     try:
         begins = reader.begins(reader.assigned(), ANSWER_TIMEOUT_S)
     except StreamIcdError:  # report the removed offset, not the broker's silence

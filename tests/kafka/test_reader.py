@@ -363,5 +363,5 @@ def test_a_broker_that_stands_still_just_then_does_not_hide_that_it_was_removed(
     with open_reader(kafka.settings(), kafka_topic, start={0: 5}) as records:
         remove_before(kafka, kafka_topic, 20)
         monkeypatch.setattr(KafkaConsumer, "beginning_offsets", unanswered)
-        with pytest.raises(OffsetGone, match="what is left, the broker does not say now"):
+        with pytest.raises(OffsetGone, match="lost it; what is left, the broker does not say now"):
             next(records)
