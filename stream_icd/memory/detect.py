@@ -36,7 +36,7 @@ from stream_icd.compiled import keep_threads, threads_for, uninterrupted
 from stream_icd.errors import BadInput
 from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.changes import Moved, ids_for, moved, replaced_ids
-from stream_icd.memory.evidence import added, kept, unseen
+from stream_icd.memory.evidence import added, in_range, kept, unseen
 from stream_icd.memory.horizon import (
     MOST_ROUNDS,
     Horizon,
@@ -146,7 +146,7 @@ def detect_window(
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     check_horizon(horizon)
     memory = forgotten(0) if memory is None else memory
-    given = rows_of(adjacency), widened(nodes), window, parameters
+    given = in_range(rows_of(adjacency)), widened(nodes), window, parameters
     step = _Step(*given, n_communities, horizon, find, seed, memory.n_nodes)
     at = places(step.nodes, memory.nodes)
     before, bits, damaged, n_known = _known_before(step, memory, at), None, False, memory.next_id

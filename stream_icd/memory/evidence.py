@@ -20,6 +20,23 @@ LEAST_WEIGHT = 0.01
 MOST_EDGES = 64
 """Maximum number of edges of the evidence for each node; the lightest are dropped first."""
 
+MOST_HELD = float(np.finfo(np.float32).max) / 2
+"""The heaviest weight of the evidence."""
+
+MOST_MEDIAN = 2.0**100
+"""The median weight of a window lies between it and its inverse, so that 32-bit floats hold what
+the evidence keeps: sums of edges some thousand times as heavy, and edges as light as are kept."""
+
+
+def in_range(window: Rows) -> Rows:
+    """Return a window with weights that the evidence can hold, in another unit if it must be."""
+    weights = window.weights
+    if not len(weights) or (weights.min() >= 1 / MOST_MEDIAN and weights.max() <= MOST_MEDIAN):
+        return window  # as nearly all are: no median is needed
+    median = _median(weights)
+    unit = min(max(median, 1 / MOST_MEDIAN), MOST_MEDIAN) / median
+    return window._replace(weights=(weights * unit).clip(np.finfo(np.float64).tiny, MOST_HELD))
+
 
 def added(evidence: Rows, decay: float, window: Rows) -> Rows:
     """Return λ A + B, both of the same nodes."""
@@ -80,7 +97,7 @@ def _median(weights: Floats) -> float:
 @compiled()
 def rounded(weights: Floats) -> Floats:
     """Return the weights with 8 significant bits, those of bfloat16: two bytes each."""
-    found = np.minimum(weights, np.finfo(np.float32).max / 2).astype(np.float32)
+    found = np.minimum(weights, MOST_HELD).astype(np.float32)
     bits = found.view(np.uint32)
     for at, one in enumerate(bits):
         bits[at] = (one + 0x7FFF + ((one >> 16) & 1)) & 0xFFFF0000

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from stream_icd.errors import BadSettings
 from stream_icd.memory.changes import ids_for
 from stream_icd.memory.memory import DECAYS, LONGEST, Hypothesis, Memory, Trial
@@ -51,7 +53,7 @@ def check_horizon(horizon: Horizon) -> Horizon:
     """Return the horizon; raises `BadSettings` if it is none."""
     if horizon in ("auto", "off"):
         return horizon
-    is_number = hasattr(horizon, "__float__")  # of NumPy, too
+    is_number = hasattr(horizon, "__float__") and np.ndim(horizon) == 0  # of NumPy, too
     if isinstance(horizon, str) or not (is_number and 1 <= horizon <= MOST_WINDOWS):
         raise BadSettings(f"horizon {horizon!r}: {CHOICES}")
     return horizon

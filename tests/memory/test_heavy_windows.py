@@ -49,3 +49,19 @@ def last_agreement(heavy: float) -> float:
 @pytest.mark.parametrize("heavy", [1.0, 1e4, 1e30, 1e140])
 def test_moves_are_found_as_soon_as_without_the_heavy_window(heavy: float) -> None:
     assert last_agreement(heavy) > 0.98
+
+
+def after_three(unit: float) -> Memory:
+    """The memory after three windows of the horizon 5, all weights in this unit."""
+    groups, memory = np.arange(N_NODES) * N_GROUPS // N_NODES, None
+    for number in range(3):
+        memory = detect_remembering(window(number, groups, unit), MODEL, memory, horizon=5).memory
+    assert memory is not None
+    return memory
+
+
+@pytest.mark.parametrize("unit", [1e-140, 1e-40, 1e40, 1e140])
+def test_the_unit_of_all_weights_does_not_matter(unit: float) -> None:
+    usual, other = after_three(1.0), after_three(unit)
+    assert other.evidence[0].indices.tolist() == usual.evidence[0].indices.tolist()
+    assert other.present.known.likeliest.tolist() == usual.present.known.likeliest.tolist()

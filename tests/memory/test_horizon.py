@@ -18,6 +18,7 @@ from stream_icd.memory.detect import Remembered, detect_window
 from stream_icd.memory.horizon import (
     DECIDED,
     LONGEST_TRIAL,
+    check_horizon,
     judged,
     read_horizon,
     with_trial,
@@ -151,6 +152,11 @@ def test_a_given_horizon_replaces_the_one_that_was_found() -> None:
 def test_a_horizon_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(BadSettings, match="horizon"):
         read_horizon(text)
+
+
+def test_an_array_of_horizons_is_refused() -> None:
+    with pytest.raises(BadSettings, match="horizon array"):
+        check_horizon(np.array([5.0]))  # type: ignore[arg-type]
 
 
 def test_a_new_model_starts_trials_and_searches_anew() -> None:
