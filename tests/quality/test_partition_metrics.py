@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_s
 from sklearn.metrics.cluster import contingency_matrix
 
 from stream_icd.errors import BadSettings
+from stream_icd.quality import agreement
 from stream_icd.quality.agreement import accuracy, ami, contingency, nmi
 
 
@@ -62,6 +63,18 @@ def test_accuracy_is_the_dense_assignments_at_any_k(k_truth: int, k_found: int) 
     found = np.where(rng.random(5000) < 0.6, truth, rng.integers(k_found, size=5000)) % k_found
     table = contingency_matrix(truth, found)
     assert accuracy(truth, found) == table[linear_sum_assignment(-table)].sum() / 5000
+
+
+def test_accuracy_of_similar_partitions_needs_no_quadratic_solver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(agreement, "min_weight_full_bipartite_matching")
+    rng, alone = np.random.default_rng(0), np.arange(5000)
+    assert accuracy(alone, rng.permutation(alone)) == 1.0
+    pairs, moves = alone // 2, rng.random(5000) < 0.05
+    moved = np.where(moves, rng.integers(2500, size=5000), pairs)
+    table = contingency_matrix(pairs, moved)
+    assert accuracy(pairs, moved) == table[linear_sum_assignment(-table)].sum() / 5000
 
 
 @pytest.mark.parametrize("metric", [nmi, ami, accuracy])
