@@ -185,12 +185,12 @@ def parents_of(
     for old, new in _went_in(last, ids, settings):
         if old == new or old not in absorbed:
             parents[new].add(old)
-    there, present = set(last.ids.tolist()), set(ids.tolist())
+    there, present = set(last.ids.tolist()) - absorbed, set(ids.tolist())
     for steps in range(1, min(LOOK_BACK, len(recent))):
         front = history[steps]
         existed = set(front.ids.tolist()) & present
         for old, new in _went_in(front, ids, settings):
-            if new in existed and old != new and old in there - absorbed:
+            if new in existed and old != new and old in there:
                 parents[new].update((old, new))
     return {new: tuple(sorted(olds)) for new, olds in parents.items()}
 
@@ -247,7 +247,8 @@ def merged_lately(recent: Sequence[CommunityEvents]) -> dict[int, int]:
 
 def _united(front: Front, into: Mapping[int, int]) -> Front:
     """Return the front as if the communities that merged later had been one already."""
-    names = np.array([_last_of(into, node_id) for node_id in front.ids.tolist()], np.int64)
+    last = _last_of_each(into)
+    names = np.array([last.get(one, one) for one in front.ids.tolist()], np.int64)
     united, place = np.unique(names, return_inverse=True)
     pairs, n_new = front.between, len(front.between.new_sizes)
     keys, at = np.unique(place[pairs.old] * n_new + pairs.new, return_inverse=True)
@@ -261,13 +262,18 @@ def _united(front: Front, into: Mapping[int, int]) -> Front:
     return replace(front, partition=replace(front.partition, names=united), between=between)
 
 
-def _last_of(into: Mapping[int, int], community: int) -> int:
-    """Follow mergers to the community that is left, or around a circle once."""
-    seen: set[int] = set()
-    while community in into and community not in seen:
-        seen.add(community)
-        community = into[community]
-    return community
+def _last_of_each(into: Mapping[int, int]) -> dict[int, int]:
+    """Follow mergers from each community to the one that is left, or around a circle once."""
+    last: dict[int, int] = {}
+    for community in into:
+        path: dict[int, int] = {}  # each community on it, and its place
+        while community in into and community not in last and community not in path:
+            path[community] = len(path)
+            community = into[community]
+        circle = path.get(community, len(path))
+        end = last.get(community, community)
+        last |= {one: one if place >= circle else end for one, place in path.items()}
+    return last
 
 
 def _went_in(front: Front, ids: Ids, settings: TrackSettings) -> set[tuple[int, int]]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
+import pytest
 
 from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.tracking import lifecycle
 from stream_icd.tracking.settings import TrackSettings
 from testbed.windows import follow, window
 
@@ -86,6 +91,28 @@ def test_a_community_whose_nodes_met_in_another_lately_is_born_and_no_split() ->
     (newborn,) = of_kind(tracked[3], "born")
     assert newborn.parents == ()
     assert not of_kind(tracked[3], "split")
+
+
+def test_a_long_chain_of_mergers_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    k, counts, plain = 200, Counter[str](), lifecycle.merged_lately
+
+    class Community(int):
+        """A stable id that counts how often it is looked up in a set or a mapping."""
+
+        def __hash__(self) -> int:
+            counts["look-ups"] += 1
+            return hash(int(self))
+
+    def counted(recent: Sequence[CommunityEvents]) -> dict[int, int]:
+        return {Community(old): Community(new) for old, new in plain(recent).items()}
+
+    apart = [community for community in range(k) for _ in range(10)]
+    most = [label + (at % 10 < 6) for at, label in enumerate(apart)]  # of each are in the next one
+    parted = moved(most, *[at for at, label in enumerate(most) if label == k - 1][:5], into=k + 1)
+    assert len(of_kind(hours(apart, most, most)[-1], "merged")) == k - 1
+    monkeypatch.setattr(lifecycle, "merged_lately", counted)
+    hours(apart, most, most, parted)
+    assert counts["look-ups"] < 100 * k
 
 
 def test_a_split_of_two_that_merged_before_is_a_split() -> None:
