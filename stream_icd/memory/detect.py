@@ -219,10 +219,11 @@ def _known_before(step: _Step, memory: Memory, at: Ids) -> Aligned | None:
     before = aligned(memory, step.nodes, at, step.edges, exponent)
     if before is None:
         return None
-    known = before.memory.present.known
-    has_broken, ended = broken(before.level, known.likeliest, known.n_communities, known.mixing)
-    if has_broken:
-        return None
+    known, evidence = before.memory.present.known, before.memory.present.evidence
+    test = known.likeliest, known.n_communities, known.mixing
+    has_broken, ended = broken(before.level, *test)
+    if has_broken and not broken(level_of(evidence.comparable(exponent)), *test)[0]:
+        return None  # nothing is left of what there was
     if not before.memory.present.decay and ended.any():
         before = replace(before, memory=without(before.memory, ended))
     return before

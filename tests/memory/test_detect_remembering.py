@@ -18,6 +18,7 @@ from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory  # type: ignore[attr-defined]
 from stream_icd.memory.nodes import cut
 from stream_icd.model import Model
+from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.synthetic.drift import generate_drifting_lfr
@@ -212,3 +213,15 @@ def test_no_community_is_remembered_twice_of_a_node() -> None:
     memory = seen(BELIEFS, *windows)[-1].memory
     labels = np.sort(memory.present.known.communities, axis=1)
     assert not ((labels[:, 1:] == labels[:, :-1]) & (labels[:, 1:] >= 0)).any()
+
+
+def test_a_graph_that_stays_the_same_is_not_broken() -> None:
+    # Of a hub and a ring of so many nodes, beliefs know fewer edges inside than chance has there.
+    ring = np.arange(1, 50_001)
+    src, dst = np.append(np.zeros_like(ring), ring[:-1]), np.append(ring, ring[1:])
+    memory = None
+    for number in range(2):
+        hub = snapshot_from_pairs(src, dst, graph="g", id=f"g/{number}", window=window(number))
+        found = detect_remembering(hub, open_model("default").model, memory)
+        memory = found.memory
+    assert found.n_continued
