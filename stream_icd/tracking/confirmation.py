@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from stream_icd.arrays import NOBODY, Ids
 from stream_icd.events import CommunityEvent, CommunityEvents
@@ -35,26 +34,21 @@ def still_hold(
     `before`: the window before the event; None if it is not known: then mergers hold while the
     community exists.
     """
-    there = ids_in(later, at.nodes)
-    origin = np.full(len(there), NOBODY) if before is None else ids_in(before, at.nodes)
-    sizes = Counter(later.communities.tolist())
-
-    def most_of(parts: Iterable[NDArray[np.bool_]]) -> list[int]:
-        """Return where most nodes of each part are later; parts that are gone are left out."""
-        where = []
-        for part in parts:
-            ids, counts = np.unique(there[part & (there != NOBODY)], return_counts=True)
-            where += [int(ids[counts.argmax()])] if len(ids) else []
-        return where
+    there, sizes = ids_in(later, at.nodes), Counter(later.communities.tolist())
+    kinds = {event.kind for event in events}
+    merged: Mapping[tuple[int, ...], int] = {}
+    if before is not None and "merged" in kinds:
+        merged = _where_most_are(there, at.communities, ids_in(before, at.nodes))
+    split = _where_most_are(there, at.communities) if "split" in kinds else {}
 
     def holds(event: CommunityEvent) -> bool:
         size = sizes[event.community]
         match event.kind:
             case "merged" if before is not None:
-                here = at.communities == event.community
-                return len(set(most_of((origin == parent) & here for parent in event.parents))) <= 1
+                came = ((event.community, parent) for parent in event.parents)
+                return len({merged[part] for part in came if part in merged}) <= 1
             case "split":
-                where = most_of(at.communities == child for child in event.children)
+                where = [split[child,] for child in event.children if (child,) in split]
                 return len(set(where)) == len(where)
             case "born" | "merged":
                 return size > 0
@@ -98,6 +92,23 @@ def lasting_events(windows: Sequence[CommunityEvents], lasting: int) -> Communit
         hold = still_hold(events, before, window, later)
         events = tuple(event for event, holds in zip(events, hold, strict=True) if holds)
     return replace(window, events=events)
+
+
+def _where_most_are(there: Ids, *groups: Ids) -> dict[tuple[int, ...], int]:
+    """Return where most nodes of each group are later; groups that are gone are left out.
+
+    there, groups: `(n,)` of each node; a group is one id of each of `groups`.
+    """
+    known = there != NOBODY
+    names = np.stack([*groups, there])[:, known]
+    names = names[:, np.lexsort(names[::-1])]
+    starts = np.flatnonzero((np.diff(names, prepend=NOBODY - 1) != 0).any(axis=0))
+    most: dict[tuple[int, ...], tuple[int, int]] = {}
+    counts = np.diff(starts, append=names.shape[1]).tolist()
+    for (*group, community), count in zip(names[:, starts].T.tolist(), counts, strict=True):
+        if count > most.get(tuple(group), (0, 0))[0]:  # of equal ones, the lowest id
+            most[tuple(group)] = count, community
+    return {group: community for group, (_, community) in most.items()}
 
 
 def ids_in(window: CommunityEvents, nodes: pa.Array) -> Ids:
