@@ -425,6 +425,23 @@ def test_a_restarted_server_is_found_again(chromium: Any) -> None:
     context.close()
 
 
+def test_a_tab_in_the_background_leaves_its_connection_to_others(opened: Opened) -> None:
+    turn = (
+        "(value) => { Object.defineProperty(document, 'hidden', { value, configurable: true });"
+        " document.dispatchEvent(new Event('visibilitychange')); }"
+    )
+    everything = seen(4)
+    with page_of(everything) as (view, address):
+        tab = opened(address)
+        wait_until(lambda: len(view.fan_out) == 1)
+        tab.evaluate(turn, True)
+        wait_until(lambda: len(view.fan_out) == 0)
+        everything.add(renamed(window(4, [0, 0, 1, 1]), "g"), ORIGIN)
+        tab.evaluate(turn, False)
+        tab.wait_for_selector("svg.flow[data-newest='4']")
+        wait_until(lambda: len(view.fan_out) == 1)
+
+
 def test_an_error_stays_as_long_as_what_was_asked(chromium: Any, six: str) -> None:
     context = chromium.new_context()
     tab = context.new_page()

@@ -66,7 +66,8 @@ function chosen(parameters) {
   return { ...kept.events, events: events.slice(0, most), hidden: wanted.length - events.length, until: events.length > most ? events[most].number : kept.events.until };
 }
 
-/** Listen for new windows of a series; `close()` ends it. The browser itself connects again. */
+/** Listen for new windows of a series while the tab is in view; `close()` ends it. The browser itself connects again.
+    A browser opens six connections to a server for all tabs: those in the background leave theirs to others. */
 export function listen(parameters, { onWindow, onState, onHello }) {
   if (kept !== null) {
     onState("report");
@@ -84,6 +85,9 @@ export function listen(parameters, { onWindow, onState, onHello }) {
       if (stream.readyState === EventSource.CLOSED) retry = setTimeout(open, 2000);
     });
   };
-  open();
-  return { close() { clearTimeout(retry); stream.close(); } };
+  const end = () => { clearTimeout(retry); stream?.close(); };
+  const turn = () => { end(); if (!document.hidden) open(); };
+  document.addEventListener("visibilitychange", turn);
+  turn();
+  return { close() { document.removeEventListener("visibilitychange", turn); end(); } };
 }
