@@ -21,7 +21,7 @@ import pytest
 
 from stream_icd.names.attributes import attributes_of
 from stream_icd.names.names import Naming
-from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
+from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter, News
 from stream_icd.view.panels.queries import MOST_LISTED
 from stream_icd.view.report import write_html
 from stream_icd.view.web.access import access_for
@@ -341,6 +341,95 @@ def test_keys_move_through_views_and_windows(opened: Opened, six: str) -> None:
     tab.wait_for_selector("svg.flow[data-newest='5']")
     tab.locator("body").press("3")
     tab.wait_for_selector("#life canvas")
+
+
+def test_a_window_that_comes_while_an_answer_is_under_way_is_kept(opened: Opened) -> None:
+    everything = seen(5)
+    with page_of(everything) as (view, address):
+        tab = opened(address)
+        wait_until(lambda: len(view.fan_out) == 1)
+        held: list[Any] = []
+        tab.route("**/api/life*", lambda route: held.append((route, route.fetch())))
+        with tab.expect_request("**/api/life*"):
+            tab.locator("body").press("3")
+        tab.wait_for_selector("#life .plot[data-newest='4']")
+        wait_until(lambda: held != [] or tab.wait_for_timeout(10))
+        news = everything.add(renamed(window(5, [0, 0, 1, 1]), "g"), ORIGIN)
+        assert news is not None
+        view.publish(news)
+        tab.wait_for_selector("#life .plot[data-newest='5']")
+        route, answer = held[0]
+        with tab.expect_response("**/api/life*"):
+            route.fulfill(response=answer)
+        tab.locator("body").press("1")
+        tab.wait_for_selector("svg.flow[data-newest='5']")
+        assert number(tab, "nodes") == "4"
+
+
+def test_an_old_window_is_drawn_when_it_is_read(opened: Opened) -> None:
+    """As after a restart of the server, which reads them one after the other."""
+    everything = seen(2)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?until=4")
+        tab.wait_for_selector("svg.flow[data-newest='1']")
+        wait_until(lambda: len(view.fan_out) == 1)
+        for hour, labels in list(enumerate(drifting(6)))[2:]:
+            news = everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+            assert news is not None
+            view.publish(news)
+        tab.wait_for_selector("svg.flow[data-newest='4']")
+
+
+def test_keys_choose_the_window_beside_and_end_at_the_oldest(opened: Opened) -> None:
+    everything = AllSeries(Budget(windows=3))
+    for hour, labels in enumerate(drifting(4)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    with page_of(everything) as (view, address):
+        tab = opened(address)
+        wait_until(lambda: len(view.fan_out) == 1)
+        tab.wait_for_selector("svg.flow[data-newest='3']")
+        for _ in range(3):
+            tab.locator("body").press("ArrowLeft")
+        tab.wait_for_selector("svg.flow[data-newest='1']")
+        assert tab.locator("#status").inner_text() == "an old window is shown"
+        assert "until=1" in tab.url
+        tab.locator("body").press("Escape")
+        for hour in (4, 5):
+            news = everything.add(renamed(window(hour, [0, 0, 1, 1]), "g"), ORIGIN)
+            assert news is not None
+            view.publish(news)
+        tab.wait_for_selector("svg.flow[data-newest='5']")
+        tab.locator("body").press("ArrowLeft")
+        tab.wait_for_selector("svg.flow[data-newest='4']")
+
+
+def test_a_correction_of_a_window_that_is_not_listed_is_not_the_newest(opened: Opened) -> None:
+    everything = seen(6)
+    with page_of(everything) as (view, address):
+        tab = opened(address)
+        tab.route(
+            "**/api/life*",
+            lambda route: route.continue_(url=route.request.url.replace("last=6000", "last=3")),
+        )
+        tab.locator("body").press("3")
+        tab.wait_for_selector("#life .plot[data-windows='3']")
+        view.publish(News(name(), everything.windows(name(), 6)[0]))
+        news = everything.add(renamed(window(6, [0, 0, 1, 1]), "g"), ORIGIN)
+        assert news is not None
+        view.publish(news)
+        tab.wait_for_selector("#life .plot[data-newest='6']")
+        assert tab.locator("#life .plot").get_attribute("data-windows") == "4"
+
+
+def test_names_of_nodes_are_those_of_the_window_that_is_shown(opened: Opened) -> None:
+    everything = AllSeries()
+    for hour, nodes in enumerate((["early", "all"], ["late", "all"])):
+        everything.add(renamed(window(hour, [0, 0], nodes), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?until=0")
+        tab.wait_for_selector("svg.flow")
+        tab.locator("#node").press_sequentially("e")
+        tab.wait_for_selector("#names option[value=early]", state="attached")
 
 
 def test_graphs_that_are_chosen_one_after_the_other_do_not_mix(opened: Opened) -> None:

@@ -14,6 +14,7 @@ export function grow(life, row, most) {
   const columns = life.columns;
   if (columns.number === undefined) for (const name of Object.keys(row)) columns[name] = [];
   const at = columns.number.lastIndexOf(row.number);
+  if (at < 0 && row.number < columns.number[0]) return; // older than those that are kept
   for (const [name, value] of Object.entries(row)) {
     if (at < 0) columns[name].push(value); else columns[name][at] = value;
     if (columns[name].length > most) columns[name].shift();

@@ -30,6 +30,7 @@ const timers = new Map();
 const running = new Set(); // questions without an answer yet
 const waiting = new Map(); // what to ask after these
 const wanted = new Set(); // questions whose answers are still of use
+const since = []; // windows that came since the life was asked for: its answer may be without them
 let frame = 0;
 
 /** Change the state, the address, and what depends on them. */
@@ -130,6 +131,7 @@ async function question(name, parameters, into = name) {
   wanted.add(name);
   if (running.has(name)) { waiting.set(name, () => question(name, parameters, into)); return; }
   running.add(name);
+  if (name === "life") since.length = 0;
   const signal = asked.signal;
   const useful = () => !signal.aborted && wanted.has(name); // not of a selection that was cleared meanwhile
   try {
@@ -137,6 +139,7 @@ async function question(name, parameters, into = name) {
     if (useful()) {
       learn(answer?.names);
       known[into] = into === "opened" ? { ...answer, everything: state.all !== "" } : answer;
+      if (name === "life") for (const row of since) grow(known.life, row, MOST_KEPT);
       trouble(name, "");
       draw();
     }
@@ -152,7 +155,10 @@ async function question(name, parameters, into = name) {
 
 /** A new window, or a correction of one. */
 function arrived(row) {
-  if (here() !== null) return; // an old window is shown: nothing changes there
+  const one = current();
+  if (one !== null) one.number = Math.max(one.number, row.number);
+  if (here() !== null && row.number > here()) return; // an older window is shown
+  if (running.has("life")) since.push(row);
   if (known.life !== null) grow(known.life, row, MOST_KEPT);
   later("news", SOON_MS, () => {
     drawNumbers();
@@ -179,7 +185,6 @@ async function overview() {
   }
   choices();
   drawNumbers();
-  if (said !== null) say(said.kind, said.message);
 }
 
 /** Look at what there is now; show another series where the one that is shown was dropped. */
@@ -245,6 +250,7 @@ function drawTabs() {
 }
 
 function drawNumbers() {
+  if (said !== null) say(said.kind, said.message);
   const columns = known.life?.columns;
   const last = columns?.number?.length ? columns.number.length - 1 : -1;
   if (last < 0) { fill(at("numbers")); return; }
@@ -332,7 +338,7 @@ function moveWindow(by) {
   if (kept !== null) return;
   const newest = current()?.number ?? 0;
   const wanted = (here() ?? newest) + by;
-  if (wanted >= 0) change({ until: wanted >= newest ? "" : String(wanted) }, { step: false });
+  if (wanted >= (current()?.dropped ?? 0)) change({ until: wanted >= newest ? "" : String(wanted) }, { step: false });
 }
 
 /** The next or previous community among those that have a band. */
@@ -371,7 +377,7 @@ async function suggest() {
   const beginning = at("node").value;
   if (beginning === "") { fill(at("names")); return; }
   try {
-    const { nodes } = await ask("nodes", { ...series(), beginning });
+    const { nodes } = await ask("nodes", { ...shownWindow(), beginning });
     if (at("node").value === beginning) fill(at("names"), nodes.map((name) => el("option", { value: name })));
   } catch { /* suggestions are a help, not an answer */ }
 }
