@@ -452,6 +452,51 @@ def test_graphs_that_are_chosen_one_after_the_other_do_not_mix(opened: Opened) -
         wait_until(lambda: list(view.fan_out._tabs.values()) == [name("a")])
 
 
+def test_an_answer_about_what_was_chosen_before_lists_nothing(opened: Opened) -> None:
+    everything = AllSeries()
+    for graph in ("a", "b"):
+        everything.add(renamed(window(0, [0, 0, 1, 1]), graph), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?graph=a")
+        tab.wait_for_selector("svg.flow")
+        held: list[Any] = []
+        tab.route("**/api/overview?graph=b*", lambda route: held.append((route, route.fetch())))
+        with tab.expect_request("**/api/overview?graph=b*"):
+            tab.select_option("#graph", "b")
+        with tab.expect_response("**/api/flow?graph=a*"):
+            tab.go_back()
+        ((route, answer),) = held
+        only = [one for one in answer.json()["series"] if one["graph"] == "b"]
+        route.fulfill(response=answer, json={**answer.json(), "series": only})
+        tab.evaluate("fetch('api/overview').then((later) => later.text())")
+        assert tab.locator("#graph").input_value() == "a"
+
+
+def test_a_graph_that_the_address_names_is_waited_for(opened: Opened) -> None:
+    everything = seen(3, graph="a")
+    with page_of(everything) as (view, address):
+        read = False
+        sources = replace(view.queries.sources, caught_up=lambda: read)
+        view.queries.sources = sources
+        tab = opened(address, "?graph=b&community=0")
+        sync_api.expect(tab.locator("#flow")).to_contain_text("No results were seen yet")
+        everything.add(renamed(window(0, [0, 0, 1, 1]), "b"), ORIGIN)
+        tab.wait_for_selector("svg.flow[data-newest='0']")
+        assert tab.locator("#graph").input_value() == "b"
+        assert "graph=b&" in tab.url
+        assert "community=0" in tab.url
+        read = True
+        tab = opened(address, "?graph=c")
+        tab.wait_for_selector("svg.flow")
+        assert tab.locator("#graph").input_value() == "a"
+
+
+def test_a_view_that_there_is_not_is_the_first_one(opened: Opened, six: str) -> None:
+    tab = opened(six, "?view=flows")
+    tab.wait_for_selector("#flow svg.flow")
+    assert tab.locator("#tab-flow").get_attribute("aria-selected") == "true"
+
+
 def test_what_is_read_and_chosen_stays_while_windows_arrive(opened: Opened) -> None:
     everything = seen(60)
     with page_of(everything) as (view, address):
@@ -643,6 +688,8 @@ def test_a_report_opens_without_a_network(chromium: Any, tmp_path: Path) -> None
         tab.wait_for_selector(shows)
     assert tab.get_by_label("shrunk").count() == 1
     assert tab.get_by_label("continued").count() == 0  # a report does not hold them
+    tab.locator("body").press("5")  # nor a second series
+    assert tab.locator("#event-table").is_visible()
     tab.fill("#node", "7")
     tab.press("#node", "Enter")
     tab.wait_for_selector("#past tbody tr")

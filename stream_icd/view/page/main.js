@@ -13,7 +13,7 @@ import { drawMap } from "./map.js";
 import { forgetNames, learn } from "./names.js";
 import { ask, kept, listen } from "./source.js";
 
-const VIEWS = ["flow", "map", "life", "events", "compare"];
+const VIEWS = ["flow", "map", "life", "events", ...(kept === null ? ["compare"] : [])];
 const WITH_CHARTS = ["life", "map", "compare"];
 const SERIES = ["graph", "model", "origin"];
 const MOST_KEPT = 6000;
@@ -50,11 +50,9 @@ async function start() {
   Object.assign(known, nothing());
   forgetNames();
   forgetColours();
-  const { signal } = asked;
-  await overview();
-  if (signal.aborted) return; // another series was chosen meanwhile
+  if (!(await overview())) return;
   const one = current();
-  if (one === null) {
+  if (one === null || isToCome(one)) {
     say("waiting", "no results yet");
     for (const view of VIEWS) fill(at(view), note("No results were seen yet. This page shows them as soon as they arrive."));
     later("start", 1000, start);
@@ -83,12 +81,13 @@ const other = () => ({ other_graph: state.other_graph, other_model: state.other_
 const columnsFor = () => Math.max(8, Math.min(120, Math.floor((at("flow").clientWidth || innerWidth) / 13)));
 
 const isShown = (one) => SERIES.every((name) => one[name] === state[name]);
+const fits = (one, names = SERIES) => names.every((name) => state[name] === "" || one[name] === state[name]);
+const isToCome = (instead) => !fits(instead) && !known.overview.caught_up; // whether what the address names may still be read
 
 /** The series that is shown, as the overview has it. */
 function current() {
   const all = known.overview?.series ?? [];
-  const fits = (names) => all.find((one) => names.every((name) => state[name] === "" || one[name] === state[name]));
-  return all.find(isShown) ?? fits(SERIES) ?? fits(["graph"]) ?? all[0] ?? null;
+  return all.find(isShown) ?? all.find((one) => fits(one)) ?? all.find((one) => fits(one, ["graph"])) ?? all[0] ?? null;
 }
 
 /** Ask for everything that the view needs. */
@@ -176,20 +175,24 @@ function later(name, ms, act) {
   timers.set(name, setTimeout(() => { timers.delete(name); act(); }, ms));
 }
 
+/** Ask what there is; false if another series was chosen meanwhile. */
 async function overview() {
+  const { signal } = asked;
   try {
-    known.overview = await ask("overview", series());
+    known.overview = await ask("overview", series(), signal);
     trouble("overview", "");
   } catch (error) {
-    trouble("overview", error.message);
+    if (!signal.aborted) trouble("overview", error.message);
   }
+  if (signal.aborted) return false;
   choices();
   drawNumbers();
+  return true;
 }
 
 /** Look at what there is now; show another series where the one that is shown was dropped. */
 async function look() {
-  await overview();
+  if (!(await overview())) return;
   const one = current();
   if (one !== null && known.overview.caught_up && !isShown(one)) change({ graph: one.graph, model: one.model, origin: one.origin, until: "", community: "", node: "" }, { step: false });
 }
@@ -218,7 +221,7 @@ function choices() {
   const all = known.overview?.series ?? [];
   const one = current();
   const graphs = [...new Set(all.map(({ graph }) => graph))];
-  select(at("graph"), graphs.map((graph) => ({ value: graph, text: shown(graph, 60) })), one?.graph);
+  select(at("graph"), graphs.map((graph) => ({ value: graph, text: shown(graph, 60) })), one !== null && isToCome(one) ? state.graph : one?.graph);
   const ofGraph = all.filter(({ graph }) => graph === one?.graph);
   const several = new Set(ofGraph.map(({ origin }) => origin)).size > 1;
   const value = ({ model, origin }) => `${model}\n${origin}`;
@@ -242,6 +245,7 @@ function leftOut(one) {
 }
 
 function drawTabs() {
+  if (!VIEWS.includes(state.view)) state.view = VIEWS[0];
   for (const view of VIEWS) {
     const chosen = view === state.view;
     at(`tab-${view}`).setAttribute("aria-selected", String(chosen));
