@@ -21,7 +21,10 @@ import pytest
 
 from stream_icd.names.attributes import attributes_of
 from stream_icd.names.names import Naming
+from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter, News
+from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.feeds.sources import NoGraph
 from stream_icd.view.panels.queries import MOST_LISTED
 from stream_icd.view.report import write_html
 from stream_icd.view.web.access import access_for
@@ -30,6 +33,7 @@ from testbed.brokers import wait_until
 from testbed.windows import HOUR, START, window
 from tests.view.windows import (
     ORIGIN,
+    Cliques,
     Placed,
     drifting,
     name,
@@ -611,6 +615,41 @@ def test_an_answer_for_a_selection_that_was_cleared_counts_no_longer(
     context.close()
 
 
+class OnlyNewest(Cliques):
+    """The graph of window 5 is there, and no other."""
+
+    def read(self, one: SeenWindow) -> Snapshot:
+        if one.number < 5:
+            raise NoGraph("the topic no longer holds the snapshot")
+        return super().read(one)
+
+
+def test_what_cannot_be_answered_is_not_what_was_answered_before(chromium: Any) -> None:
+    context = chromium.new_context()
+    tab = context.new_page()
+    with page_of(seen(6), snapshots=OnlyNewest()) as (_, address):
+        tab.goto(f"{address}?node=7&community=0")
+        tab.wait_for_selector("#why")
+        tab.wait_for_selector("#held")
+        tab.locator("body").press("ArrowLeft")
+        sync_api.expect(tab.locator("#trouble")).to_contain_text("no longer holds")
+        sync_api.expect(tab.locator("#why, #held")).to_have_count(0)
+    context.close()
+
+
+def test_members_follow_the_map_of_their_window(chromium: Any, six: str) -> None:
+    context = chromium.new_context()
+    tab = context.new_page()
+    held: list[Any] = []
+    tab.route("**/api/map*", lambda route: route.continue_() if held else held.append(route))
+    tab.goto(f"{six}?view=map&all=1")
+    tab.wait_for_selector("#status[data-state=live]")
+    tab.locator("body").press("ArrowLeft")
+    held[0].fulfill(status=409, body="too late\n")
+    tab.wait_for_selector("#map .plot[data-number='4'][data-nodes='60']")
+    context.close()
+
+
 def test_a_graph_that_is_dropped_gives_way_to_one_that_is_there(opened: Opened) -> None:
     everything = AllSeries(Budget(windows=2))
     for graph in ("old", "new"):
@@ -695,6 +734,70 @@ def test_a_report_opens_without_a_network(chromium: Any, tmp_path: Path) -> None
     tab.wait_for_selector("#past tbody tr")
     context.close()
     assert complaints == []
+
+
+def test_a_report_opens_in_a_frame_and_says_what_has_no_band(
+    opened: Opened, tmp_path: Path
+) -> None:
+    everything = AllSeries()
+    for hour in range(5):
+        everything.add(renamed(window(hour, np.repeat(np.arange(60), 3)), "g"), ORIGIN)
+    out = write_html(queries(everything, archive=True), name(), tmp_path / "report.html")
+    tab = opened("data:text/html,<iframe width=1200 height=900></iframe>")
+    tab.evaluate("(page) => { document.querySelector('iframe').srcdoc = page; }", out.read_text())
+    report = tab.frame_locator("iframe")
+    report.locator("svg.flow[data-newest='4']").wait_for()
+    assert "double-click" not in report.locator("#flow .note").inner_text()
+    report.locator("#tab-events").click()
+    report.locator("#event-table .community", has_text="59").first.click()
+    sync_api.expect(report.locator("#details h2")).to_have_text(
+        "community 59: no band in these 5 columns"
+    )
+
+
+def test_long_names_are_broken_on_a_phone(opened: Opened) -> None:
+    attribute, value = "a" * 100, "v" * 100
+    everything = AllSeries(
+        naming=Naming(
+            attributes_of(pa.array(range(60)), {attribute: [value] * 30 + ["other"] * 30})
+        )
+    )
+    everything.add(window(0, np.repeat([0, 1], 30)), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?community=0", viewport={"width": 360, "height": 700})
+        tab.wait_for_selector(".composition td.over")
+        tab.wait_for_selector("#held p")
+        assert value[:30] in tab.locator("#held p").inner_text()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_window_that_is_not_there_is_said(opened: Opened) -> None:
+    everything = AllSeries(Budget(windows=3))
+    for hour, labels in enumerate(drifting(6)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?until=1")
+        said = "This window is no longer in memory, or was never seen."
+        sync_api.expect(tab.locator("#flow")).to_have_text(said)
+        tab.locator("body").press("3")
+        sync_api.expect(tab.locator("#life")).to_have_text(said)
+
+
+def test_no_more_windows_are_offered_than_can_be_chosen(opened: Opened) -> None:
+    everything = seen(6)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?span=30")
+        tab.wait_for_selector("svg.flow")
+
+        def most(route: Any) -> None:
+            answer = route.fetch().json()
+            answer["columns"][-1]["number"] = 6100
+            route.fulfill(json={**answer, "windows": 6000})
+
+        tab.route("**/api/flow*", most)
+        tab.select_option("#span", "6000")
+        note = tab.locator("#flow .note")
+        sync_api.expect(note).to_contain_text("6,000 of 6,101 windows. +")
 
 
 def test_bands_that_touch_have_different_colours_which_stay(opened: Opened) -> None:

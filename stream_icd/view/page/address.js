@@ -17,6 +17,8 @@ export function write(state, step) {
   for (const [name, value] of Object.entries(state)) if (value !== DEFAULTS[name]) given.set(name, value);
   const address = `${location.pathname}${given.size ? `?${given}` : ""}`;
   if (address === `${location.pathname}${location.search}`) return;
-  if (step) history.pushState(null, "", address);
-  else history.replaceState(null, "", address);
+  try {
+    if (step) history.pushState(null, "", address);
+    else history.replaceState(null, "", address);
+  } catch { /* a page in a frame of another has no address, and some browsers refuse many changes in a short time */ }
 }

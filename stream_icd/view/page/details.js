@@ -45,9 +45,10 @@ function parts({ attributes }) {
 }
 
 function about(id, flow) {
-  const columns = flow?.columns ?? [];
+  if (flow === null) return el("h2", {}, swatch(id), called(id));
+  const columns = flow.columns;
   const sizes = columns.flatMap((column) => column.sizes.filter(([shownId]) => shownId === id).map(([, size]) => ({ column, size })));
-  if (sizes.length === 0) return el("h2", {}, swatch(id), `${called(id)}: not in these windows`);
+  if (sizes.length === 0) return el("h2", {}, swatch(id), `${called(id)}: no band in these ${columns.length} columns`);
   const [first, last] = [sizes[0], sizes.at(-1)];
   const there = last.column === columns.at(-1) ? "in the newest window" : `last seen ${time(last.column.end)}`;
   return el("div", {}, el("h2", {}, swatch(id), called(id)),

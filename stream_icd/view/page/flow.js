@@ -4,11 +4,13 @@
 import { colour, keepApart } from "./colours.js";
 import { fill, note, number, shown, svg, time } from "./dom.js";
 import { briefly, called } from "./names.js";
+import { kept } from "./source.js";
 
 const MARKS = { born: "+", merged: "▸", split: "◂", died: "×" };
 const OTHERS = -1;
 const LEFT = 8, TOP = 20, BOTTOM = 42, GAP = 3;
 const LEAST_MOVE = 0.4; // pixels
+const MOST_WINDOWS = 6000; // that can be chosen
 const LETTER = 6.6; // pixels of a letter of the labels, at most on average
 const STACKED = 1e6; // bands that lie on each other weigh more than any nodes that move
 
@@ -90,7 +92,7 @@ export function drawFlow(into, flow, { chosen, oldest, path, here, sure, onCommu
   const width = Math.max(280, into.clientWidth);
   const height = Math.max(320, Math.min(620, window.innerHeight - 300));
   if (flow.columns.length === 0) {
-    fill(into, note("No window was seen yet."));
+    fill(into, note("This window is no longer in memory, or was never seen."));
     return;
   }
   const drawn = layout(flow, width, height);
@@ -217,13 +219,13 @@ function axis(drawn) {
 
 function legend(flow, oldest, sure) {
   const of = flow.columns.at(-1).number - oldest + 1;
-  const windows = flow.windows < of ? `${number(flow.windows)} of ${number(of)} windows: choose more above. ` : `All ${number(of)} windows. `;
+  const windows = flow.windows < of ? `${number(flow.windows)} of ${number(of)} windows${flow.windows < MOST_WINDOWS ? ": choose more above" : ""}. ` : `All ${number(of)} windows. `;
   const swapped = flow.columns.some((column, at) => at > 0 && column.model !== flow.columns[at - 1].model);
   const kinds = `+ born, ▸ merged, ◂ split, × died; ${swapped ? "dashed, with a name: another model; " : ""}dashed: windows are missing. `;
   const unsure = flow.columns.flatMap((column) => column.marks).filter((mark) => !sure(mark)).length;
   const sampled = flow.columns.some((column, at) => at > 0 && column.number - flow.columns[at - 1].number > 1);
   return note(windows, kinds,
-    "Height: number of nodes. Click a community to follow it; double-click a window to open it. ",
+    `Height: number of nodes. Click a community to follow it${kept === null ? "; double-click a window to open it" : ""}. `,
     unsure > 0 ? `${number(unsure)} marks are hidden: the events did not last, or are too weak (choose in Events). ` : "",
     sampled ? "Not every window has a column: births and mergers in between are in Events." : "");
 }

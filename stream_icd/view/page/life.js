@@ -35,7 +35,7 @@ function remembers(columns) {
 export function drawLife(into, life, { overview, graph, onWindow }) {
   const columns = life.columns;
   if (columns.number === undefined || columns.number.length === 0) {
-    fill(into, note("No window was seen yet."));
+    fill(into, note("This window is no longer in memory, or was never seen."));
     return;
   }
   let plot = into.querySelector(".plot");

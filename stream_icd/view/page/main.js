@@ -119,6 +119,7 @@ function askDetails() {
 
 async function askMap() {
   await question("map", shownWindow());
+  if (state.view !== "map") return;
   if (placed()) { await question("places", shownWindow()); return; }
   const community = state.all ? "all" : [...open].join(",");
   if (community === "" || known.map === null) { known.opened = null; draw(); return; }
@@ -128,7 +129,7 @@ async function askMap() {
 /** Ask one question at a time of each kind; a question that came meanwhile is asked afterwards. */
 async function question(name, parameters, into = name) {
   wanted.add(name);
-  if (running.has(name)) { waiting.set(name, () => question(name, parameters, into)); return; }
+  if (running.has(name)) return new Promise((done) => waiting.set(name, () => done(question(name, parameters, into))));
   running.add(name);
   if (name === "life") since.length = 0;
   const signal = asked.signal;
@@ -143,7 +144,11 @@ async function question(name, parameters, into = name) {
       draw();
     }
   } catch (error) {
-    if (useful()) trouble(name, error.message);
+    if (useful()) {
+      if (error.refused) known[into] = null; // the answer before it was to something else
+      trouble(name, error.message);
+      draw();
+    }
   } finally {
     running.delete(name);
     const again = waiting.get(name);

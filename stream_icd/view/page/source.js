@@ -4,14 +4,15 @@ const element = document.getElementById("kept");
 /** The answers of a report; null on a live page. */
 export const kept = element === null ? null : JSON.parse(element.textContent);
 
-/** Ask a question; rejects with an Error whose message is for people. */
+/** Ask a question; rejects with an Error whose message is for people, and `refused` if there is no answer. */
 export async function ask(question, parameters, signal) {
   if (kept !== null) return recalled(question, parameters);
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const response = await fetch(`api/${question}?${new URLSearchParams(given)}`, { signal });
   if (response.ok) return response.json();
   const isJson = response.headers.get("Content-Type") === "application/json"; // else this page may not ask
-  throw new Error(isJson ? (await response.json()).error : (await response.text()).trim());
+  const reason = isJson ? (await response.json()).error : (await response.text()).trim();
+  throw Object.assign(new Error(reason), { refused: response.status < 500 });
 }
 
 function recalled(question, parameters) {
