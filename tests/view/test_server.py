@@ -17,7 +17,10 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
+from stream_icd.errors import StoreUnreachable
+from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.all_series import AllSeries
+from stream_icd.view.data.window import SeenWindow
 from stream_icd.view.panels.queries import Answer, Parameters, Queries
 from stream_icd.view.web.access import Access, access_for, is_loopback
 from stream_icd.view.web.page_files import page_files
@@ -132,6 +135,18 @@ def test_other_machines_need_the_token(token: str | None) -> None:
         later = get(address, "/api/overview", headers={"Cookie": cookie.split(";")[0]})
         assert later.status == 200
         assert not later.cookies
+
+
+def test_two_pages_of_one_machine_keep_their_tokens_apart() -> None:
+    """Browsers show the cookies of one port to all others."""
+    with ExitStack() as stack:
+        rules = [access_for("0.0.0.0", token) for token in (None, "a token of its own")]
+        pages = [stack.enter_context(page_of(seen(2), rule))[1] for rule in rules]
+        tokens = [{"token": rule.token or ""} for rule in rules]
+        set_by = [get(page, "/", token) for page, token in zip(pages, tokens, strict=True)]
+        jar = dict(answer.cookies[0].partition(";")[0].split("=") for answer in set_by)
+        shown = {"Cookie": "; ".join("=".join(one) for one in jar.items())}
+        assert [get(page, "/api/overview", headers=shown).status for page in pages] == [200, 200]
 
 
 def test_anybody_may_ask_whether_the_server_answers_and_learns_nothing_else() -> None:
@@ -311,6 +326,33 @@ def test_answers_that_are_not_taken_end_and_streams_last(monkeypatch: pytest.Mon
                 taken += got
         assert len(taken) < 20 * len(page_files()[library].content)
         assert len(view.fan_out) == 1
+
+
+class Away:
+    """A store that does not answer for a while."""
+
+    def __init__(self) -> None:
+        self.asked, self.back = threading.Event(), threading.Event()
+
+    def read(self, _: SeenWindow) -> Snapshot:
+        self.asked.set()
+        self.back.wait(20)
+        raise StoreUnreachable("the store does not answer")
+
+
+def test_graphs_that_cannot_be_read_stop_nothing_else() -> None:
+    away = Away()
+    with page_of(seen(3), snapshots=away) as (_, address), ThreadPoolExecutor(4) as pool:
+        waiting = [
+            pool.submit(get, address, f"/api/{question}")
+            for question in ("map", "places", "explain?node=1", "explain_community?community=0")
+        ]
+        try:
+            assert away.asked.wait(5)
+            assert get(address, "/api/flow", timeout=3).status == 200
+        finally:
+            away.back.set()
+        assert [answer.result().status for answer in waiting] == [200, 503, 503, 503]
 
 
 def test_a_window_that_is_being_tracked_stops_nobody() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
@@ -11,7 +12,6 @@ from urllib.parse import urlsplit
 
 from stream_icd.errors import BadSettings
 
-COOKIE = "stream_icd_view"
 HEALTH = "/healthz"
 """Tells anybody, without a token and under any name, that the server answers: for probes."""
 
@@ -38,6 +38,14 @@ class Access:
 
     hosts: frozenset[str] | None  # None: any
     token: str | None = None  # what a request must show; None: nothing
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie that holds the token.
+
+        A browser shows its cookies to all ports of a machine, so each token has a name of its own.
+        """
+        return f"stream_icd_view_{hashlib.sha256((self.token or '').encode()).hexdigest()[:12]}"
 
     def allows_host(self, header: str) -> bool:
         """Whether a request with this Host header is for us."""

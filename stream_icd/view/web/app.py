@@ -22,7 +22,7 @@ from stream_icd.printable import printable, shortened
 from stream_icd.view.data.all_series import News
 from stream_icd.view.panels.life import life_row
 from stream_icd.view.panels.queries import BadQuestion, NothingSeen, Queries
-from stream_icd.view.web.access import COOKIE, HEADERS, HEALTH, Access, asked_by_this_page
+from stream_icd.view.web.access import HEADERS, HEALTH, Access, asked_by_this_page
 from stream_icd.view.web.page_files import page_files
 from stream_icd.view.web.tabs import MOST_TABS, SERIES, Answers, FanOut, check_known
 
@@ -100,7 +100,7 @@ def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
         headers = dict(HEADERS)
         if answer is None and access.token and request.query_params.get("token"):
             headers["Set-Cookie"] = (
-                f"{COOKIE}={quote(access.token, safe='')}; HttpOnly; SameSite=Strict; Path=/"
+                f"{access.cookie}={quote(access.token, safe='')}; HttpOnly; SameSite=Strict; Path=/"
             )
 
         async def send_safely(message: Message) -> None:
@@ -122,7 +122,7 @@ def _answer_of_guard(request: Request, access: Access) -> ASGIApp | None:
         return PlainTextResponse("this server does not answer to that name\n", 421)
     if not asked_by_this_page(path, headers):
         return PlainTextResponse("this server does not answer to pages of other sites\n", 403)
-    shown = request.query_params.get("token", ""), unquote(request.cookies.get(COOKIE, ""))
+    shown = request.query_params.get("token", ""), unquote(request.cookies.get(access.cookie, ""))
     if not access.allows(*shown):
         return PlainTextResponse("open the address with the token that was printed\n", 403)
     return None

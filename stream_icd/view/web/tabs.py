@@ -19,6 +19,8 @@ from stream_icd.view.data.series import SeriesName
 from stream_icd.view.panels.queries import BadQuestion, NothingSeen, Parameters, Queries
 
 AT_A_TIME = 2
+"""Answers from memory."""
+
 MOST_WAITING = 64
 KEPT_BYTES = 32 * 2**20
 ENTRY = 200
@@ -58,6 +60,9 @@ QUESTIONS: dict[str, tuple[Compute, frozenset[str]]] = {
 }
 """All that the page may ask: how it is answered, and the parameters that it has."""
 
+OF_GRAPHS = frozenset(("map", "members", "places", "explain", "explain_community"))
+"""Questions that read graphs: a broker or a store that does not answer stops only these."""
+
 
 def check_known(asked: Parameters, known: frozenset[str]) -> None:
     """Refuse unknown parameters: each would be another question, computed and kept for itself."""
@@ -72,6 +77,7 @@ class Answers:
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
         self._pool = ThreadPoolExecutor(AT_A_TIME, "view")
+        self._reading = ThreadPoolExecutor(1, "view graphs")
         self._running: dict[Key, asyncio.Future[bytes]] = {}
         self._kept: OrderedDict[Key, bytes] = OrderedDict()
         self._bytes = 0
@@ -97,16 +103,16 @@ class Answers:
             if len(self._running) >= MOST_WAITING:
                 raise Overloaded("too many questions wait for an answer: try again")
             loop = asyncio.get_running_loop()
-            running = loop.run_in_executor(
-                self._pool, lambda: _encoded(compute(self._queries, asked))
-            )
+            pool = self._reading if question in OF_GRAPHS else self._pool
+            running = loop.run_in_executor(pool, lambda: _encoded(compute(self._queries, asked)))
             running.add_done_callback(lambda done: self._done(key, done))
             self._running[key] = running
         return await asyncio.shield(self._running[key])
 
     def close(self) -> None:
         """Stop computing."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._reading):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _done(self, key: Key, done: asyncio.Future[bytes]) -> None:
         self._running.pop(key, None)
