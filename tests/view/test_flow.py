@@ -14,7 +14,7 @@ from stream_icd.view.data.window import SeenWindow, unpacked
 from stream_icd.view.panels.details import explained_community
 from stream_icd.view.panels.flow import OTHERS, flow, spread, ways
 from testbed.windows import window
-from tests.view.windows import ORIGIN, Cliques, name, queries, renamed, seen
+from tests.view.windows import ORIGIN, Cliques, ask, name, queries, renamed, seen
 
 Labels = st.lists(
     st.lists(st.integers(0, 5), min_size=6, max_size=14).map(
@@ -134,3 +134,16 @@ def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.Mo
     windows = everything.windows(name(), 31)
     explained_community(windows[:-1], 1, Cliques().read, windows[-1])
     assert len(set(read)) <= 6
+
+
+def test_the_last_windows_that_both_series_have_are_compared() -> None:
+    everything = AllSeries()
+    for hour in range(12):
+        for origin in ("long", "short") if hour < 6 else ("long",):
+            everything.add(renamed(window(hour, [0, 0, 1]), "g"), origin)
+    others = {"origin": "long", "other_graph": "g", "other_origin": "short"}
+    found = [
+        [one["number"] for one in ask(everything, "compare", **others, **more)["windows"]]
+        for more in ({"last": "4"}, {"last": "4", "until": "3"}, {"last": "4", "until": "1"})
+    ]
+    assert found == [[2, 3, 4, 5], [0, 1, 2, 3], [0, 1]]

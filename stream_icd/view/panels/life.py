@@ -62,8 +62,10 @@ def finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else round(float(value), 6)
 
 
-def comparison(ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow]) -> dict[str, Any]:
-    """Compare the windows that both series have, by their ends.
+def comparison(
+    ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow], last: int
+) -> dict[str, Any]:
+    """Compare the last windows that both series have, by their ends.
 
     Returns:
         `windows`: for each common window its number, the agreement (NMI), and K of both; `newest`:
@@ -71,7 +73,7 @@ def comparison(ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow]) -> dict
     """
     by_end = {window.result.window.end: window for window in theirs}
     ends = ((window, window.result.window.end) for window in ours)
-    common = [(window, by_end[end]) for window, end in ends if end in by_end]
+    common = [(window, by_end[end]) for window, end in ends if end in by_end][-last:]
     rows = [
         {
             "number": a.number,

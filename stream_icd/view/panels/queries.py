@@ -229,10 +229,11 @@ class Queries:
         return name, windows
 
     def compare(self, asked: Parameters) -> Answer:
-        """Two series side by side."""
-        ours = self._windows(asked, 60, COMPARED_WINDOWS)
+        """Two series side by side, in the last windows that both have."""
+        last = whole(asked, "last", 60, 1, COMPARED_WINDOWS)
+        ours = self.seen.windows(self.name(asked), MOST_WINDOWS, number(asked, "until"))
         theirs = self.seen.windows(self.name(self._other(asked)), MOST_WINDOWS)
-        return comparison(ours, theirs)
+        return comparison(ours, theirs, last)
 
     def version(self, asked: Parameters) -> tuple[int, ...]:
         """Return numbers that change whenever the answer to a question may change."""
