@@ -139,6 +139,27 @@ def test_what_a_store_failed_to_give_is_read_at_the_next_look(
     assert page.hours() == ["g/0", "g/1", "g/2", "g/3"]
 
 
+def test_a_first_read_that_fails_goes_on_where_it_was(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.add(0, 30, 60, 90, 120)
+    read_message, n_reads = archives.read_message, count()  # type: ignore[attr-defined]
+
+    def failing(*asked: Any) -> object:
+        if next(n_reads) in (3, 4):
+            raise StoreUnreachable("the store does not answer")
+        return read_message(*asked)
+
+    monkeypatch.setattr(archives, "read_message", failing)
+    for _ in range(2):
+        with pytest.raises(StoreUnreachable):
+            page.look()
+    assert page.look() == 2
+    assert page.look() == 0
+    assert page.hours() == ["g/0", "g/30", "g/60", "g/90", "g/120"]
+    assert page.seen.summaries()[0].late == 0
+
+
 def test_known_communities_that_come_later_are_noted(page: Page) -> None:
     page.add(0)
     page.look()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
 from itertools import takewhile
@@ -73,6 +73,7 @@ class Archived:
     models: dict[str, None] = field(default_factory=dict)  # of all results, by their first one
     was_read: bool = False  # whether all that was there at first was read
     _days: dict[tuple[Kind, str], dict[date, _Day]] = field(default_factory=dict)
+    _reached: dict[Kind, ArchivedWindow] = field(default_factory=dict)  # by the first read so far
 
     def read(self, seen: AllSeries, publish: Publish, stop: Callable[[], bool]) -> int:
         """Add all results, in time order, and known communities; return how many results.
@@ -105,7 +106,10 @@ class Archived:
         """Return the windows that are new, in time order, newest revisions only."""
         chosen = Selection(kind, self.graph, None, self.first, self.last)
         if not self.was_read:
-            return windows(self.store, chosen)
+            if (reached := self._reached.get(kind)) is None:
+                return windows(self.store, chosen)
+            rest = windows(self.store, replace(chosen, start=reached.window.start))
+            return (noted for noted in rest if noted.order > reached.order)
         unread = [
             noted
             for partition in partitions(self.store, chosen)
@@ -130,7 +134,8 @@ class Archived:
                 yield content
 
     def _note(self, noted: ArchivedWindow) -> None:
-        """Remember what was read of the last two days of each graph."""
+        """Remember what was read of the last two days of each graph, and how far that is."""
+        self._reached[noted.partition.kind] = noted
         days = self._days.setdefault((noted.partition.kind, noted.partition.graph), {})
         day = days.setdefault(noted.partition.day, _Day())
         if not is_compacted(noted.path):  # which holds more windows, that may be unread
