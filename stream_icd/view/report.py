@@ -173,7 +173,7 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
     largest = windows[-1].ids[by_size[:BANDS]].tolist() if naming else []
     return {
         "overview": {**overview, "series": mine, "left_out": list(left_out)},
-        "flow": {**bands, "windows": len(windows), "names": names},
+        "flow": {**bands, "windows": len(windows), "kept": len(windows), "names": names},
         "life": life(windows),
         "events": {**happened, "names": names},
         "composition": {str(id): composition(windows[-1], id, naming) for id in largest},

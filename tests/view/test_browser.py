@@ -250,7 +250,7 @@ def test_the_flow_says_how_many_windows_it_shows(opened: Opened) -> None:
     everything = AllSeries(Budget(windows=301))
     for hour, labels in enumerate(drifting(304)):
         everything.add(renamed(window(hour, labels), "g"), ORIGIN)
-    with page_of(everything) as (_, address):
+    with page_of(everything) as (view, address):
         for query, said in (
             ("?span=6000", "All 301 windows."),
             ("?span=6000&until=102", "All 100 windows."),
@@ -259,6 +259,14 @@ def test_the_flow_says_how_many_windows_it_shows(opened: Opened) -> None:
             tab = opened(address, query)
             tab.wait_for_selector("svg.flow")
             assert said in tab.locator("#flow .note").inner_text()
+        tab = opened(address, "?span=6000")
+        wait_until(lambda: len(view.fan_out) == 4)
+        for hour in (304, 305):  # the oldest are dropped meanwhile
+            news = everything.add(renamed(window(hour, [0, 0, 1, 1]), "g"), ORIGIN)
+            assert news is not None
+            view.publish(news)
+        tab.wait_for_selector("svg.flow[data-newest='305']")
+        assert "All 301 windows." in tab.locator("#flow .note").inner_text()
 
 
 def test_an_archive_is_not_live_and_shows_all_its_windows(opened: Opened) -> None:
@@ -300,6 +308,10 @@ def test_a_search_shows_the_past_of_a_node(opened: Opened, six: str) -> None:
     tab.keyboard.press("Enter")
     tab.wait_for_selector("#past tbody tr")
     assert "In 6 of 6 windows" in tab.locator("#details").inner_text()
+    tab.keyboard.press("Escape")  # leaves the search
+    tab.keyboard.press("Escape")
+    sync_api.expect(tab.locator("#details")).to_be_hidden()
+    assert tab.locator("#node").input_value() == ""
 
 
 def test_members_open_on_the_map(opened: Opened, six: str) -> None:
@@ -460,18 +472,18 @@ def test_an_answer_about_what_was_chosen_before_lists_nothing(opened: Opened) ->
     everything = AllSeries()
     for graph in ("a", "b"):
         everything.add(renamed(window(0, [0, 0, 1, 1]), graph), ORIGIN)
-    with page_of(everything) as (_, address):
+    with page_of(everything) as (view, address):
         tab = opened(address, "?graph=a")
         tab.wait_for_selector("svg.flow")
         held: list[Any] = []
-        tab.route("**/api/overview?graph=b*", lambda route: held.append((route, route.fetch())))
+        tab.route("**/api/overview?graph=b*", lambda route: held.append(route))
         with tab.expect_request("**/api/overview?graph=b*"):
             tab.select_option("#graph", "b")
         with tab.expect_response("**/api/flow?graph=a*"):
             tab.go_back()
-        ((route, answer),) = held
-        only = [one for one in answer.json()["series"] if one["graph"] == "b"]
-        route.fulfill(response=answer, json={**answer.json(), "series": only})
+        overview = view.queries.overview({})
+        of_b = [one for one in overview["series"] if one["graph"] == "b"]
+        held[0].fulfill(json={**overview, "series": of_b})
         tab.evaluate("fetch('api/overview').then((later) => later.text())")
         assert tab.locator("#graph").input_value() == "a"
 
@@ -790,9 +802,7 @@ def test_no_more_windows_are_offered_than_can_be_chosen(opened: Opened) -> None:
         tab.wait_for_selector("svg.flow")
 
         def most(route: Any) -> None:
-            answer = route.fetch().json()
-            answer["columns"][-1]["number"] = 6100
-            route.fulfill(json={**answer, "windows": 6000})
+            route.fulfill(json={**route.fetch().json(), "windows": 6000, "kept": 6101})
 
         tab.route("**/api/flow*", most)
         tab.select_option("#span", "6000")

@@ -88,7 +88,7 @@ function touching(drawn, moves) {
 }
 
 /** Draw the flow into an element. */
-export function drawFlow(into, flow, { chosen, oldest, path, here, sure, onCommunity, onWindow }) {
+export function drawFlow(into, flow, { chosen, path, here, sure, onCommunity, onWindow }) {
   const width = Math.max(280, into.clientWidth);
   const height = Math.max(320, Math.min(620, window.innerHeight - 300));
   if (flow.columns.length === 0) {
@@ -107,7 +107,7 @@ export function drawFlow(into, flow, { chosen, oldest, path, here, sure, onCommu
     "data-columns": flow.columns.length, "data-newest": flow.columns.at(-1).number,
   }, hereBand(drawn, here), moving, parts, gaps(drawn), swaps(drawn), marks(drawn, sure), nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
   picture.addEventListener("dblclick", (event) => onWindow(columnAt(drawn, picture, event).number));
-  fill(into, picture, legend(flow, oldest, sure));
+  fill(into, picture, legend(flow, sure));
 }
 
 function shape(kind, id, d, chosen, onCommunity) {
@@ -217,8 +217,8 @@ function axis(drawn) {
     .map(({ text, left, wide }) => svg("text", { x: left + wide / 2, y: drawn.height - BOTTOM + 20, "text-anchor": "middle" }, text));
 }
 
-function legend(flow, oldest, sure) {
-  const of = flow.columns.at(-1).number - oldest + 1;
+function legend(flow, sure) {
+  const of = flow.kept;
   const windows = flow.windows < of ? `${number(flow.windows)} of ${number(of)} windows${flow.windows < MOST_WINDOWS ? ": choose more above" : ""}. ` : `All ${number(of)} windows. `;
   const swapped = flow.columns.some((column, at) => at > 0 && column.model !== flow.columns[at - 1].model);
   const kinds = `+ born, ▸ merged, ◂ split, × died; ${swapped ? "dashed, with a name: another model; " : ""}dashed: windows are missing. `;

@@ -37,6 +37,7 @@ let frame = 0;
 function change(changes, { step = true } = {}) {
   const series = SERIES.some((name) => name in changes && changes[name] !== state[name]);
   Object.assign(state, changes);
+  if ("node" in changes) at("node").value = state.node;
   write(state, step);
   if (series) start(); else refresh();
 }
@@ -295,7 +296,7 @@ function drawNow() {
     return;
   }
   if (state.view === "flow" && known.flow) {
-    drawFlow(at("flow"), known.flow, { chosen: community, oldest: current()?.dropped ?? 0, path: known.past?.spans, here: here(), sure, onCommunity: follow, onWindow: openWindow });
+    drawFlow(at("flow"), known.flow, { chosen: community, path: known.past?.spans, here: here(), sure, onCommunity: follow, onWindow: openWindow });
   }
   if (state.view === "life" && known.life) drawLife(at("life"), known.life, { overview: known.overview, graph: state.graph, onWindow: openWindow });
   if (state.view === "map" && known.map && (known.places || !placed())) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -123,14 +124,16 @@ class Queries:
         }
 
     def flow(self, asked: Parameters) -> Answer:
-        """Bands and streams of `last` windows up to number `until`."""
-        windows = self._windows(asked, 60, MOST_WINDOWS)
+        """Bands and streams of `last` windows up to number `until`, of all that are kept."""
+        last = whole(asked, "last", 60, 1, MOST_WINDOWS)
+        all_kept = self.seen.windows(self.name(asked), sys.maxsize, number(asked, "until"))
+        windows = all_kept[-last:]
         bands = whole(asked, "bands", 20, 1, MOST_BANDS)
         columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
         followed = ids(asked, "follow", MOST_BANDS)
         drawn = flow(spread(windows, columns), bands, followed)
         names = names_in(windows, drawn["shown"], self.seen.naming)
-        return {**drawn, "windows": len(windows), "names": names}
+        return {**drawn, "windows": len(windows), "kept": len(all_kept), "names": names}
 
     def life(self, asked: Parameters) -> Answer:
         """The numbers of `last` windows."""
