@@ -308,8 +308,7 @@ def test_a_search_shows_the_past_of_a_node(opened: Opened, six: str) -> None:
     tab.keyboard.press("Enter")
     tab.wait_for_selector("#past tbody tr")
     assert "In 6 of 6 windows" in tab.locator("#details").inner_text()
-    tab.keyboard.press("Escape")  # leaves the search
-    tab.keyboard.press("Escape")
+    tab.get_by_role("button", name="clear").click()
     sync_api.expect(tab.locator("#details")).to_be_hidden()
     assert tab.locator("#node").input_value() == ""
 
@@ -547,6 +546,15 @@ def test_a_comparison_that_grows_is_one_chart(opened: Opened) -> None:
             view.publish(news)
         tab.wait_for_selector("#compare .plot[data-windows='5'] canvas")
         assert tab.evaluate("document.querySelector('#compare canvas') === globalThis.first")
+
+
+def test_a_second_series_appears_where_no_window_comes(opened: Opened) -> None:
+    everything = seen(3)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?view=compare")
+        sync_api.expect(tab.locator("#compare")).to_contain_text("Only one series was seen")
+        everything.add(renamed(window(0, [0, 0, 1, 1]), "g"), "two")
+        tab.locator("#compare option", has_text="two").wait_for(state="attached")
 
 
 def test_every_view_can_be_reached_with_the_tabulator(opened: Opened, six: str) -> None:

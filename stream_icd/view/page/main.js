@@ -198,9 +198,12 @@ async function overview() {
 
 /** Look at what there is now; show another series where the one that is shown was dropped. */
 async function look() {
+  const listed = () => JSON.stringify(["series", "dead_letters", "announcements"].map((name) => known.overview[name]));
+  const before = listed();
   if (!(await overview())) return;
   const one = current();
   if (one !== null && known.overview.caught_up && !isShown(one)) change({ graph: one.graph, model: one.model, origin: one.origin, until: "", community: "", node: "" }, { step: false });
+  else if (listed() !== before) draw();
 }
 
 const troubles = new Map();
