@@ -331,6 +331,27 @@ def test_nodes_with_places_are_shown_there_and_discs_at_will(opened: Opened) -> 
         tab.wait_for_selector("#map .plot[data-placed='59'] canvas")
 
 
+def test_a_node_in_no_community_chooses_none(opened: Opened) -> None:
+    """As one of a corrected snapshot that has no result yet."""
+    with page_of(seen(3), snapshots=Placed()) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        one = {"nodes": ["new"], "ids": [-1], "x": [0.5], "y": [0.5], "frame": [0, 1, 0, 1]}
+        tab.route(
+            "**/api/places*",
+            lambda route: route.fulfill(json={**route.fetch().json(), **one, "aspect": 1}),
+        )
+        tab.locator("body").press("2")
+        plot = tab.wait_for_selector("#map .plot[data-placed='1'] canvas")
+        box = plot.bounding_box()  # with the axes at the left and below, and 12 and 8 pixels beside
+        middle = (box["width"] + 56 - 12) / 2, (box["height"] + 8 - 28) / 2
+        tab.mouse.move(box["x"] + middle[0], box["y"] + middle[1])
+        tab.mouse.click(box["x"] + middle[0], box["y"] + middle[1])
+        tab.locator("body").press("1")
+        tab.wait_for_selector("#flow svg.flow")
+        assert "community=" not in tab.url
+
+
 def test_hostile_names_are_text(opened: Opened) -> None:
     names = pa.array([HOSTILE, *(f"node {n}" for n in range(59))])
     with page_of(seen(3, graph=HOSTILE, names=names)) as (_, address):
@@ -577,9 +598,13 @@ def test_a_restarted_server_is_found_again(chromium: Any) -> None:
         tab.goto(address)
         tab.wait_for_selector("#status[data-state=live]")
     tab.wait_for_selector("#status[data-state=waiting]")
+    tab.locator("body").press("4")
+    sync_api.expect(tab.locator("#trouble")).to_have_text("the page's server does not answer")
+    tab.locator("body").press("1")
     everything.add(renamed(window(8, [0, 0, 1, 1]), "g"), ORIGIN)
     with serving(View(queries(everything), access), port=int(address.rsplit(":", 1)[1][:-1])):
         tab.wait_for_selector("svg.flow[data-newest='4']", timeout=20_000)
+        sync_api.expect(tab.locator("#trouble")).to_be_hidden()
     context.close()
 
 

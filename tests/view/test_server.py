@@ -276,7 +276,9 @@ def test_ctrl_c_ends_open_tabs_without_an_error(
 BEGUN = b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n"
 
 
-@pytest.mark.parametrize("question", [b"POST /api/overview", b"GET /api/stream"])
+@pytest.mark.parametrize(
+    "question", [b"POST /api/overview", b"GET /api/stream", b"GET /api/overview"]
+)
 def test_a_broken_body_ends_the_connection_without_an_error(
     question: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -285,6 +287,11 @@ def test_a_broken_body_ends_the_connection_without_an_error(
         one.sendall(begun + b"zz\r\n" * (b"POST" in question))
         if b"stream" in question:
             wait_until(lambda: len(view.fan_out) == 1)
+            one.sendall(b"zz\r\n")
+        elif b"GET" in question:  # after the answer
+            answer = http.client.HTTPResponse(one)
+            answer.begin()
+            answer.read()
             one.sendall(b"zz\r\n")
         assert has_ended(one)
         assert get(address, "/api/overview").status == 200

@@ -16,7 +16,7 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
     plot = el("div", { class: "plot" });
     fill(into, el("div", { class: "bar" }), plot, note());
     const made = chart(plot);
-    made.on("click", (event) => { if (event.data?.id !== undefined) plot.onCommunity(event.data.id); });
+    made.on("click", (event) => { if (event.data?.id >= 0) plot.onCommunity(event.data.id); });
     made.getZr().on("dblclick", () => made.dispatchAction({ type: "dataZoom", batch: [0, 1].map((at) => ({ dataZoomIndex: at, start: 0, end: 100 })) }));
   }
   plot.onCommunity = onCommunity;
@@ -192,7 +192,7 @@ function scatters(places, chosen, node) {
 function series(data, color, symbolSize, opacity, z) {
   return {
     type: "scatter", data, z, symbolSize, itemStyle: { color, opacity },
-    tooltip: { formatter: ({ data: { name, id, value } }) => `${plain(shown(name, 60))}\n${plain(called(id))}\n${value.join(", ")}` },
+    tooltip: { formatter: ({ data: { name, id, value } }) => `${plain(shown(name, 60))}\n${id < 0 ? "in no community" : plain(called(id))}\n${value.join(", ")}` },
   };
 }
 

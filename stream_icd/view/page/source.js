@@ -8,7 +8,8 @@ export const kept = element === null ? null : JSON.parse(element.textContent);
 export async function ask(question, parameters, signal) {
   if (kept !== null) return recalled(question, parameters);
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  const response = await fetch(`api/${question}?${new URLSearchParams(given)}`, { signal });
+  const response = await fetch(`api/${question}?${new URLSearchParams(given)}`, { signal })
+    .catch(() => { throw new Error("the page's server does not answer"); });
   if (response.ok) return response.json();
   const isJson = response.headers.get("Content-Type") === "application/json"; // else this page may not ask
   const reason = isJson ? (await response.json()).error : (await response.text()).trim();

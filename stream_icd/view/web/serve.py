@@ -8,6 +8,7 @@ import socket
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -92,12 +93,12 @@ class PatientForAWhile(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer in place of the application, or end the connection if that has begun to."""
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self.cycle is not None:
             self.cycle.disconnected = True  # else an answer after this one is an error in the log
-            if self.cycle.response_started:
-                self.transport.abort()
-                return
-        super().send_400_response(msg)
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
