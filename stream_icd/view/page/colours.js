@@ -5,7 +5,7 @@
 import { nameOf } from "./names.js";
 
 const ON_LIGHT = ["#332288", "#cc6677", "#117733", "#ddcc77", "#88ccee", "#882255", "#44aa99", "#aa4499", "#999933"];
-const ON_DARK = ["#77aadd", "#ee8866", "#44bb99", "#eedd88", "#99ddff", "#ffaabb", "#bbcc33", "#c8a2e8", "#aaaa00"];
+const ON_DARK = ["#77aadd", "#ee8866", "#44bb99", "#eedd88", "#99ddff", "#ffaabb", "#bbcc33", "#aa66ee", "#aaaa00"];
 
 const given = new Map(); // colours that stay while the page is open, by what has them (`keyOf`)
 let attribute = "";
