@@ -58,7 +58,8 @@ class Columns:
 
     def __post_init__(self) -> None:
         try:
-            read_times(pa.chunked_array([["1970-01-01T00:00:00"]]), "s", self.zone)
+            if self.zone != "UTC":  # which Arrow reads without the time zones of the system
+                pc.assume_timezone(pa.nulls(1, pa.timestamp("us")), self.zone)
         except ValueError as error:
             raise BadSettings(
                 f"this system has no time zone {self.zone!r}; give an IANA name such as "
