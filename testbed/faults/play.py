@@ -114,12 +114,14 @@ class Play:
         self._asked = ground.folder / f"{self.group}.asked"
         self._graphs = [f"g{number}" for number in range(graphs)]
         self._stop = threading.Event()
+        self._watches = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._programs: dict[str, Program] = {}
 
     def __enter__(self) -> Self:
         fresh_topics(self.ground)
         self._watcher.start()
+        assert self._watches.wait(30), "no reader of the communities topic starts"  # before faults
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -261,6 +263,7 @@ class Play:
     def _watch(self) -> None:
         settings = self.ground.broker.settings()
         with open_reader(settings, COMMUNITIES, stop=self._stop) as records:
+            self._watches.set()
             for record in records:
                 self.sightings.append(Sighting(time.monotonic(), result(record)))
 
