@@ -162,8 +162,7 @@ def explain(
         BadSettings: there is no window, or no graph; the first graph is not that of the last
             window, or they are not newest first; or the horizon is below 1.
     """
-    newest = checked_newest(windows, snapshots, horizon)
-    snapshots = snapshots[: len(window_weights(horizon, len(snapshots)))]
+    newest, snapshots = checked_newest(windows, snapshots, horizon)
     now = newest.community_of(node)
     earlier = ((window, window.community_of(node)) for window in reversed(windows[:-1]))
     before, former = next((pair for pair in earlier if pair[1] not in (None, now)), (None, None))
@@ -186,8 +185,8 @@ def explain(
 
 def checked_newest(
     windows: Sequence[CommunityEvents], snapshots: Sequence[Snapshot], horizon: float
-) -> CommunityEvents:
-    """Return the window to explain; raises as `explain`."""
+) -> tuple[CommunityEvents, Sequence[Snapshot]]:
+    """Return the window to explain, and the graphs that count; raises as `explain`."""
     if not windows or not snapshots:
         raise BadSettings("give at least one window, and its graph")
     if not horizon >= 1:
@@ -199,7 +198,7 @@ def checked_newest(
             f"graphs end at {', '.join(map(told, ends[:3]))}: give that of the window that ends at "
             f"{told(newest.window.end)} first, then those before it, newest first"
         )
-    return newest
+    return newest, snapshots[: len(window_weights(horizon, len(snapshots)))]
 
 
 def _choices_and_edges(

@@ -27,7 +27,6 @@ from stream_icd.tracking.explain import (
     mixing_of,
     rates_of,
     told,
-    window_weights,
 )
 
 NAMED = 5
@@ -195,8 +194,7 @@ def explain_community(
     Raises:
         BadSettings: no window has the community; or as `explain`.
     """
-    newest = checked_newest(windows, snapshots, horizon)
-    snapshots = snapshots[: len(window_weights(horizon, len(snapshots)))]
+    newest, snapshots = checked_newest(windows, snapshots, horizon)
     seen = [window for window in windows if (window.communities == community).any()]
     if not seen:
         raise BadSettings(f"no window up to {newest.window.start} has community {community}")

@@ -69,6 +69,14 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
+def tab(chromium: Any) -> Iterator[Any]:
+    """A tab that may complain, as where a server refuses or is away."""
+    context = chromium.new_context()
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
 def opened(chromium: Any) -> Iterator[Opened]:
     """`opened(address)`: a tab; at the end there was no error, and no request to anywhere else."""
     complaints: list[str] = []
@@ -587,13 +595,11 @@ def test_every_view_can_be_reached_with_the_tabulator(opened: Opened, six: str) 
         assert tab.evaluate("document.activeElement.textContent") == view
 
 
-def test_a_restarted_server_is_found_again(chromium: Any) -> None:
+def test_a_restarted_server_is_found_again(tab: Any) -> None:
     from stream_icd.view.web.app import View
 
     everything = seen(4)
     access = access_for("127.0.0.1")
-    context = chromium.new_context()
-    tab = context.new_page()
     with serving(View(queries(everything), access)) as address:
         tab.goto(address)
         tab.wait_for_selector("#status[data-state=live]")
@@ -605,7 +611,6 @@ def test_a_restarted_server_is_found_again(chromium: Any) -> None:
     with serving(View(queries(everything), access), port=int(address.rsplit(":", 1)[1][:-1])):
         tab.wait_for_selector("svg.flow[data-newest='4']", timeout=20_000)
         sync_api.expect(tab.locator("#trouble")).to_be_hidden()
-    context.close()
 
 
 def test_a_tab_in_the_background_leaves_its_connection_to_others(opened: Opened) -> None:
@@ -625,9 +630,7 @@ def test_a_tab_in_the_background_leaves_its_connection_to_others(opened: Opened)
         wait_until(lambda: len(view.fan_out) == 1)
 
 
-def test_an_error_stays_as_long_as_what_was_asked(chromium: Any, six: str) -> None:
-    context = chromium.new_context()
-    tab = context.new_page()
+def test_an_error_stays_as_long_as_what_was_asked(tab: Any, six: str) -> None:
     tab.goto(f"{six}?community=99999")
     trouble = tab.locator("#trouble")
     sync_api.expect(trouble).to_contain_text("has community 99999")
@@ -637,14 +640,9 @@ def test_an_error_stays_as_long_as_what_was_asked(chromium: Any, six: str) -> No
     tab.route("**/api/**", lambda route: route.fulfill(status=403, body="open the address\n"))
     tab.locator("body").press("2")
     sync_api.expect(trouble).to_have_text("open the address")
-    context.close()
 
 
-def test_an_answer_for_a_selection_that_was_cleared_counts_no_longer(
-    chromium: Any, six: str
-) -> None:
-    context = chromium.new_context()
-    tab = context.new_page()
+def test_an_answer_for_a_selection_that_was_cleared_counts_no_longer(tab: Any, six: str) -> None:
     tab.goto(six)
     tab.wait_for_selector("svg.flow")
     held: list[Any] = []
@@ -657,7 +655,6 @@ def test_an_answer_for_a_selection_that_was_cleared_counts_no_longer(
         held[0].fulfill(status=409, body="too late\n")
     tab.evaluate("fetch('api/overview').then((later) => later.text())")
     sync_api.expect(tab.locator("#trouble")).to_be_hidden()
-    context.close()
 
 
 class OnlyNewest(Cliques):
@@ -669,9 +666,7 @@ class OnlyNewest(Cliques):
         return super().read(one)
 
 
-def test_what_cannot_be_answered_is_not_what_was_answered_before(chromium: Any) -> None:
-    context = chromium.new_context()
-    tab = context.new_page()
+def test_what_cannot_be_answered_is_not_what_was_answered_before(tab: Any) -> None:
     with page_of(seen(6), snapshots=OnlyNewest()) as (_, address):
         tab.goto(f"{address}?node=7&community=0")
         tab.wait_for_selector("#why")
@@ -679,12 +674,9 @@ def test_what_cannot_be_answered_is_not_what_was_answered_before(chromium: Any) 
         tab.locator("body").press("ArrowLeft")
         sync_api.expect(tab.locator("#trouble")).to_contain_text("no longer holds")
         sync_api.expect(tab.locator("#why, #held")).to_have_count(0)
-    context.close()
 
 
-def test_members_follow_the_map_of_their_window(chromium: Any, six: str) -> None:
-    context = chromium.new_context()
-    tab = context.new_page()
+def test_members_follow_the_map_of_their_window(tab: Any, six: str) -> None:
     held: list[Any] = []
     tab.route("**/api/map*", lambda route: route.continue_() if held else held.append(route))
     tab.goto(f"{six}?view=map&all=1")
@@ -692,7 +684,6 @@ def test_members_follow_the_map_of_their_window(chromium: Any, six: str) -> None
     tab.locator("body").press("ArrowLeft")
     held[0].fulfill(status=409, body="too late\n")
     tab.wait_for_selector("#map .plot[data-number='4'][data-nodes='60']")
-    context.close()
 
 
 def test_a_graph_that_is_dropped_gives_way_to_one_that_is_there(opened: Opened) -> None:

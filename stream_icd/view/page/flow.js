@@ -10,7 +10,7 @@ const MARKS = { born: "+", merged: "▸", split: "◂", died: "×" };
 const OTHERS = -1;
 const LEFT = 8, TOP = 20, BOTTOM = 42, GAP = 3;
 const LEAST_MOVE = 0.4; // pixels
-const MOST_WINDOWS = 6000; // that can be chosen
+export const MOST_WINDOWS = 6000; // that can be chosen
 const LETTER = 6.6; // pixels of a letter of the labels, at most on average
 const STACKED = 1e6; // bands that lie on each other weigh more than any nodes that move
 

@@ -7,7 +7,7 @@ import { drawCompare, modelsOf } from "./compare.js";
 import { drawDetails } from "./details.js";
 import { duration, el, fill, note, number, select, shown, tell, time } from "./dom.js";
 import { CONFIRMED, drawEvents } from "./events.js";
-import { drawFlow } from "./flow.js";
+import { drawFlow, MOST_WINDOWS } from "./flow.js";
 import { delay, drawLife, grow } from "./life.js";
 import { drawMap } from "./map.js";
 import { forgetNames, learn } from "./names.js";
@@ -16,7 +16,6 @@ import { ask, kept, listen } from "./source.js";
 const VIEWS = ["flow", "map", "life", "events", ...(kept === null ? ["compare"] : [])];
 const WITH_CHARTS = ["life", "map", "compare"];
 const SERIES = ["graph", "model", "origin"];
-const MOST_KEPT = 6000;
 const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
 
 const at = (id) => document.getElementById(id);
@@ -77,7 +76,7 @@ const least = () => (/^\d{1,6}$/.test(state.bits) ? Number(state.bits) : 0);
 const lasting = () => (state.sure === "all" ? 0 : CONFIRMED);
 const sure = (one) => one.lasted >= lasting() && (least() === 0 || one.bits >= least());
 const chosenEvents = () => ({ kinds: state.kinds, community: state.community, lasting: lasting(), least_bits: least() });
-const span = () => state.span || (archived() ? String(MOST_KEPT) : "60"); // nothing is newest in the past
+const span = () => state.span || (archived() ? String(MOST_WINDOWS) : "60"); // nothing is newest in the past
 const other = () => ({ other_graph: state.other_graph, other_model: state.other_model, other_origin: state.other_origin });
 const columnsFor = () => Math.max(8, Math.min(120, Math.floor((at("flow").clientWidth || innerWidth) / 13)));
 
@@ -96,7 +95,7 @@ function refresh() {
   troubles.clear(); // each question that still fails says so again
   wanted.clear();
   drawTabs();
-  question("life", { ...series(), last: MOST_KEPT, until: state.until });
+  question("life", { ...series(), last: MOST_WINDOWS, until: state.until });
   askFlowAndEvents();
   if (state.view === "map") askMap();
   if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: Math.min(300, span()), until: state.until });
@@ -140,7 +139,7 @@ async function question(name, parameters, into = name) {
     if (useful()) {
       learn(answer?.names);
       known[into] = into === "opened" ? { ...answer, everything: state.all !== "" } : answer;
-      if (name === "life") for (const row of since) grow(known.life, row, MOST_KEPT);
+      if (name === "life") for (const row of since) grow(known.life, row, MOST_WINDOWS);
       trouble(name, "");
       draw();
     }
@@ -164,7 +163,7 @@ function arrived(row) {
   if (one !== null) one.number = Math.max(one.number, row.number);
   if (here() !== null && row.number > here()) return; // an older window is shown
   if (running.has("life")) since.push(row);
-  if (known.life !== null) grow(known.life, row, MOST_KEPT);
+  if (known.life !== null) grow(known.life, row, MOST_WINDOWS);
   later("news", SOON_MS, () => {
     drawNumbers();
     draw();
