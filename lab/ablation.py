@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from benchmarks.shared.graphs.data_sets import data_sets
-from benchmarks.shared.graphs.small_sets import N_TRAINING, SmallSet, small_sets
+from benchmarks.shared.graphs.training_sets import N_TRAINING, TrainingSet, small_sets
 from benchmarks.shared.kept import Figures, Kept
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.training.curves import Curve, prepared_graphs
@@ -85,10 +85,10 @@ class Arm(NamedTuple):
     cell: Cell
     ablation: Ablation
     planned: Planned
-    graphs: SmallSet
+    graphs: TrainingSet
 
 
-def _arms(graphs: SmallSet, options: argparse.Namespace) -> Iterator[Arm]:
+def _arms(graphs: TrainingSet, options: argparse.Namespace) -> Iterator[Arm]:
     for variant in options.variants:
         recipe = literal(graphs, variant)
         whole = prepared_graphs(graphs, recipe)

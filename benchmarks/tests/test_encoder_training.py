@@ -11,9 +11,12 @@ import pytest
 
 from benchmarks import encoder_training
 from benchmarks.encoder_training import main
-from benchmarks.shared.graphs import small_sets
+from benchmarks.shared.graphs import training_sets
 from benchmarks.shared.pages import sections
-from benchmarks.shared.training.curves import read_points
+from benchmarks.shared.training.curves import find_by_library, find_on, read_points
+from benchmarks.shared.training.literal import literal
+from stream_icd.model import Model
+from stream_icd.quality.agreement import nmi
 
 CHOSEN = ("gcn", "hops")
 MARKS = "before\n<!-- benchmarks/encoder_training.py -->\n<!-- end -->\nafter\n"
@@ -27,9 +30,9 @@ def test_a_curve_goes_on_and_the_page_has_a_row_for_each_encoder(
     monkeypatch.setattr(sections, "DOCS", tmp_path)
     monkeypatch.setattr(encoder_training, "MEASURED", measured)
     for part in ("N_VALIDATION", "N_TEST"):
-        monkeypatch.setattr(small_sets, part, 1)
+        monkeypatch.setattr(training_sets, part, 1)
     (measured / "encoder.md").write_text(MARKS)
-    given = ["--only", "GN.3", "--graphs", "3", "--seeds", "2", "--folder", str(tmp_path)]
+    given = ["--only", "GN.3", "--graphs", "3", "--seeds", "0", "1", "--folder", str(tmp_path)]
     given += ["--encoders", *CHOSEN]
     main([*given, "--steps", "2"])
     before = read_points(tmp_path / "GN.3" / "gcn" / "1")
@@ -43,10 +46,35 @@ def test_a_curve_goes_on_and_the_page_has_a_row_for_each_encoder(
     assert (measured / "encoder.png").stat().st_size
 
 
+def test_graphs_of_full_size_have_a_section_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sections, "DOCS", tmp_path)
+    monkeypatch.setattr(encoder_training, "MEASURED", tmp_path)
+    monkeypatch.setattr(training_sets, "full_gn", training_sets.small_gn)
+    for part in ("FULL_VALIDATION", "FULL_TEST"):
+        monkeypatch.setattr(training_sets, part, 1)
+    (tmp_path / "measured").mkdir()
+    page = tmp_path / "measured" / "encoder.md"
+    page.write_text(MARKS.replace(".py", ".py --full-size") + MARKS)
+    given = ["--full-size", "--only", "GN.3", "--graphs", "2", "--seeds", "0", "--steps", "1"]
+    main([*given, "--encoders", "gcn, ICD-C", "--folder", str(tmp_path), "--page"])
+    first, second = page.read_text().split(sections.END)[:2]
+    assert "| GN.3 | gcn, ICD-C | 1 |" in first
+    assert "GN.3" not in second
+
+
+def test_what_a_gpu_finds_is_what_the_library_finds() -> None:
+    graphs = training_sets.small_sets(None, 1)["GN.3"]()
+    model = Model(literal(graphs))
+    graph = graphs.training[0]
+    assert nmi(find_on("cpu")(model, graph), find_by_library(model, graph)) > 0.99
+
+
 def test_the_systems_are_linked_on_every_day_and_only_their_order_is_shuffled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_sets, "LEAST_LINKS", 10)
+    monkeypatch.setattr(training_sets, "LEAST_LINKS", 10)
     rng = np.random.default_rng(0)
     ring = np.stack([np.arange(20), (np.arange(20) + 1) % 20])
     days = [np.concatenate([ring, rng.integers(0, 40, (2, 30))], axis=1) * 7 for _ in range(20)]
@@ -59,7 +87,7 @@ def test_the_systems_are_linked_on_every_day_and_only_their_order_is_shuffled(
         }
     )
     pq.write_table(table, tmp_path / "as733.parquet")
-    sets = small_sets.small_sets(tmp_path, 16)
+    sets = training_sets.small_sets(tmp_path, 16)
     kept, shuffled = sets["AS"](), sets["AS, shuffled"]()
     assert len(kept.training) == 16
     for graph, other in zip(kept.training, shuffled.training, strict=True):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from benchmarks.shared.graphs import small_sets
+from benchmarks.shared.graphs import training_sets
 from benchmarks.shared.graphs.data_sets import BenchmarkGraph, DataSet
 from benchmarks.shared.pages import sections
 from lab import ablation
@@ -94,10 +94,10 @@ def test_one_command_trains_and_writes_both_tables(
     monkeypatch.setattr(ablation, "data_sets", lambda _: {"GN.3": DataSet("GN.3", test_graphs)})
     chosen = {name: ABLATIONS[name] for name in ("full", "without FR")}
     monkeypatch.setattr(ablation, "ABLATIONS", chosen)
-    only = small_sets.small_sets(None, 3)["GN.3"]
+    only = training_sets.small_sets(None, 3)["GN.3"]
     monkeypatch.setattr(ablation, "small_sets", lambda *_: {"GN.3": only})
     for part in ("N_VALIDATION", "N_TEST"):
-        monkeypatch.setattr(small_sets, part, 1)
+        monkeypatch.setattr(training_sets, part, 1)
     marks = (f"<!-- lab/ablation.py {of} -->\n<!-- end -->\n" for of in SECTIONS)
     (tmp_path / "measured" / "encoder.md").write_text("".join(marks))
     given = ["--seeds", "2", "--folder", str(tmp_path), "--variants", "ICD-M"]

@@ -48,14 +48,15 @@ def _row(name: str, encoder: str, seeds: Sequence[Sequence[Figures]]) -> str:
     kept = np.array([max(points, key=lambda one: one["validation"])["test"] for points in seeds])
     seen = np.array([points[-1]["training"] for points in seeds])
     steps = [points[-1]["steps"] for points in seeds]
-    gain = f"{np.mean(kept - first):+.1f} ± {np.std(kept - first, ddof=1):.1f}"
+    gain = kept - first
+    sign = "+" if np.mean(gain) >= 0 else ""
     means = map(with_spread, (first, last, kept))
     return ROW.format(
         name,
         encoder,
         least_to_most(steps),
         *means,
-        gain,
+        sign + with_spread(gain),
         with_spread(seen),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
-from benchmarks.shared.graphs.small_sets import SmallSet
+from benchmarks.shared.graphs.training_sets import TrainingSet
 from benchmarks.shared.kept import Figures
 from stream_icd.detection.detect import detect
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.neighbourhood import Neighbourhood
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
@@ -35,6 +35,16 @@ N_INDUCED = 3
 
 Find = Callable[[Model, LabelledGraph], NDArray[np.int32]]
 """The communities of a labelled graph with a model, as many as its labels."""
+
+
+def find_on(device: str) -> Find:
+    """Find communities with the encoder on a device: what the library does, for a GPU."""
+
+    def find(model: Model, graph: LabelledGraph) -> NDArray[np.int32]:
+        tensors = prepare(graph, model.recipe, device)
+        return _clustered(model, graph, tensors, tensors.neighbourhood, device)
+
+    return find
 
 
 def find_by_library(model: Model, graph: LabelledGraph) -> NDArray[np.int32]:
@@ -60,16 +70,18 @@ class Curve:
     def __init__(
         self,
         recipe: Recipe,
-        graphs: SmallSet,
+        graphs: TrainingSet,
         folder: Path,
         start: Weights | None = None,
-        find: Find = find_by_library,
+        find: Find | None = None,
+        device: str = "cpu",
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._recipe, self._graphs, self._find = recipe, graphs, find
+        self._recipe, self._graphs, self._device = recipe, graphs, device
+        self._find = find or (find_by_library if device == "cpu" else find_on(device))
         self._points, self._state = folder / "points.jsonl", folder / "state.safetensors"
         self.points = read_points(folder)
-        self._players = Adversaries(recipe)
+        self._players = Adversaries(recipe, device)
         for name, weight in (start or {}).items():
             self._players.generator[name].data.copy_(torch.from_numpy(weight))
         self.steps = -1
@@ -95,8 +107,8 @@ class Curve:
         found = []
         for index in rng.integers(len(prepared), size=steps):
             graph = prepared[index]
-            n_rows = min(self._recipe.losses.rows or graph.n_nodes, graph.n_nodes)
-            rows = rng.choice(graph.n_nodes, n_rows, replace=False)
+            n_rows = self._recipe.losses.rows
+            rows = None if n_rows is None else rng.choice(graph.n_nodes, n_rows, replace=False)
             found.append(self._players.step(graph, rows))
         return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
 
@@ -108,7 +120,9 @@ class Curve:
             "training": self._score(model, seen),
             "validation": self._score(model, self._graphs.validation),
             "test": self._score(model, self._graphs.test),
-            "induced": float(np.mean(list(map(partial(_induced, model), seen, prepared)))),
+            "induced": float(
+                np.mean([self._induced(model, *pair) for pair in zip(seen, prepared, strict=False)])
+            ),
             **losses,
         }
         if self._recipe.encoder.kind == "hops":
@@ -124,6 +138,11 @@ class Curve:
         ]
         return float(np.mean(qualities))
 
+    def _induced(self, model: Model, graph: LabelledGraph, tensors: TrainingGraph) -> float:
+        """NMI of the communities in the label-induced embedding with the labels, in percent."""
+        found = _clustered(model, graph, tensors, tensors.label_induced, self._device)
+        return _quality(graph, found, "NMI")
+
 
 def read_points(folder: Path) -> list[Figures]:
     """The points of a curve so far."""
@@ -138,19 +157,23 @@ def _quality(graph: LabelledGraph, found: NDArray[np.int32], measure: str) -> fl
     return 100 * nmi(graph.labels, found)
 
 
-def _induced(model: Model, graph: LabelledGraph, prepared: TrainingGraph) -> float:
-    """NMI of the communities in the label-induced embedding with the labels, in percent."""
-    weights = {name: torch.from_numpy(weight) for name, weight in model.weights.items()}
+def _clustered(
+    model: Model,
+    graph: LabelledGraph,
+    tensors: TrainingGraph,
+    neighbourhood: Neighbourhood,
+    device: str,
+) -> NDArray[np.int32]:
+    """K-means of a graph's embedding, with one of its neighbourhoods."""
+    weights = {name: torch.from_numpy(one).to(device) for name, one in model.weights.items()}
     with torch.no_grad():
-        embedding = encoder(model.recipe.encoder).forward(
-            weights, prepared.features, prepared.label_induced
-        )
+        embedding = encoder(model.recipe.encoder).forward(weights, tensors.features, neighbourhood)
     assert graph.n_communities is not None
-    assert graph.labels is not None
-    found = cluster(embedding.numpy(), graph.n_communities, seed=model.recipe.seed)
-    return 100 * nmi(graph.labels, found)
+    return cluster(embedding.cpu().numpy(), graph.n_communities, seed=model.recipe.seed)
 
 
-def prepared_graphs(graphs: SmallSet, recipe: Recipe) -> list[TrainingGraph]:
+def prepared_graphs(
+    graphs: TrainingSet, recipe: Recipe, device: str = "cpu"
+) -> list[TrainingGraph]:
     """The training graphs as tensors."""
-    return [prepare(graph, recipe) for graph in graphs.training]
+    return [prepare(graph, recipe, device) for graph in graphs.training]

@@ -1,20 +1,23 @@
-"""The paper's recipe for a set of small graphs."""
+"""The paper's recipe for a set of graphs to train on."""
 
 from __future__ import annotations
 
-from benchmarks.shared.graphs.small_sets import SmallSet
+from benchmarks.shared.graphs.training_sets import TrainingSet
 from benchmarks.shared.training.published import as_paper, as_scripts
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.structure import Variant
 
 ROWS = 128
-"""Rows of X in a step, sampled anew each time: an unbiased estimate of FR and CR."""
+"""Rows of X in a step on small graphs, sampled anew: an unbiased estimate of FR and CR."""
 
 
-def literal(graphs: SmallSet, variant: Variant = "ICD-M") -> Recipe:
-    """The paper's recipe at these widths, with rows of length 1 as in the authors' scripts."""
-    return as_published(graphs.preset, variant).changed(
+def literal(graphs: TrainingSet, variant: Variant = "ICD-M") -> Recipe:
+    """The paper's recipe at the set's widths, with rows of length 1 as in the authors' scripts."""
+    recipe = as_published(graphs.preset, variant)
+    if graphs.widths is None:
+        return recipe
+    return recipe.changed(
         encoder={"widths": graphs.widths},
         discriminator_widths=(graphs.widths[-1], 32, 16, 1),
         losses={"rows": ROWS},

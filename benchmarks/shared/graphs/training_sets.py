@@ -1,6 +1,7 @@
-"""Small graphs of the paper's kinds, on which a step of training takes milliseconds.
+"""Graphs of the paper's kinds to train on: small ones, and those of the paper's size.
 
-Seeds and days of training, validation and test graphs do not overlap.
+On small graphs a step of training takes milliseconds on a CPU, and on those of full size seconds:
+these need a GPU. Seeds and days of training, validation and test graphs do not overlap.
 """
 
 from __future__ import annotations
@@ -28,24 +29,25 @@ VALIDATION_SEED = 5000
 SETS = ("GN.3", "L(f,.6)", "AS", "AS, shuffled")
 
 N_TRAINING, N_VALIDATION, N_TEST = 400, 5, 10
+FULL_VALIDATION, FULL_TEST = 3, 5
 
 LEAST_LINKS = 5000
 """Days of AS-733 with fewer are incomplete."""
 
 
 @dataclass(frozen=True, eq=False)
-class SmallSet:
+class TrainingSet:
     """One kind of graphs, in three parts; all graphs are labelled.
 
     Attributes:
         preset: the paper's recipe for this kind.
-        widths: the encoder's, an eighth of the paper's where it coarsens.
+        widths: the encoder's, an eighth of the paper's where it coarsens; None: the paper's.
         measure: "NMI" with the planted communities, or "modularity".
     """
 
     name: str
     preset: str
-    widths: tuple[int, ...]
+    widths: tuple[int, ...] | None
     measure: str
     training: Sequence[LabelledGraph]
     validation: Sequence[LabelledGraph]
@@ -54,7 +56,7 @@ class SmallSet:
 
 def small_sets(
     data: Path | None, n_training: int = N_TRAINING
-) -> dict[str, Callable[[], SmallSet]]:
+) -> dict[str, Callable[[], TrainingSet]]:
     """Each kind by name, made when it is called; the Internet's only with the folder of its data.
 
     GN.3 has 600 nodes in 30 communities of 20, so as many links inside and outside of a
@@ -63,9 +65,10 @@ def small_sets(
     columns, and a system's column is the same on every day; in "AS, shuffled" each day has its own
     order of nodes.
     """
-    sets: dict[str, Callable[[], SmallSet]] = {
-        "GN.3": partial(_planted, "GN.3", "GN-0.3", (256, 128, 64), _gn, n_training),
-        "L(f,.6)": partial(_planted, "L(f,.6)", "L(f,0.6)", (512, 128, 64), _lfr, n_training),
+    sizes = n_training, N_VALIDATION, N_TEST
+    sets: dict[str, Callable[[], TrainingSet]] = {
+        "GN.3": partial(_planted, "GN.3", "GN-0.3", (256, 128, 64), small_gn, sizes),
+        "L(f,.6)": partial(_planted, "L(f,.6)", "L(f,0.6)", (512, 128, 64), small_lfr, sizes),
     }
     if data is not None:
         sets["AS"] = partial(_internet, "AS", data, n_training, shuffled=False)
@@ -73,32 +76,47 @@ def small_sets(
     return sets
 
 
-def _gn(rng: np.random.Generator) -> PlantedGraph:
+def full_sets(n_training: int = N_TRAINING) -> dict[str, Callable[[], TrainingSet]]:
+    """The paper's GN.3 and L(f,.6), of 5,000 nodes, by name; each is made when it is called."""
+    sizes = n_training, FULL_VALIDATION, FULL_TEST
+    return {
+        "GN.3": partial(_planted, "GN.3", "GN-0.3", None, full_gn, sizes),
+        "L(f,.6)": partial(_planted, "L(f,.6)", "L(f,0.6)", None, full_lfr, sizes),
+    }
+
+
+def full_gn(rng: np.random.Generator) -> PlantedGraph:
+    return generate_gn(rng, p_in=0.3)
+
+
+def full_lfr(rng: np.random.Generator) -> PlantedGraph:
+    return generate_lfr(rng, LfrSettings(mixing=0.6))
+
+
+def small_gn(rng: np.random.Generator) -> PlantedGraph:
     return generate_gn(rng, 600, 30, p_in=0.3)
 
 
-def _lfr(rng: np.random.Generator) -> PlantedGraph:
+def small_lfr(rng: np.random.Generator) -> PlantedGraph:
     return generate_lfr(rng, LfrSettings(600, mixing=0.6, max_degree=50, max_community=50))
 
 
 def _planted(
     name: str,
     preset: str,
-    widths: tuple[int, ...],
+    widths: tuple[int, ...] | None,
     draw: Callable[[np.random.Generator], PlantedGraph],
-    n_training: int,
-) -> SmallSet:
+    sizes: tuple[int, int, int],
+) -> TrainingSet:
     def graphs(first: int, n: int) -> list[LabelledGraph]:
         planted = (draw(np.random.default_rng(seed)) for seed in range(first, first + n))
         return [LabelledGraph(graph.adjacency(), graph.communities) for graph in planted]
 
-    parts = map(
-        graphs, (TRAINING_SEED, VALIDATION_SEED, TEST_SEED), (n_training, N_VALIDATION, N_TEST)
-    )
-    return SmallSet(name, preset, widths, "NMI", *parts)
+    parts = map(graphs, (TRAINING_SEED, VALIDATION_SEED, TEST_SEED), sizes)
+    return TrainingSet(name, preset, widths, "NMI", *parts)
 
 
-def _internet(name: str, data: Path, n_training: int, *, shuffled: bool) -> SmallSet:
+def _internet(name: str, data: Path, n_training: int, *, shuffled: bool) -> TrainingSet:
     days = _days(data / "as733.parquet")
     core = _core(days)
     rng = np.random.default_rng(TRAINING_SEED)
@@ -110,7 +128,7 @@ def _internet(name: str, data: Path, n_training: int, *, shuffled: bool) -> Smal
             (n_training, N_VALIDATION, N_TEST),
         )
     )
-    return SmallSet(name, "AS", (len(core), 128, 64), "modularity", *parts)
+    return TrainingSet(name, "AS", (len(core), 128, 64), "modularity", *parts)
 
 
 Links = NDArray[np.int64]
