@@ -67,7 +67,8 @@ def run_consumer(
         NameTaken: another worker has started under the `instance_id` of this one.
         NotAllowed: the broker refuses because we lack a permission.
         NotSupported: exactly-once was requested and this broker does not support it.
-        BadSettings: the group already reads another graph than `handler.graph`.
+        BadSettings: the group already reads another graph than `handler.graph`, or a topic takes no
+            such results, as a compacted one takes none without a key.
         BrokerUnavailable: no broker answers at the start. Later, the worker waits for the broker.
         DeliveryFailed: results could not be published in 5 attempts.
     """

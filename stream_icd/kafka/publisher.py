@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Self
 
 from stream_icd.errors import (
+    BadSettings,
     BrokerError,
     DeliveryFailed,
     MessageTooLarge,
@@ -105,6 +106,7 @@ class Publisher:
             DeliveryFailed: the broker did not acknowledge within `timeout_s` (default: a second
                 more than `delivery_timeout_s`), or refused a record.
             NotAllowed: it refused a record because we lack the permission to write there.
+            BadSettings: the topic takes no such records, as a compacted one takes none without key.
             RecordTooLarge: it refused a record for its size; of several, the largest is named.
         """
         timeout_s = self._settings.delivery_timeout_s + 1 if timeout_s is None else timeout_s
@@ -162,7 +164,7 @@ class Publisher:
 
 def _refusal(record: OutgoingRecord, error: Exception) -> Exception:
     """What the broker's refusal of a record means to the caller of a publisher."""
-    if isinstance(error, NotAllowed):
+    if isinstance(error, NotAllowed | BadSettings):
         return error
     size = size_as_sent(record)
     refused = f"{size} bytes for {record.topic} with key {record.key!r:.200}: {error}"

@@ -62,7 +62,8 @@ def open_reader(
     Args:
         start: "beginning", "latest" (only new records), an aware datetime (only records with that
             timestamp or a later one), or `{partition: offset}`, the offset of the *next* record
-            (other partitions: from the beginning). The position is fixed on entering the block.
+            (other partitions: from the beginning). The position is fixed on entering the block; if
+            retention removes the beginning before it is read, "beginning" is what is left then.
         until: "forever"; "end": the records in the topic when the block is entered; or "settled":
             also the records of transactions that are open then, once they have ended.
         stop: checked five times a second, and every two seconds where nothing came for a while.
@@ -122,7 +123,8 @@ class TopicReader:
         for partition, offset in self._positions(start, begins, ends).items():
             self._reader.seek(partition, offset)
         since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else -inf
-        return self._polled(since_ms, {} if until == "forever" else ends)
+        begun = dict(begins) if start == "beginning" else {}
+        return self._polled(since_ms, {} if until == "forever" else ends, begun)
 
     def _positions(self, start: Start, begins: Offsets, ends: Offsets) -> Offsets:
         if isinstance(start, str):
@@ -156,7 +158,7 @@ class TopicReader:
                 raise BrokerUnavailable("the broker does not tell where its partitions end")
             self._reader.poll(LOOK_S)
 
-    def _polled(self, since_ms: float, ends: Offsets) -> Iterator[Record]:
+    def _polled(self, since_ms: float, ends: Offsets, begun: Offsets) -> Iterator[Record]:
         """Poll until stopped or, if there are `ends`, until every partition has reached its end."""
         held = HeldRecords(self._settings) if self._broker.exact_end_offsets else None
         heard, pace = time.monotonic(), Pace(time.monotonic)
@@ -168,6 +170,10 @@ class TopicReader:
             except ClientStuck:
                 if self._is_stopped():
                     return
+                raise
+            except OffsetGone:
+                if self._begin_later(begun):
+                    continue
                 raise
             if held is not None:
                 held.look(self._reader)
@@ -183,6 +189,15 @@ class TopicReader:
                         return
                     if record.timestamp_ms >= since_ms and record.offset < ends.get(partition, inf):
                         yield record
+
+    def _begin_later(self, begun: Offsets) -> bool:
+        """Begin at what is left of partitions whose beginning was removed before it was read."""
+        left = self._reader.begins(begun) if begun else {}
+        gone = [p for p, at in begun.items() if self._reader.position(p) == at < left[p]]
+        for partition in gone:
+            begun[partition] = left[partition]
+            self._reader.seek(partition, left[partition])
+        return bool(gone)
 
     def _take_new_partitions(self) -> None:
         numbers = range(len(self._partitions), self._reader.partitions(self._topic))

@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import AbortTransactionSpec
 
-from stream_icd.errors import Action, NameTaken, OffsetHeld
+from stream_icd.errors import Action, BadSettings, MessageTooLarge, NameTaken, OffsetHeld
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
@@ -356,19 +356,24 @@ def producer_is_fenced(kafka: Broker, pipe: tuple[str, str, str], instance: str)
         return bool(admin.describe_transactions([name])[name].state == "CompleteAbort")
 
 
-def test_a_result_too_large_for_its_topic_leaves_no_open_transaction(
-    kafka: Broker, pipe: tuple[str, str, str]
+@pytest.mark.parametrize("refused", [MessageTooLarge, BadSettings])
+def test_a_result_that_its_topic_does_not_take_leaves_no_open_transaction(
+    kafka: Broker, pipe: tuple[str, str, str], refused: type[Exception]
 ) -> None:
-    from stream_icd.errors import MessageTooLarge
-
     settings = kafka.settings(transaction_timeout_s=600, max_message_bytes=10_000)
     publish(settings, pipe[0], 1)
+    compacted = TopicSpec(f"{pipe[0]}.dlq", cleanup_policy="compact")
+    create_topics(settings, [compacted])
+    bad = {
+        MessageTooLarge: OutgoingRecord(pipe[1], b"x" * 20_000),
+        BadSettings: OutgoingRecord(compacted.name, b"without a key"),
+    }
 
-    def enlarge(_: object) -> list[OutgoingRecord]:
-        return [OutgoingRecord(pipe[1], b"-1"), OutgoingRecord(pipe[1], b"x" * 20_000)]
+    def spoil(_: object) -> list[OutgoingRecord]:
+        return [OutgoingRecord(pipe[1], b"-1"), bad[refused]]
 
-    with pytest.raises(MessageTooLarge):
-        run_consumer(settings, pipe[0], pipe[2], Calls(enlarge), threading.Event())
+    with pytest.raises(refused):
+        run_consumer(settings, pipe[0], pipe[2], Calls(spoil), threading.Event())
     with Publisher(settings) as publisher:
         publisher.send(OutgoingRecord(pipe[1], b"7"))
     wait_until(lambda: values(settings, pipe[1], until="end") == [7])

@@ -321,6 +321,15 @@ def test_a_start_that_retention_removed_is_an_error(kafka: Broker, kafka_topic: 
 
 
 @pytest.mark.kafka
+def test_a_beginning_that_retention_removes_before_it_is_read_is_what_is_left(
+    kafka: Broker, kafka_topic: str
+) -> None:
+    with open_reader(kafka.settings(), kafka_topic, until="end") as records:
+        remove_before(kafka, kafka_topic, 20)  # before anything was fetched
+        assert [record.offset for record in records] == list(range(20, 30))
+
+
+@pytest.mark.kafka
 def test_a_position_that_retention_removes_while_reading_is_an_error(
     kafka: Broker, kafka_topic: str
 ) -> None:

@@ -13,7 +13,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.protocol.api_key import ApiKey
 from kafka.structs import ConsumerGroupMetadata
 
-from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge
+from stream_icd.errors import BadSettings, BrokerError, DeliveryFailed, MessageTooLarge
 from stream_icd.kafka.client.connections import (
     NULL,
     all_theirs,
@@ -257,6 +257,11 @@ def _refusal(error: Exception, topic: str) -> Exception:
         refused: Exception = MessageTooLarge(str(error))
     elif lacks_right(error):
         refused = translate(error, f"publish to {topic}")
+    elif isinstance(error, client.InvalidRecordError):  # such as one without a key, if compacted
+        refused = BadSettings(
+            f"publish to {topic}: {error}; if the topic is compacted, set its cleanup.policy to "
+            "delete"
+        )
     else:
         refused = Fenced(str(error)) if _is_fenced(error) else BrokerError(str(error))
     refused.__cause__ = error

@@ -10,6 +10,7 @@ from enum import Enum
 from functools import partial
 
 from stream_icd.errors import (
+    BadSettings,
     BrokerError,
     BrokerUnavailable,
     DeliveryFailed,
@@ -160,7 +161,7 @@ class ExactlyOnce:
         except GroupMovedOn:
             self._in_time("abort", self._producer.abort)
             raise
-        except (MessageTooLarge, TopicMissing, NotAllowed):
+        except (MessageTooLarge, TopicMissing, NotAllowed, BadSettings):
             with contextlib.suppress(BrokerError):  # the earlier error is the one to report
                 self._in_time("abort", self._producer.abort)  # readers wait for an open transaction
             raise
