@@ -26,7 +26,7 @@ class TopicRange:
     If a position names partitions, only those are read.
 
     Raises:
-        BadSettings: both positions name partitions, and they differ.
+        BadSettings: the end is before the start, or both name partitions, and these differ.
     """
 
     topic: str
@@ -37,6 +37,9 @@ class TopicRange:
         named = [set(at) for at in (self.start, self.end) if isinstance(at, dict)]
         if any(partitions != named[0] for partitions in named):
             raise BadSettings("--from and --to name different partitions: give the same ones")
+        if _is_reversed(self.start, self.end):
+            said = (said_position(position, "") for position in (self.start, self.end))
+            raise BadSettings("--to is before --from: {1} before {0}".format(*said))
 
     def precedes(self, record: Record) -> bool:
         """Return whether a record is before the range, in one of its partitions."""
@@ -53,6 +56,14 @@ class TopicRange:
     def _names(self, record: Record) -> bool:
         positions = (self.start, self.end)
         return all(record.partition in at for at in positions if isinstance(at, dict))
+
+
+def _is_reversed(start: Position, end: Position) -> bool:
+    if isinstance(start, datetime) and isinstance(end, datetime):
+        return end < start
+    if isinstance(start, dict) and isinstance(end, dict):
+        return any(end[partition] < offset for partition, offset in start.items())
+    return False
 
 
 def _is_before(record: Record, position: datetime | dict[int, int]) -> bool:
@@ -104,10 +115,14 @@ def parse_position(option: str, text: str | None, n_partitions: int) -> Position
 
     Raises:
         BadSettings: the text is none of these, a single offset for several partitions, or names a
-            partition twice, or one that the topic does not have.
+            partition twice, or one that the topic does not have, or may be a day as well.
     """
     if text is None:
         return None
+    if day := re.fullmatch(r"((?:19|20)\d\d)(0[1-9]|1[0-2])([0-2]\d|3[01])", text):
+        raise BadSettings(
+            f"{option} {text}: write {'-'.join(day.groups())} for the day, 0:{text} for the offset"
+        )
     if re.fullmatch(r"\d+", text):
         if n_partitions > 1:
             raise BadSettings(

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 
 from stream_icd.arrays import Floats
 from stream_icd.errors import BadRow, BadSettings
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables import RawRows, columns_of, end_columns, time_column
 from stream_icd.sources.values import (
@@ -28,7 +29,7 @@ from stream_icd.sources.values import (
     wrong_with_id,
 )
 from stream_icd.sources.windows import Quiet, Rule, TimedRows
-from stream_icd.times import snapshot_id
+from stream_icd.times import snapshot_id, time_at
 
 Number = tuple[str, Callable[[Floats], Mask]]
 """The name of a column of numbers, and a check of which values (n,) are good."""
@@ -93,7 +94,7 @@ def timed_rows(
 
     All ids have one type: `columns.id_kind`, or that of the very first.
     """
-    kind = columns.id_kind
+    kind, looked = columns.id_kind, False
     first_id = next(iter(columns.ids.values()))
     for batch in raw:
         if isinstance(batch, Quiet):
@@ -101,7 +102,22 @@ def timed_rows(
             continue
         if kind == "auto":
             kind = kind_of_ids(batch.rows[first_id])
-        yield _checked(batch, columns, kind, on_bad_row)
+        checked = _checked(batch, columns, kind, on_bad_row)
+        if not looked and len(checked.time):
+            looked = True
+            _warn_of_1970(checked)
+        yield checked
+
+
+def _warn_of_1970(rows: TimedRows) -> None:
+    """Warn if the first time is of that year, as are years and days that count as seconds."""
+    first = time_at(int(rows.time[0]))
+    if first.year == EPOCH.year:
+        structlog.get_logger().warning(
+            "times of 1970: if they are years or days, write 2026-01-31; else see --time-unit",
+            at=f"{rows.origin}:{rows.place[0]}",
+            first=first.isoformat(),
+        )
 
 
 def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRow) -> TimedRows:

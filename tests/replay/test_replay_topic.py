@@ -259,6 +259,12 @@ def test_an_offset_alone_is_refused_where_there_are_several_partitions() -> None
         parse_position("--from", "0:1,6:0", 6)
     with pytest.raises(BadSettings, match="names a partition twice"):
         parse_position("--from", "0:1,0:5", 6)
+    with pytest.raises(BadSettings, match=r"write 2026-01-31 .* 0:20260131 for the offset"):
+        parse_position("--from", "20260131", 1)
     assert parse_position("--from", "2:120,4:7", 6) == {2: 120, 4: 7}
     with pytest.raises(BadSettings, match="the same ones"):
         TopicRange("t", {0: 1}, {1: 2})
+    with pytest.raises(BadSettings, match="0:7,1:4 before 0:6,1:5"):
+        TopicRange("t", {0: 6, 1: 5}, {0: 7, 1: 4})
+    with pytest.raises(BadSettings, match="--to is before --from"):
+        TopicRange("t", WRITTEN, WRITTEN - timedelta(seconds=1))

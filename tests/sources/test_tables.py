@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.sources import tables, values
@@ -377,6 +378,16 @@ def test_days_without_hyphens_are_not_taken_for_seconds(days: list[str] | list[i
     column = pa.chunked_array([pa.array([*days, None, type(days[0])("1700000000")])])
     assert read_times(column, "s", "UTC")[1].tolist() == [False, False, False, False, True]
     assert read_times(pa.chunked_array([seconds]), "s", "UTC")[1].all()
+
+
+@pytest.mark.parametrize(("time", "warns"), [("2021", 1), ("20260131", 1), ("1700000000", 0)])
+def test_years_and_a_single_day_that_count_as_seconds_are_warned_of(
+    tmp_path: Path, time: str, warns: int
+) -> None:
+    (tmp_path / "rows.csv").write_text(f"t,src,dst\n{time},1,2\n")
+    with capture_logs() as logged:
+        read(tmp_path / "rows.csv")
+    assert [line["event"][:13] for line in logged] == ["times of 1970"] * warns
 
 
 def test_times_beyond_the_calendar_ask_for_the_unit(tmp_path: Path) -> None:
