@@ -299,6 +299,7 @@ def verdict(record: Record, reader: MessageReader) -> str:
     from stream_icd.workers.archive import whole_state
 
     decoders: dict[str, Callable[..., Any]] = {
+        snapshots.SNAPSHOT_TYPE: snapshots.decode_snapshot,
         communities.COMMUNITIES_TYPE: communities.decode_communities,
         communities.LABELS_TYPE: communities.decode_labels,
         events.EVENTS_TYPE: events.decode_events,
@@ -308,7 +309,8 @@ def verdict(record: Record, reader: MessageReader) -> str:
     try:
         reader.decoded(record, decoders.get(kind, snapshots.decode_snapshot))
     except (BadInput, StoreUnreachable) as error:
-        return f"it cannot be read: {type(error).__name__}: {error}"
+        taken_for = "" if kind in decoders else " as a snapshot"  # it may be another program's
+        return f"it cannot be read{taken_for}: {type(error).__name__}: {error}"
     return f"it can be read, as {kind}"
 
 
