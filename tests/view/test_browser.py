@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.names.attributes import attributes_of
+from stream_icd.names.attributes import LiveAttributes, attributes_of
 from stream_icd.names.names import Naming
 from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter, News
@@ -630,6 +630,22 @@ def test_a_tab_in_the_background_leaves_its_connection_to_others(opened: Opened)
         wait_until(lambda: len(view.fan_out) == 1)
 
 
+def test_an_answer_that_does_not_come_is_said(opened: Opened, six: str) -> None:
+    """As where six tabs of a browser are in view, each with one of its six connections."""
+    tab = opened(six)
+    tab.wait_for_selector("svg.flow")
+    tab.clock.install()
+    held: list[Any] = []
+    tab.route("**/api/events*", lambda route: held.append(route))
+    with tab.expect_request("**/api/events*"):
+        tab.locator("body").press("4")
+    tab.clock.fast_forward(10_000)
+    trouble = tab.locator("#trouble")
+    sync_api.expect(trouble).to_contain_text("more than five tabs of this browser")
+    held[0].continue_()
+    sync_api.expect(trouble).to_be_hidden()
+
+
 def test_an_error_stays_as_long_as_what_was_asked(tab: Any, six: str) -> None:
     tab.goto(f"{six}?community=99999")
     trouble = tab.locator("#trouble")
@@ -763,6 +779,9 @@ def test_a_report_opens_without_a_network(chromium: Any, tmp_path: Path) -> None
         tab.wait_for_selector(shows)
     assert tab.get_by_label("shrunk").count() == 1
     assert tab.get_by_label("continued").count() == 0  # a report does not hold them
+    assert (
+        tab.locator("footer").inner_text().startswith("Keys: 1 to 4 choose a view, / searches, ↑")
+    )
     tab.locator("body").press("5")  # nor a second series
     assert tab.locator("#event-table").is_visible()
     tab.fill("#node", "7")
@@ -858,12 +877,15 @@ def test_bands_that_touch_have_different_colours_which_stay(opened: Opened) -> N
 
 
 def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opened) -> None:
-    classes = attributes_of(pa.array(range(60)), {"class": ["PC"] * 30 + ["MP"] * 30})
+    classes = LiveAttributes()
+    for node in range(60):
+        classes.take("g", str(node), {"class": "PC" if node < 30 else "MP"})
     everything = AllSeries(naming=Naming(classes))
     for hour in range(3):
         everything.add(window(hour, np.repeat([0, 1], 30)), ORIGIN)
+        everything.add(renamed(window(hour, np.repeat([0, 1, 2], 20)), "no classes"), ORIGIN)
     with page_of(everything) as (_, address):
-        tab = opened(address, "?community=1&node=45")
+        tab = opened(address, "?graph=g&community=1&node=45")
         tab.wait_for_selector("#why p")
         assert tab.locator("#why p").inner_text().startswith("Node 45 is in community 1 (MP, 30 of")
         tab.wait_for_selector("#held p")
@@ -874,3 +896,22 @@ def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opene
         tab.wait_for_function("location.search.includes('by=class')")
         fills = {band.get_attribute("fill") for band in tab.locator("svg.flow .band").all()}
         assert len(fills) == 2
+        tab.select_option("#graph", "no classes")
+        tab.wait_for_selector("svg.flow .band[data-id='2']:not([fill='#b8bdc2'])")
+        sync_api.expect(tab.locator("#by-label")).to_be_hidden()
+        tab.select_option("#graph", "g")
+        wait_until(lambda: tab.locator("svg.flow .band").count() == 2)
+        assert fills == {band.get_attribute("fill") for band in tab.locator("svg.flow .band").all()}
+
+
+def test_a_model_whose_name_has_a_line_break_can_be_chosen(opened: Opened) -> None:
+    everything = AllSeries()
+    for model in ("a@1", "b\nb@1"):
+        for hour in range(3):
+            everything.add(window(hour, [0, 0, 1, 1], model=model), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        tab.select_option("#model", index=1)
+        tab.wait_for_function("location.search.includes('model=b%0Ab')")
+        sync_api.expect(tab.locator("#trouble")).to_be_hidden()

@@ -112,6 +112,15 @@ def test_what_two_windows_share_is_computed_once() -> None:
     assert ways(one, two) is ways(one, two)
 
 
+def test_events_say_of_how_many_windows_they_are_where_there_are_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stream_icd.view.panels.queries.MOST_WINDOWS", 3)
+    asked = queries(seen(6))
+    assert asked.events({})["of_newest"] == 3
+    assert asked.events({"until": "2"})["of_newest"] is None
+
+
 def test_no_window_gives_an_empty_flow() -> None:
     assert flow([], 5) == {"shown": [], "columns": [], "moves": []}
 

@@ -18,7 +18,8 @@ export function drawEvents(into, listed, overview, life, { kinds, community: cho
   fill(below,
     el("p", { class: "note", id: "hidden-events" }, listed.hidden > 0 ? `${number(listed.hidden)} events are hidden: they were undone, are too new to tell, or are too weak.` : ""),
     scroll(events(listed.events, onCommunity, onWindow)),
-    note(listed.events.length === 0 ? "No such event." : listed.until === null ? "" : "Older events are left out: choose fewer kinds, or one community."),
+    note(listed.events.length === 0 ? "No such event. " : listed.until === null ? "" : "Older events are left out: choose fewer kinds, or one community. ",
+      listed.of_newest ? `These are events of the newest ${number(listed.of_newest)} windows; older ones are not looked at.` : ""),
     models(life, onWindow), letters(overview), decisions(overview));
 }
 

@@ -16,7 +16,7 @@ import { ask, kept, listen } from "./source.js";
 const VIEWS = ["flow", "map", "life", "events", ...(kept === null ? ["compare"] : [])];
 const WITH_CHARTS = ["life", "map", "compare"];
 const SERIES = ["graph", "model", "origin"];
-const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
+const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500, SLOW_MS = 10_000;
 
 const at = (id) => document.getElementById(id);
 const state = read();
@@ -80,6 +80,13 @@ const span = () => state.span || (archived() ? String(MOST_WINDOWS) : "60"); // 
 const other = () => ({ other_graph: state.other_graph, other_model: state.other_model, other_origin: state.other_origin });
 const columnsFor = () => Math.max(8, Math.min(120, Math.floor((at("flow").clientWidth || innerWidth) / 13)));
 
+/** The attributes of the nodes of this graph; those of others may have other ones. */
+function attributes() {
+  const named = known.life?.columns.ami?.at(-1) ?? {};
+  return (known.overview?.attributes ?? []).filter((name) => known.life === null || name in named);
+}
+const by = () => (attributes().includes(state.by) ? state.by : "");
+
 const isShown = (one) => SERIES.every((name) => one[name] === state[name]);
 const fits = (one, names = SERIES) => names.every((name) => state[name] === "" || one[name] === state[name]);
 const isToCome = (instead) => !fits(instead) && !known.overview.caught_up; // whether what the address names may still be read
@@ -135,7 +142,7 @@ async function question(name, parameters, into = name) {
   const signal = asked.signal;
   const useful = () => !signal.aborted && wanted.has(name); // not of a selection that was cleared meanwhile
   try {
-    const answer = await ask(name, parameters, signal);
+    const answer = await patiently(name, parameters, signal);
     if (useful()) {
       learn(answer?.names);
       known[into] = into === "opened" ? { ...answer, everything: state.all !== "" } : answer;
@@ -154,6 +161,16 @@ async function question(name, parameters, into = name) {
     const again = waiting.get(name);
     waiting.delete(name);
     if (again && !signal.aborted) again();
+  }
+}
+
+/** Ask, and say so where no answer comes for a while. */
+async function patiently(name, parameters, signal) {
+  const slow = setTimeout(() => trouble(name, "no answer yet: the server is busy, or more than five tabs of this browser show the page"), SLOW_MS);
+  try {
+    return await ask(name, parameters, signal);
+  } finally {
+    clearTimeout(slow);
   }
 }
 
@@ -184,7 +201,7 @@ function later(name, ms, act) {
 async function overview() {
   const { signal } = asked;
   try {
-    known.overview = await ask("overview", series(), signal);
+    known.overview = await patiently("overview", series(), signal);
     trouble("overview", "");
   } catch (error) {
     if (!signal.aborted) trouble("overview", error.message);
@@ -232,13 +249,11 @@ function choices() {
   select(at("graph"), graphs.map((graph) => ({ value: graph, text: shown(graph, 60) })), one !== null && isToCome(one) ? state.graph : one?.graph);
   const ofGraph = all.filter(({ graph }) => graph === one?.graph);
   const several = new Set(ofGraph.map(({ origin }) => origin)).size > 1;
-  const value = ({ model, origin }) => `${model}\n${origin}`;
+  const value = ({ model, origin }) => JSON.stringify([model, origin]);
   select(at("model"), ofGraph.map((its) => ({ value: value(its), text: shown(several ? `${modelsOf(its)} · ${its.origin}` : modelsOf(its), 60) })), one && value(one));
   at("span").value = span();
-  const named = known.life?.columns.ami?.at(-1) ?? {}; // other graphs may have other attributes
-  const attributes = (known.overview?.attributes ?? []).filter((name) => known.life === null || name in named);
-  at("by-label").hidden = attributes.length === 0;
-  select(at("by"), [{ value: "", text: "community" }, ...attributes.map((name) => ({ value: name, text: shown(name, 40) }))], state.by);
+  at("by-label").hidden = attributes().length === 0;
+  select(at("by"), [{ value: "", text: "community" }, ...attributes().map((name) => ({ value: name, text: shown(name, 40) }))], by());
   leftOut(one);
 }
 
@@ -291,7 +306,7 @@ function draw() {
 /** Draw the view that is shown, from what is known. */
 function drawNow() {
   const community = chosenCommunity();
-  colourBy(state.by);
+  colourBy(by());
   drawNumbers();
   if (WITH_CHARTS.includes(state.view) && !chartsLoaded()) {
     loadCharts().then(draw, (error) => trouble("charts", error.message));
@@ -400,11 +415,12 @@ function wire() {
     Object.assign(state, { until: "", graph: "", model: "", origin: "" });
     at("span").parentElement.hidden = true; // a report holds one span
     at("tab-compare").hidden = true;
+    tell(at("keys"), "Keys: 1 to 4 choose a view, / searches, ↑ ↓ move the community, Esc clears, d changes the colours.");
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { chooseTheme(null); draw(); });
   at("graph").addEventListener("change", (event) => change({ graph: event.target.value, model: "", origin: "", until: "", community: "", node: "" }));
   at("model").addEventListener("change", (event) => {
-    const [model, origin] = event.target.value.split("\n");
+    const [model, origin] = JSON.parse(event.target.value);
     change({ model, origin, until: "", community: "" });
   });
   at("span").addEventListener("change", (event) => change({ span: event.target.value }));

@@ -140,18 +140,20 @@ class Queries:
         return life(self._windows(asked, 700, MOST_WINDOWS))
 
     def events(self, asked: Parameters) -> Answer:
-        """The events of some kinds, newest first."""
+        """The events of some kinds, newest first; `of_newest`: of so many windows, not of all."""
         kinds = frozenset((asked.get("kinds") or "born,merged,split,died").split(","))
         if unknown := kinds - set(KINDS):
             raise BadQuestion(f"kinds: {min(unknown)!r:.40} is unknown; known: {', '.join(KINDS)}")
         community = ids(asked, "community", 1)
-        windows = self._windows(asked, MOST_WINDOWS, MOST_WINDOWS)
+        name, windows = self.name(asked), self._windows(asked, MOST_WINDOWS, MOST_WINDOWS)
+        older = bool(windows) and self.seen.window(name, windows[0].number - 1) is not None
         limit = whole(asked, "limit", 200, 1, MOST_ROWS)
         lasting = whole(asked, "lasting", 0, 0, CONFIRMED)
         least_bits = whole(asked, "least_bits", 0, 0, MOST_BITS)
         chosen = community[0] if community else None
         listed = event_list(windows, kinds, chosen, limit, lasting, least_bits)
-        return {**listed, "names": names_in(windows, of_events(listed), self.seen.naming)}
+        names = names_in(windows, of_events(listed), self.seen.naming)
+        return {**listed, "of_newest": len(windows) if older else None, "names": names}
 
     def map(self, asked: Parameters) -> Answer:
         """The communities of a window as discs, and the links between them."""
