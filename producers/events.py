@@ -87,5 +87,5 @@ class Events(RowOptions, ReadingProducer):
             source="urn:stream_icd:events"
             + (f"?weight={quote(self.weight)}" if self.weight else ""),
         )
-        ends = ends_of(self.path, self.header, self.src, self.dst)
+        ends = ends_of(self.found, self.src, self.dst)
         return windowed_source(self, settings, ends, weights, run, size + settings.lateness)

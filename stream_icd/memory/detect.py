@@ -83,6 +83,13 @@ class Remembered:
     memory, in a damaged window, and where a search or another horizon corrects what was known:
     there the network need not have changed."""
 
+    def __repr__(self) -> str:
+        """In short, for notebooks."""
+        return (
+            f"<Remembered: {len(self.communities):,} nodes in {len(self.community_ids):,} "
+            f"communities, {self.n_continued:,} of them continue; {self.memory!r}>"
+        )
+
 
 def detect_remembering(
     snapshot: Snapshot,

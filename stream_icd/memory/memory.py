@@ -102,6 +102,13 @@ class Memory:
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", widened(self.nodes))
 
+    def __repr__(self) -> str:
+        """In short, for notebooks."""
+        return (
+            f"<Memory of {self.n_nodes:,} nodes in {len(self.community_ids):,} communities, after "
+            f"{self.n_windows:,} windows up to {self.window.end}>"
+        )
+
     def checked(self) -> Memory:
         """Return the memory, read from bytes; raises `BadMemory` if a value is out of range."""
         import pyarrow.compute as pc

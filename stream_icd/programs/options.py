@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -383,3 +384,10 @@ class RowOptions:
     def header(self) -> list[str] | None:
         """The names of the columns of files without a header line, if they were given."""
         return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
+
+    @cached_property
+    def found(self) -> list[str]:
+        """The columns of the file, or of the first one in the folder; empty for a topic."""
+        from stream_icd.sources.tables import columns_of
+
+        return [] if self.path is None else columns_of(self.path, self.header)

@@ -22,8 +22,8 @@ from stream_icd.programs.options import RowOptions
 from stream_icd.programs.producer import ProducerRun
 from stream_icd.snapshot import EPOCH
 from stream_icd.sources.source import OnBadRow, Source
-from stream_icd.sources.tables import RawRows, read_rows, rows_of_json
-from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time, time_of, timed_rows
+from stream_icd.sources.tables import RawRows, read_rows, rows_of_json, time_column
+from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time, timed_rows
 from stream_icd.sources.windows import Quiet, TimedRows, Windowing, windowed_snapshots
 from stream_icd.times import parse_wait
 
@@ -59,7 +59,7 @@ def windowed_source(
         SourceNotFound, BadSettings, BrokerError: see these classes.
     """
     header = options.header
-    column = time_of(options.path, header, options.time)
+    column = options.time or time_column(options.found) or "t"
     columns = Columns(column, ids, numbers, options.time_unit, options.zone, options.ids)
     n_streams, after = 1, None
     rows: Iterable[TimedRows | Quiet]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ from stream_icd.arrays import Floats
 from stream_icd.errors import BadRow, BadSettings
 from stream_icd.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.source import OnBadRow
-from stream_icd.sources.tables import RawRows, columns_of, end_columns, time_column
+from stream_icd.sources.tables import RawRows, end_columns
 from stream_icd.sources.values import (
     IdKind,
     Mask,
@@ -74,16 +73,9 @@ class Columns:
         return list(dict.fromkeys((self.time, *self.ids.values(), *numbers)))
 
 
-def time_of(path: Path | None, header: Sequence[str] | None, given: str | None) -> str:
-    """Return the name of the time column: as given, or the obvious one of a table (`t` if none)."""
-    return given or (path and time_column(columns_of(path, header))) or "t"
-
-
-def ends_of(
-    path: Path | None, header: Sequence[str] | None, src: str | None, dst: str | None
-) -> dict[str, str]:
-    """Return the columns of both ends: as given, or the usual ones of a table (else src, dst)."""
-    usual = (path and end_columns(columns_of(path, header))) or ("src", "dst")
+def ends_of(columns: Sequence[str], src: str | None, dst: str | None) -> dict[str, str]:
+    """Return the columns of both ends: as given, or the usual ones of these (else src, dst)."""
+    usual = end_columns(columns) or ("src", "dst")
     return {"src": src or usual[0], "dst": dst or usual[1]}
 
 

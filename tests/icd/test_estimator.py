@@ -256,6 +256,8 @@ def test_a_table_of_pairs_is_the_next_window_by_its_ids(drifting: list[PlantedGr
     table = pandas.DataFrame({"a": names[ends[0]], "b": names[ends[1]], "weight": 0.5})
     assert len(set(ends[0])) == 1000
     found = icd.predict_next(table, first.memory)
+    assert str(found).startswith("<Remembered: 1,000 nodes in ")  # no arrays, in a notebook
+    assert str(found).endswith("after 2 windows up to 1970-01-03 00:00:00+00:00>>")
     assert found.communities.tolist() == expected.communities.tolist()
     assert icd.nodes_.tolist() == names.tolist()
 

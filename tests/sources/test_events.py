@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.programs.producer import ProducerRun
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.tables import read_rows
+from stream_icd.sources.tables import columns_of, read_rows
 from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
 from stream_icd.sources.windows import Hopping, LateRows, Session, TimedRows, windowed_snapshots
 from stream_icd.times import iso_duration
@@ -188,7 +189,9 @@ def test_both_ends_are_found_by_their_usual_names(ends: tuple[str, str], tmp_pat
     """As in an edge list."""
     events = pa.table({ends[0]: ["a", "b"], "t": [1, 2], ends[1]: ["b", "c"]})
     pq.write_table(events, tmp_path / "mails.parquet")
-    (graph,) = training_graphs(f"events:path={tmp_path / 'mails.parquet'}")
+    with mock.patch("stream_icd.sources.tables.columns_of", wraps=columns_of) as looked:
+        (graph,) = training_graphs(f"events:path={tmp_path / 'mails.parquet'}")
+    assert looked.call_count == 1  # for these and the time
     assert graph.adjacency.shape == (3, 3)
 
 
