@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from stream_icd.cli.environment import variables
-from stream_icd.execution.budget import Budget
+from stream_icd.execution.budget import Budget, MemorySettings
 from stream_icd.registry.find import shipped_models
 from stream_icd.view.web.access import HEALTH
 from tests.command_lines import complaint
@@ -207,10 +207,12 @@ def test_memory_is_by_the_formula_of_the_documents(model: str, processes: int, c
     (container,) = detector["spec"]["template"]["spec"]["containers"]
     budget = Budget().memory_bytes
     assert VALUES["detector"]["budget"]["memoryBytes"] == budget
-    gibibytes = 0.1 + copies * (0.2 + budget / 2**30)
+    graphs = MemorySettings().cache_bytes
+    gibibytes = 0.1 + graphs / 2**30 + copies * (0.2 + budget / 2**30)
     assert container["resources"]["limits"]["memory"] == f"{ceil(1024 * gibibytes)}Mi"
     assert container["resources"]["requests"]["cpu"] == str(processes)
     assert {"name": "STREAM_ICD_BUDGET_MEMORY_BYTES", "value": str(budget)} in container["env"]
+    assert {"name": "STREAM_ICD_MEMORY_CACHE_BYTES", "value": str(graphs)} in container["env"]
 
 
 def test_detectors_are_scaled_by_their_own_lag(objects: dict[str, list[dict[str, Any]]]) -> None:

@@ -30,13 +30,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if hasPrefix "SASL_" .Values.kafka.securityProtocol }}true{{ end }}
 {{- end }}
 
-{{/* The memory of a detector's container (docs/operating.md): 0.1 GiB + N × (0.2 GiB + a snapshot's
-     budget); twice as many worker processes while the champion changes. */}}
+{{/* The memory of a detector's container (docs/operating.md): 0.1 GiB + the memory of its graphs +
+     N × (0.2 GiB + a snapshot's budget); twice as many worker processes while the champion changes. */}}
 {{- define "stream-icd.detectorMemory" -}}
 {{- $processes := int .Values.detector.processes }}
 {{- if eq .Values.detector.model "champion" }}{{ $processes = mul 2 $processes }}{{ end }}
 {{- $budget := divf .Values.detector.budget.memoryBytes 1048576 }}
-{{- printf "%dMi" (int (ceil (addf 102.4 (mulf $processes (addf 204.8 $budget))))) }}
+{{- $graphs := divf .Values.detector.memoryCacheBytes 1048576 }}
+{{- printf "%dMi" (int (ceil (addf 102.4 $graphs (mulf $processes (addf 204.8 $budget))))) }}
 {{- end }}
 
 {{- define "stream-icd.mebibytes" -}}
