@@ -150,7 +150,8 @@ def run_replay(
     say(*plan_lines(plan, results.name, options.tempo()), err=True)
     if options.dry_run:
         return
-    engine, stop = engine_of(options, name, redetection), stop_on_signals()
+    stop = stop_on_signals()
+    engine = engine_of(options, name, redetection, stop)
     with progress_bar() as progress, closing(jobs(stop)) as all_jobs:
         task = progress.add_task("detected", total=plan.total)
 
@@ -167,7 +168,7 @@ def run_replay(
 
 
 def engine_of(
-    options: ReplayOptions, model_name: str, redetection: Redetection
+    options: ReplayOptions, model_name: str, redetection: Redetection, stop: Stop
 ) -> Engine[Job, Outcome]:
     if options.ray_address is not None and options.engine != "ray":
         raise BadSettings("--ray-address goes with --engine ray")
@@ -183,7 +184,7 @@ def engine_of(
         return in_processes(redetection, model_name, options.processes)
     from stream_icd.replay.ray_engine import RayActors
 
-    return RayActors(redetection, options.processes, options.ray_address)
+    return RayActors(redetection, options.processes, options.ray_address, stop)
 
 
 def check_smooth(options: ReplayOptions, redetection: Redetection) -> None:

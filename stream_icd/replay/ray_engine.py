@@ -6,9 +6,10 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
+from threading import Event
 from typing import Any
 
 import structlog
@@ -18,7 +19,10 @@ from stream_icd.execution.chains import IN_HAND, in_order
 from stream_icd.execution.work import Baton, First, LocalRelay, done_in_chain
 from stream_icd.imports import needs_extra
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER
+from stream_icd.kafka.waiting import Stop
 from stream_icd.replay.redetect import Job, Outcome, Redetection
+
+LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class RayActors:
     redetection: Redetection
     workers: int  # number of actors
     address: str | None = None  # such as `auto` or `ray://head:10001`; None starts a cluster here
+    stop: Stop = field(default_factory=Event)  # ends the wait for outcomes, which may last for ever
 
     def __call__(
         self, jobs: Iterable[Job], first: First = First(), /
@@ -56,6 +61,8 @@ class RayActors:
                     lambda begun: self._outcome(ray, another, spares, begun),
                     self.workers * IN_HAND,
                 )
+            except _Stopped:
+                return
             except ray.exceptions.RayTaskError as error:  # its text is a traceback
                 raise error.cause from error
 
@@ -65,7 +72,7 @@ class RayActors:
         died = (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError)
         if not begun.took_from_a_dead_actor:
             with suppress(*died):
-                outcome = ray.get(begun.outcome)
+                outcome = self._get(ray, begun.outcome)
                 begun.before = None  # it is needed no longer
                 return outcome
         # When an actor dies, all its windows fail, whichever caused it: the other attempts are in
@@ -73,7 +80,9 @@ class RayActors:
         for _ in range(GIVEN_UP_AFTER - 1):
             with suppress(*died):
                 actor = spares.pop() if spares else another()
-                outcome, memory = ray.get(actor.detect.remote(begun.job, begun.memory_before))
+                outcome, memory = self._get(
+                    ray, actor.detect.remote(begun.job, begun.memory_before)
+                )
                 spares.append(actor)
                 begun.before, begun.memory = None, memory
                 return outcome
@@ -82,6 +91,16 @@ class RayActors:
             "worked on it, as they do when memory runs out: give more memory, or fewer than "
             f"{self.workers} workers. Completed work is kept"
         )
+
+    def _get(self, ray: Any, reference: Any) -> Any:
+        while not ray.wait([reference], timeout=LOOK_EVERY_S)[0]:
+            if self.stop.is_set():
+                raise _Stopped
+        return ray.get(reference)
+
+
+class _Stopped(Exception):
+    """Nobody waits for the outcomes any more."""
 
 
 @dataclass(slots=True, eq=False)

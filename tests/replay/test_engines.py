@@ -6,11 +6,13 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import MagicMock
 
 import pytest
 from structlog.testing import capture_logs
@@ -215,6 +217,20 @@ def test_actors_that_wait_for_cores_are_said(monkeypatch: pytest.MonkeyPatch) ->
     with capture_logs() as logs, _connected("auto", 1), _connected("auto", 3):
         pass
     assert [(log["cores"], log["workers"]) for log in logs] == [(1, 3)]
+
+
+def test_a_replay_that_is_stopped_waits_for_no_core(
+    archive: Store, redetection: Redetection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = dict.fromkeys(("RayActorError", "OutOfMemoryError", "RayTaskError"), TypeError)
+    ray = MagicMock(exceptions=MagicMock(**errors))
+    ray.wait.return_value = [], ["outcome"]
+    detect = ray.remote().options().remote().detect
+    detect.options().remote.return_value = "outcome", "memory"
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    stop = threading.Event()
+    stop.set()
+    assert list(RayActors(redetection, 1, stop=stop)(jobs(archive))) == []
 
 
 def test_ray_does_not_take_the_signal_that_stops_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
