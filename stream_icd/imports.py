@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -39,3 +40,23 @@ def needs_extra(extra: str, *libraries: str) -> Iterator[None]:
         raise MissingExtra(
             f"this needs {library}, which is not installed: pip install 'stream-icd[{extra}]'"
         ) from error
+
+
+class _NoPandas:
+    def find_spec(self, name: str, _path: object, _target: object = None, /) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("not needed here", name=name)
+
+
+def without_pandas() -> None:
+    """Let pyarrow look for pandas now, and find none; it looks once.
+
+    It would otherwise import it, where it is installed, to ask whether an array is one of pandas:
+    an eighth of the time in which a worker process starts, and 30 MB. Other code may import pandas.
+    """
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        import_module("pyarrow").array([0])
+    finally:
+        sys.meta_path.remove(finder)

@@ -51,7 +51,10 @@ class ViewPage(BrokerOptions):
     def run(self) -> None:
         from urllib.parse import urlencode
 
-        from stream_icd.imports import needs_extra
+        from stream_icd.imports import needs_extra, without_pandas
+
+        without_pandas()
+
         from stream_icd.log import configure_logging
         from stream_icd.store.store import open_store
         from stream_icd.view.data.all_series import AllSeries, Budget

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
@@ -10,13 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib.abc import MetaPathFinder
 from itertools import chain
 from queue import SimpleQueue
-from types import ModuleType
 from typing import Any, Generic, Self, TypeVar
 
-import pyarrow as pa
 import structlog
 from threadpoolctl import threadpool_limits
 
@@ -31,6 +27,7 @@ from stream_icd.errors import (
 from stream_icd.execution.chains import IN_HAND_OF_CHAINS, Chains, Waiting, in_order, next_jobs
 from stream_icd.execution.work import Engine, First, Settings, Work, started_anew
 from stream_icd.execution.worker_process import AllowedJob, WorkerProcess
+from stream_icd.imports import without_pandas
 from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
 from stream_icd.kafka.waiting import Stop
 from stream_icd.messages.records import Refused
@@ -307,28 +304,3 @@ def open_work(
     work = kind(model, settings)
     work.warm_up()
     return work
-
-
-class _NoPandas(MetaPathFinder):
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002
-        target: ModuleType | None = None,  # noqa: ARG002
-    ) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("not needed here", name=fullname)
-
-
-def without_pandas() -> None:
-    """Let pyarrow look for pandas now, and find none; it looks once.
-
-    It would otherwise import it, where it is installed, to ask whether an array is one of pandas:
-    an eighth of the time in which a worker process starts, and 30 MB. Other code may import pandas.
-    """
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        pa.array([0])
-    finally:
-        sys.meta_path.remove(finder)

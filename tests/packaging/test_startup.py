@@ -73,6 +73,7 @@ COMMANDS = [
     ("dlq", "list"),
     ("dlq", "retry", "--all"),
     ("data", "fetch", "--help"),
+    ("view", "--history", ".", "--host", "203.0.113.1"),  # last: it looks for no pandas any more
 ]
 
 
@@ -136,7 +137,7 @@ def test_a_detector_needs_no_torch(tmp_path: Path) -> None:
 
 def test_pyarrow_brings_no_pandas_into_a_worker_process(tmp_path: Path) -> None:
     looks = "import pyarrow as pa; pa.array([701])"
-    hidden = "from stream_icd.execution.processes import without_pandas; without_pandas()"
+    hidden = "from stream_icd.imports import without_pandas; without_pandas()"
     assert loaded_by(looks, tmp_path) == ["pandas"]
     assert loaded_by(f"{hidden}; {looks}", tmp_path) == []
     assert loaded_by(f"{hidden}; {looks}; import pandas", tmp_path) == ["pandas"]
