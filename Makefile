@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 PINNED := $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 # The rooms whose tests start no broker and need no torch.
-FAST := $(addprefix tests/,bp graphs icd memory names quality registry sources store synthetic tracking wire)
+FAST := $(addprefix tests/,bp cli/test_help.py graphs icd memory names quality registry sources store synthetic \
+  tracking wire)
 # Else every process that a test starts compiles all that it imports again, a quarter of its start.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -28,7 +29,7 @@ test: $(VENV)/.dev ## All tests, four at a time: a quarter of an hour on two cor
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-fast: export OMP_NUM_THREADS ?= 1
-test-fast: $(VENV)/.fast ## The tests of single rooms (1 GB), for another Python: PYTHON=python3.13 VENV=build/3.13
+test-fast: $(VENV)/$(if $(OLDEST),.oldest,.fast) ## The tests of single rooms (1 GB), for another Python: PYTHON=python3.13 VENV=build/3.13; with the oldest dependencies allowed: OLDEST=1 VENV=build/oldest
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(FAST)
 
 lint: $(VENV)/.dev ## ruff, mypy and the layers (8 GB, as for test)
@@ -74,6 +75,12 @@ $(VENV)/.dev: $(PINNED)
 $(VENV)/.fast: $(PINNED)
 	@echo "installing stream-icd and what its fast tests need into $(VENV): 90 packages, 1 GB; some minutes the first time"
 	$(INSTALL) '.[fast]' --no-compile
+	@touch $@
+
+$(VENV)/.oldest: $(VENV)/pyvenv.cfg pyproject.toml
+	@echo "installing the oldest versions that pyproject.toml allows into $(VENV): 90 packages, 1 GB; some minutes the first time"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct --editable '.[fast]'
 	@touch $@
 
 $(VENV)/.bench: $(PINNED)

@@ -13,11 +13,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ModelWrapValidatorHandler,
     PositiveInt,
     ValidationError,
     model_validator,
 )
+from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.encoder.initialisation import Initialisation

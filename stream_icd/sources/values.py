@@ -58,7 +58,7 @@ def shown(value: pa.Scalar) -> object:
     """Return the value, or the number of a time that Python has no object for."""
     try:
         return value.as_py()
-    except (OverflowError, pa.ArrowInvalid):
+    except (OverflowError, KeyError, pa.ArrowInvalid):  # KeyError: pytz knows no such time zone
         return getattr(value, "value", value.type)
 
 

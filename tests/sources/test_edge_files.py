@@ -25,6 +25,7 @@ from stream_icd.errors import BadRow, BadSettings, SourceNotFound, StoreUnreacha
 from stream_icd.programs.training_data import training_graphs
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.edge_files import watch_edge_files, windows_of
+from stream_icd.sources.values import shown
 from stream_icd.times import parse_window
 
 EDGES = [("a", "b", 2.0), ("b", "c", 1.0)]
@@ -245,6 +246,19 @@ def test_times_that_python_cannot_hold_are_bad_rows(
     found, bad = read(tmp_path)
     assert (found, len(bad)) == ([], 3)
     assert f"g.parquet:0: src 1, dst {'2' if name == 'weight' else times[0].value}" in bad[0]
+
+
+class TimeOfPytz:
+    """A time of a zone that pytz does not know: pyarrow asks pytz where it is installed."""
+
+    type, value = "timestamp", 7
+
+    def as_py(self) -> object:
+        raise KeyError("Mars/Jezero")
+
+
+def test_a_time_zone_that_pytz_does_not_know_is_shown_by_its_number() -> None:
+    assert shown(TimeOfPytz()) == 7
 
 
 def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
