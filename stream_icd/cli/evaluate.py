@@ -26,11 +26,11 @@ class Evaluate(OneGraph):
 
     For each method: hidden_edges (how well its communities predict them), modularity, NCut,
     stability from window to window, NMI where communities are known, and processor time. The page
-    is written after each window, so you can watch it in a browser. What bp learned from the windows
-    before is compared with the model default, with memory. bp and icd are ours;
-    bp-memory and icd-memory are the same with memory from window to window. leiden, plm (Louvain)
-    and plp (label propagation) need the extra `evaluate`. A method that is not installed, fails or
-    exceeds a limit is named in the table.
+    is written after each window, as are --csv and --picture, so you can watch it in a browser. What
+    bp learned from the windows before is compared with the model default, with memory. bp and icd
+    are ours; bp-memory and icd-memory are the same with memory from window to window. leiden, plm
+    (Louvain) and plp (label propagation) need the extra `evaluate`. A method that is not installed,
+    fails or exceeds a limit is named in the table.
 
       stream-icd evaluate --history history/ --methods bp,leiden --windows 50
     """
@@ -87,13 +87,13 @@ class Evaluate(OneGraph):
                 progress.advance(task)
                 if len(results) % len(names) == 0:
                     write_page(self.out, found.graph, results, len(found), notes)
+                    if self.csv is not None:
+                        evaluate.write_rows(self.csv, results)
+                    if self.picture is not None:
+                        write_picture(self.picture, results)
 
         console.print(table_of(results))
         say(*notes[1:])
-        if self.csv is not None:
-            evaluate.write_rows(self.csv, results)
-        if self.picture is not None:
-            write_picture(self.picture, results)
         say(*(f"written: {path}" for path in (self.out, self.csv, self.picture) if path))
         if all(result.measures is None for result in results):
             say("no method has a result", err=True)

@@ -136,6 +136,17 @@ def test_the_command_prints_the_table_and_writes_the_files(archive: str, tmp_pat
     assert table["stability"].null_count == 1
 
 
+def test_a_file_that_cannot_be_written_is_said_with_the_first_window(
+    archive: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    options = ("--methods", "bp", "--windows", "3", "--learn", "0", "--out", str(page))
+    done = run_here("evaluate", "--history", archive, *options, "--csv", str(tmp_path))
+    assert done.returncode == 75
+    assert "is no regular file" in done.stderr
+    assert "1 of 3 windows" in page.read_text(encoding="utf-8")
+
+
 def test_it_fails_if_no_method_has_a_result(archive: str, tmp_path: Path) -> None:
     options = ("--methods", "bp", "--windows", "1", "--learn", "0", "--memory-gb", "0.001")
     done = run_here("evaluate", "--history", archive, *options, "--out", str(tmp_path / "x.html"))
