@@ -25,22 +25,21 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """Exit status after a requested stop, as shells use for Ctrl-C."""
 
-WIDTH = 160
-"""Of tables that a program reads: none is cut."""
+WIDTH = 10_000
+"""Of tables: none is cut. What is wider than a terminal goes on in its next line."""
 
 M_ARENA_MAX = -8  # of malloc.h
 
 
 def wide_console() -> Console:
-    """As wide as the terminal, or as a table needs where there is none."""
+    """As wide as a table needs."""
     from rich.console import Console
 
     class Shown(Console):
         def on_broken_pipe(self) -> None:
             end_without_reader()
 
-    console = Shown(markup=False)  # names of graphs come from outside
-    return console if console.is_terminal else Shown(width=WIDTH, markup=False)
+    return Shown(width=WIDTH, markup=False)  # names of graphs come from outside
 
 
 def progress_bar(*columns: ProgressColumn) -> Progress:

@@ -21,6 +21,7 @@ import pyarrow.csv
 import pytest
 from prometheus_client import generate_latest
 from rich.console import Console
+from rich.table import Table
 
 import stream_icd
 from stream_icd.cli import main, models, subscribe
@@ -180,6 +181,17 @@ def test_a_program_ends_well_when_its_reader_has_left(
         with pytest.raises(SystemExit) as ended:
             write("as733")
     assert ended.value.code == 0
+
+
+def test_a_narrow_terminal_cuts_nothing_off(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as if on a terminal
+    monkeypatch.setenv("COLUMNS", "20")
+    row = ["a graph", "default@b02dce28", "2026-01-31 12:00", "1,000", 200 * "x"]
+    (table := Table(box=None, show_header=False)).add_row(*row)
+    wide_console().print(table)
+    assert capsys.readouterr().out.split("  ") == [f" {row[0]}", *row[1:4], f"{row[4]} \n"]
 
 
 def test_of_many_graphs_to_choose_from_some_are_named(tmp_path: Path) -> None:
