@@ -273,11 +273,12 @@ class History(OfRegistry, BrokerOptions):
         from stream_icd.registry.aliases import history
 
         store = self.required()
+        changes = [change(store, aliases) for aliases in history(store)]
         if self.everything:
-            known = announcements(self.kafka())
-            changes = [announced for announced in known if announced.registry == store.place]
-        else:
-            changes = [change(store, aliases) for aliases in history(store)]
+            events = [one for one in announcements(self.kafka()) if one.registry == store.place]
+            announced = {event.id for event in events}
+            events += [event for event in changes if event.id not in announced]
+            changes = sorted(events, key=lambda event: event.at)
         say(*map(announcement_line, changes))
         if not changes:
             say(

@@ -294,6 +294,10 @@ def test_each_change_is_announced_once(broker: Broker, registry: Store) -> None:
     everything = models("history", "--all", *where).splitlines()
     assert [line for line in everything if "published" not in line] == listed
     assert len(everything) == 5
+    models("promote", "lfr", "--reason", "not announced", *where)
+    last = models("history", *where).splitlines()[-1]
+    assert last.endswith("models promote: not announced")
+    assert models("history", "--all", *where).splitlines() == [*everything, last]
 
 
 def test_without_kafka_the_change_is_done_and_a_warning_says_what_is_not(
