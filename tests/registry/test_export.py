@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from stream_icd.errors import BadSettings, MissingExtra, StoreUnreachable
+from stream_icd.errors import BadSettings, MissingExtra, StoreUnreachable, StoreUnwritable
 from stream_icd.lineage import Lineage
 from stream_icd.registry.export import export_folder, export_mlflow
 from stream_icd.registry.find import folder_of, open_model
@@ -41,6 +42,23 @@ def test_a_copy_has_the_same_files_and_version(folder: Store, tmp_path: Path) ->
         with pytest.raises(BadSettings, match="is not empty: export to a new folder"):
             export_folder(folder, taken)
     assert (tmp_path / "mine" / "card.md").read_text() == "my cards"
+
+
+def test_a_copy_that_was_cut_short_is_completed(
+    folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk(place: Store, path: str, content: pa.Buffer) -> None:
+        if path == "recipe.toml":
+            raise StoreUnwritable("the disk is full")
+        whole(place, path, content)
+
+    whole, copy = Store.put, str(tmp_path / "copy")
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", full_disk)
+        with pytest.raises(StoreUnwritable):
+            export_folder(folder, copy)
+    assert export_folder(folder, copy) == copy
+    assert open_model(copy).version == open_model("lfr").version
 
 
 def test_mlflow_gets_files_parameters_and_version(
