@@ -59,6 +59,8 @@ class ArchivedGraph(OneGraph):
             read = read_archive(store, self.graph, self.model, start, end, naming)
         if naming is not None and naming.trouble:
             raise BadSettings(f"{self.names}: {naming.trouble}")
+        if naming is not None and not naming.found:
+            say(f"{self.names} has no node of the graph: no community has a name", err=True)
         return read
 
 

@@ -225,6 +225,7 @@ class Naming:
     def __init__(self, attributes: Attributes | LiveAttributes) -> None:
         self.attributes = attributes
         self.other_ids = ""  # why a graph has no attributes, since its ids are of another type
+        self.found = False  # whether a node of any window had an attribute
 
     @property
     def trouble(self) -> str:
@@ -237,10 +238,12 @@ class Naming:
         if attributes is None:
             return None
         try:
-            return named(nodes, ids, attributes)
+            window = named(nodes, ids, attributes)
         except BadSettings as error:
             self.other_ids = str(error)
             return None
+        self.found = self.found or any(one.counts.known.any() for one in window.compared)
+        return window
 
     def of(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> WindowNames:
         """Return what is kept of a window."""

@@ -40,6 +40,14 @@ def test_a_move_is_told_in_words_and_then_in_numbers(history: str, tmp_path: Pat
     assert lines[1] == "It was in community 0 (PC, 7 of 7) until 2020-01-01 01:00."
     assert "moved with it: 7, 8" in lines
     assert "edge to community" in " ".join(done.stdout.split())
+    assert "no community has a name" not in done.stderr
+
+
+def test_a_table_that_names_no_node_is_said(history: str, tmp_path: Path) -> None:
+    (names := tmp_path / "names.csv").write_text("node,class\n1009,PC\n")
+    done = run_here("explain", "--history", history, "--node", "9", "--names", str(names))
+    assert done.returncode == 0
+    assert done.stderr == f"{names} has no node of the graph: no community has a name\n"
 
 
 def test_names_of_nodes_with_other_ids_are_refused(history: str, tmp_path: Path) -> None:
