@@ -199,7 +199,8 @@ def open_store(uri: str) -> Store:
         StoreUnreachable: the store does not answer.
     """
     store = store_at(uri)
-    if isinstance(store.filesystem, fs.LocalFileSystem) and os.path.isfile(store.root):
+    is_there = isinstance(store.filesystem, fs.LocalFileSystem) and os.path.exists(store.root)
+    if is_there and not os.path.isdir(store.root):  # a file, or a device such as /dev/null
         raise BadSettings(f"{store.place} is a file: give a folder")
     return store
 

@@ -88,6 +88,11 @@ def test_a_name_that_no_store_can_have_is_refused(place: str) -> None:
         open_store(place)
 
 
+def test_a_device_is_no_folder() -> None:
+    with pytest.raises(BadSettings, match="/dev/null is a file: give a folder"):
+        open_store("/dev/null")
+
+
 def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
     for uri in ("s3://key:hidden@bucket/x?region=eu", "abfs://c@a/x?client_secret=hidden"):
         with pytest.raises(BadSettings, match="holds a password.*AWS_SECRET_ACCESS_KEY") as refused:
