@@ -164,7 +164,10 @@ def run_replay(
     if before is not None and not stop.is_set():
         _compare(plan, before, results)
     counts = {"snapshots": done.snapshots, "already": plan.already, "refused": done.refused}
-    finish(stop, bool(done.refused), **counts, results=results.name)
+    if plan.gone and not stop.is_set():
+        why = "snapshots were removed or corrected after they were counted: run the replay again"
+        structlog.get_logger().warning(why, snapshots=plan.gone)
+    finish(stop, bool(done.refused or plan.gone), **counts, results=results.name)
 
 
 def engine_of(

@@ -159,6 +159,7 @@ class Plan:
     already: int = 0  # how many results already exist, and are skipped
     first: datetime | None = None  # earliest window end of the snapshots to detect
     last: datetime | None = None  # latest window end
+    gone: int = 0  # snapshots that were there when it was made, and not among the jobs to do
 
     @property
     def total(self) -> int:
@@ -182,6 +183,7 @@ class Plan:
                 yield job
             elif (work.remembers and left[job.graph]) or (work.smooth and self.graphs[job.graph]):
                 yield job
+        self.gone = len(self.newest.keys() | self.earlier.keys()) - len(seen)
 
     def publishes(self, job: Job) -> bool:
         """Whether the result of a job is to be stored."""

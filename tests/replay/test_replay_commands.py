@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
+from stream_icd.cli import replay_run
 from stream_icd.cli.main import app
 from stream_icd.errors import (
     BadSettings,
@@ -98,6 +100,22 @@ def test_a_snapshot_that_is_refused_does_not_prevent_the_comparison(
     shown = CliRunner().invoke(app, [*here, *options])
     assert shown.exit_code == 1
     assert "quality, means over the windows" in shown.stdout
+
+
+def test_snapshots_that_vanish_after_they_were_counted_are_said(
+    archive: Store, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop() -> threading.Event:
+        archive.delete(next(windows(archive, Selection())).path)
+        return threading.Event()
+
+    monkeypatch.setattr(replay_run, "stop_on_signals", stop)
+    options = ["--out", str(tmp_path / "out"), "--engine", "serial", "--model", str(model_folder)]
+    done = CliRunner().invoke(app, ["replay", "history", archive.uri, *options])
+    assert done.exit_code == 1
+    assert "removed or corrected after they were counted" in done.stderr
+    monkeypatch.undo()
+    run("replay", "history", archive.uri, *options)
 
 
 def test_a_replay_into_its_own_archive_is_compared_with_what_it_replaces(
