@@ -195,11 +195,15 @@ def measure(
     )
 
 
+CONTRADICTED = "the labels contradict the edges, so they are not used"
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """How one method did on one window.
 
     Attributes:
+        detail: why it has no result, or no agreement though the window has labels.
         hidden_edges: how well communities found on 9/10 of the edges predict the others, in bits
             per edge; None if one of these runs has no result.
         stability: fraction of the nodes common with the window before that keep their community;
@@ -275,6 +279,7 @@ class _Run:
             self.name,
             snapshot.id,
             outcome.status,
+            CONTRADICTED if lesson.known == "contradicted" else "",
             seconds=outcome.seconds,
             measures=measure(adjacency, outcome.labels, lesson.labels),
             hidden_edges=hidden_edges,

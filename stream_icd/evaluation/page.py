@@ -43,7 +43,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
 class Summary:
     """What came of one method: its windows with a result, and the means of `COLUMNS` over them.
 
-    `detail` says why a window has no result, the first time; "" if all have one.
+    `detail` says why a window lacks a result, or its agreement, the first time; "" if none does.
     """
 
     method: str
@@ -66,9 +66,9 @@ def _summary(method: str, results: Sequence[Result]) -> Summary:
         values = [value for result in results if (value := value_of(result, name)) is not None]
         means[name] = float(np.mean(values)) if values else None
     windows = sum(result.measures is not None for result in results)
-    return Summary(
-        method, windows, next((result.detail for result in results if result.detail), ""), means
-    )
+    failed_first = sorted(results, key=lambda result: result.measures is not None)
+    detail = next((result.detail for result in failed_first if result.detail), "")
+    return Summary(method, windows, detail, means)
 
 
 PANELS = ("hidden_edges", "modularity", "stability", "seconds")

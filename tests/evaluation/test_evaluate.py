@@ -94,6 +94,18 @@ def test_stability_counts_who_keeps_the_community(results: list[Result]) -> None
     assert all(value is not None and value < 0.6 for value in bp[1:])
 
 
+def test_labels_that_contradict_the_edges_are_said(tmp_path: Path) -> None:
+    snapshot, labels = WINDOWS[0]
+    archive = Archive(open_store(str(tmp_path / "archive")))
+    archive.add("snapshots", encode_snapshot(snapshot))
+    archive.add("labels", encode_labels(replace(labels, labels=np.zeros_like(labels.labels))))
+    done = run_here(
+        *("evaluate", "--history", str(tmp_path / "archive"), "--methods", "bp"),
+        *("--out", str(tmp_path / "page.html")),
+    )
+    assert "the labels contradict the edges, so they are not used" in done.stdout
+
+
 def test_a_method_that_fails_is_named_with_the_reason(results: list[Result]) -> None:
     fails = summarised(results)[-1]
     assert (fails.method, fails.windows) == ("fails", 0)
