@@ -12,11 +12,13 @@ from typing import Any, cast
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from stream_icd.communities import Labels
 from stream_icd.errors import BadRow, BadSettings
-from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment, numbered
 from stream_icd.messages.publish import SentBefore
+from stream_icd.node_ids import places
 from stream_icd.programs.declared import Declared
 from stream_icd.programs.options import Producer
 from stream_icd.programs.producer import ProducerRun
@@ -31,7 +33,7 @@ from stream_icd.synthetic.planted_graph import PlantedGraph, check_size
 FORMS = """\
   files:path=graphs/                        a folder of edge lists, a graph a file
   events:path=mails.csv,window=1d           timed pairs, a graph a window (1d)
-  archive:path=history/,graph=mails         what `consume archive` kept, with its labels
+  archive:path=history/,graph=mails         what `consume archive` kept, with labels of all nodes
   as:path=as-733.tar.gz                     Internet topologies, or Parquet: window_start, src, dst
   taxi:path=fixes.parquet,tick=1m,stale=10m taxis by their 50 nearest, a graph a tick (1m)
   gn:p_in=0.3,graphs=100,seed=1000          simulated Girvan-Newman graphs, communities known
@@ -159,13 +161,19 @@ def _produced(kind: str, options: Options) -> Iterator[LabelledGraph]:
     table = None if labels is None else LabelTable(Path(labels))
 
     def labelled(snapshot: Snapshot, known: Labels | None) -> LabelledGraph:
-        communities = None if known is None else known.labels
+        communities = None if known is None else _of_all_nodes(snapshot, known)
         if table is not None:
             communities = table.of(snapshot)
         moment = Moment(snapshot.graph, snapshot.nodes, snapshot.window)
         return LabelledGraph(snapshot.adjacency(), communities, moment)
 
     return starmap(labelled, islice(source.snapshots, producer.limit))
+
+
+def _of_all_nodes(snapshot: Snapshot, known: Labels) -> NDArray[np.int32] | None:
+    """The community of each node; None if not all are known, as bp learns from whole graphs."""
+    at = places(snapshot.nodes, known.nodes)
+    return None if (at < 0).any() else numbered(known.labels[at])
 
 
 def _producer(name: str, options: Options) -> Producer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -265,6 +265,24 @@ def test_an_archive_gives_its_snapshots_with_their_labels(tmp_path: Path) -> Non
             assert (graph.adjacency != snapshot.adjacency()).nnz == 0
             assert np.array_equal(graph.labels, labels.labels)
     assert len(training_graphs(f"archive:path={tmp_path}/history,graphs=2")) == 2
+
+
+def test_archived_labels_are_those_of_their_nodes(tmp_path: Path) -> None:
+    archive = Archive(open_store(str(tmp_path / "history")))
+    nodes = [["a", "b", "c"], ["b", "c", "d"], ["a", "b"]]  # some, and others, than the window's
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for day, known in enumerate(nodes):
+        window = Window(start + day * timedelta(days=1), start + (day + 1) * timedelta(days=1))
+        snapshot = snapshot_from_pairs(["b"], ["c"], graph="g", id=f"g/{day}", window=window)
+        archive.add("snapshots", encode_snapshot(snapshot))
+        labels = np.arange(len(known), dtype=np.int32)
+        archive.add(
+            "labels", encode_labels(Labels("g", f"g/{day}", window, pa.array(known), labels))
+        )
+    first, second, third = training_graphs(f"{tmp_path}/history")
+    assert first.labels is not None
+    assert second.labels is not None
+    assert [first.labels.tolist(), second.labels.tolist(), third.labels] == [[0, 1], [0, 1], None]
 
 
 def test_a_producer_of_another_package_is_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
