@@ -330,7 +330,7 @@ def _serve(
     _live_no_longer_than_parent()
     configure_logging()
     opened, work = _attempted(opening)
-    with suppress(EOFError, BrokenPipeError):  # the parent has ended
+    with suppress(EOFError, ConnectionError):  # the parent has ended
         line.send((opened, None if opened else work))
         while opened:
             relays: dict[str, _PipeRelay] = {}

@@ -1,6 +1,7 @@
 """Worker processes are forked from a server that has imported what they need."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from concurrent.futures import Future
 import pytest
 
 from stream_icd.errors import OverBudget
+from stream_icd.execution import worker_process
 from stream_icd.execution.budget import Allowance, Budget
 from stream_icd.execution.chains import Link
 from stream_icd.execution.work import Baton, Relay
@@ -138,3 +140,20 @@ def named_by(program: str) -> int:
     command = [sys.executable, "-c", program]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return int(ended.stdout)
+
+
+def test_a_process_whose_parent_ended_before_it_took_the_answer_ends_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = multiprocessing.Pipe()
+
+    class Line:
+        recv = staticmethod(theirs.recv)
+
+        def send(self, answer: object) -> None:
+            theirs.send(answer)
+            ours.close()  # with the answer in it: to read on is an error, no longer an end
+
+    monkeypatch.setattr(worker_process, "_live_no_longer_than_parent", lambda: None)
+    monkeypatch.setattr("stream_icd.log.configure_logging", lambda: None)
+    worker_process._serve(Line(), opened, dict(os.environ))  # type: ignore[arg-type]
