@@ -100,8 +100,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             graphs: at least one graph; for icd, at least two: the last tenth validates the training
                 of the encoder. Graphs without edges are left out. Consecutive `Snapshot`s of one
                 graph also tell how long nodes stay in their communities, for `predict_next`.
-            labels: for each graph, one array `(n,)` with the community of each node: integers,
-                strings, or anything else that can be sorted.
+            labels: for each graph, one array `(n,)` with the community of each node, in the order
+                of `nodes_`: integers, strings, or anything else that can be sorted.
 
         Raises:
             BadInput: a graph or its labels cannot be used.
@@ -284,14 +284,29 @@ def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> l
             f"fit takes a list of graphs, not a {type(graphs).__name__}; "
             f"for one graph: fit([graph])"
         )
-    adjacencies = [as_adjacency(graph) for graph in graphs]
+    adjacencies, nodes = zip(*map(as_named, graphs), strict=True) if graphs else ((), ())
     if not adjacencies:
         raise BadSettings("there are no graphs to learn from: give at least one")
     if labels is not None and len(labels) != len(adjacencies):
         raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
-    known = [None] * len(graphs) if labels is None else [numbered(label) for label in labels]
+    known = [None] * len(graphs) if labels is None else list(map(_numbered, labels, nodes))
     moments = [_moment(graph) for graph in graphs]
     return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
+
+
+def _numbered(labels: ArrayLike, nodes: NDArray[Any]) -> NDArray[np.int32]:
+    """The labels as 0..K-1; a Series of pandas must not name the nodes in another order."""
+    index = getattr(labels, "index", None)
+    if index is None or callable(index):  # as that of a list
+        return numbered(labels)
+    named, wanted = list(map(str, index)), list(map(str, nodes))
+    if named != wanted and sorted(named) == sorted(wanted):
+        label, node = next(pair for pair in zip(named, wanted, strict=True) if pair[0] != pair[1])
+        raise BadInput(
+            f"the label of node {label!r} is in the place of node {node!r}: order the labels as "
+            "the nodes, and give them as an array"
+        )
+    return numbered(labels)
 
 
 def _moment(graph: Any) -> Moment | None:

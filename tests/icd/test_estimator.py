@@ -186,6 +186,16 @@ def test_one_graph_is_learned_from_and_answered(graph: LabelledGraph) -> None:
     assert nmi(graph.labels, found) > 0.95
 
 
+def test_labels_that_name_the_nodes_in_another_order_are_refused() -> None:
+    graph = [("ann", "bob"), ("bob", "cat")]
+    teams = pandas.Series(["red", "red", "blue"], index=["bob", "ann", "cat"])
+    said = "the label of node 'bob' is in the place of node 'ann'"
+    with pytest.raises(BadInput, match=said):
+        ICD().fit([graph], [teams])
+    ICD().fit([graph], [teams.sort_index()])
+    ICD().fit([graph], [teams.reset_index(drop=True)])
+
+
 def test_labels_may_be_strings_and_any_other_names(history: list[LabelledGraph]) -> None:
     graphs = [graph.adjacency for graph in history[:2]]
     named = [
