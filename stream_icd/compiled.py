@@ -189,6 +189,23 @@ def joined(parts: Sequence[NDArray[Item]]) -> NDArray[Item]:
     return whole
 
 
+def unsigned(numbers: NDArray[np.int32]) -> NDArray[Any]:
+    """Return the same array of numbers that are not negative, for a loop that uses them as indices.
+
+    Of all others, numba has the loop ask whether they count from the end, which takes a tenth to a
+    half of its time.
+    """
+    return numbers.view(np.uint32)
+
+
+@overload(unsigned)
+def _compiled_unsigned(numbers: Any) -> Any:
+    def viewed(numbers: Any) -> Any:
+        return numbers.view(np.uint32)
+
+    return viewed if numbers.dtype == types.int32 else None  # of others, a view is longer
+
+
 def prefetch(array: NDArray[Any], index: int) -> None:
     """Have the processor fetch the element or row at this index, which may be outside the array.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Ids, Labels
-from stream_icd.compiled import FAR, compiled, in_parts, joined, n_threads, prefetch
+from stream_icd.compiled import FAR, compiled, in_parts, joined, n_threads, prefetch, unsigned
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.graphs.weights import EXPONENT, comparable_weights
 
@@ -45,7 +45,7 @@ class LevelGraph(NamedTuple):
 
     indptr: Labels  # (n + 1,)
     indices: Labels  # (2E,)
-    weights: Floats  # (2E,)
+    weights: Floats  # (2E,), positive
     strengths: Floats  # (n,): sum of the weighted degrees of the single nodes that each stands for
     n_linked: Floats  # (n,): how many of these have edges
     total: float  # sum of the strengths, 2E in an unweighted graph
@@ -305,23 +305,25 @@ def _group_rows(
 
     The last two are parts of larger arrays.
     """
-    indptr, columns, of_entries = graph.indptr, graph.indices, graph.weights
-    most, counts = len(columns), np.empty(end - first, np.int32)
-    # With two places that are not kept: for a neighbour after the last, and for edges inside.
-    indices, weights = np.empty(most + 1, np.int32), np.empty(most + 2)
-    slot = np.full(len(starts) - 1, -1, np.int32)  # position of a neighbouring group in this row
+    indptr, columns, of_entries = unsigned(graph.indptr), unsigned(graph.indices), graph.weights
+    labels, members = unsigned(labels), unsigned(members)
+    counts = np.empty(end - first, np.int32)
+    indices, weights = np.empty(len(columns), np.int32), np.empty(len(columns))
+    sums, touched = np.zeros(len(starts) - 1), np.empty(len(starts), np.int32)  # of other groups
     n_edges = 0
     for group in range(first, end):
-        row, slot[group] = n_edges, most + 1
+        n_touched = 0
         for node in members[starts[group] : starts[group + 1]]:
             for edge in range(indptr[node], indptr[node + 1]):
                 other = labels[columns[edge]]
-                is_new = slot[other] < row  # without a branch, which the processor would guess
-                place = n_edges if is_new else slot[other]
-                slot[other], indices[n_edges], weights[n_edges] = place, other, 0.0
-                weights[place] += of_entries[edge]
-                n_edges += is_new
-        counts[group - first], slot[group] = n_edges - row, -1
+                if other != group:
+                    touched[n_touched] = other  # without a branch, which the processor would guess
+                    n_touched += sums[other] == 0.0
+                    sums[other] += of_entries[edge]
+        for other in touched[:n_touched]:
+            indices[n_edges], weights[n_edges], sums[other] = other, sums[other], 0.0
+            n_edges += 1
+        counts[group - first] = n_touched
     return counts, indices[:n_edges], weights[:n_edges]
 
 
