@@ -33,7 +33,7 @@ from stream_icd.bp.sweep import (
     Visits,
     sweep,
 )
-from stream_icd.compiled import LARGE, compiled, in_threads
+from stream_icd.compiled import LARGE, compiled, in_threads, unsigned
 
 N_BLOCKS = 4
 """Blocks of a large graph, with about as many entries each: the most threads of a sweep."""
@@ -174,13 +174,14 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
 
     Raises `ValueError` for any other matrix: messages would be written outside their array.
     """
-    free = graph.indptr[:-1].copy()  # of each row, the first entry whose opposite is not known
-    opposite = np.empty(len(graph.indices), np.int32)
+    indptr, indices = unsigned(graph.indptr), unsigned(graph.indices)
+    free = indptr[:-1].copy()  # of each row, the first entry whose opposite is not known
+    opposite = np.empty(len(indices), np.int32)
     for node in range(len(free)):
-        for entry in range(free[node], graph.indptr[node + 1]):
-            column = graph.indices[entry]
+        for entry in range(free[node], indptr[node + 1]):
+            column = indices[entry]
             place = free[column]
-            if place >= graph.indptr[column + 1] or graph.indices[place] != node:
+            if place >= indptr[column + 1] or indices[place] != node:
                 raise ValueError("the adjacency is not symmetric with sorted rows")
             opposite[entry], opposite[place] = place, entry
             free[column] += 1

@@ -121,7 +121,7 @@ def _add_links(
     graph: LevelGraph, labels: Labels, inside: bool, found: Floats, first: int, end: int
 ) -> None:
     """Write the `links` of the nodes first..end-1."""
-    indptr, indices, weights = graph.indptr, graph.indices, graph.weights
+    indptr, indices, weights = unsigned(graph.indptr), unsigned(graph.indices), graph.weights
     for node in range(first, end):
         weight = 0.0
         for entry in range(indptr[node], indptr[node + 1]):
@@ -183,12 +183,13 @@ def entries_where(graph: Rows, chosen: NDArray[np.bool_]) -> Rows:
 def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
     """The same nodes and strengths with only the edges inside groups."""
     rows = Rows(graph.indptr, graph.indices, graph.weights)
-    inside = np.empty(len(graph.indices), np.bool_)
+    indptr, indices = unsigned(graph.indptr), unsigned(graph.indices)
+    inside = np.empty(len(indices), np.bool_)
     for node, label in enumerate(labels):
-        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
-            inside[entry] = labels[graph.indices[entry]] == label
-    indptr, indices, weights = entries_where(rows, inside)
-    return LevelGraph(indptr, indices, weights, *graph[3:])
+        for entry in range(indptr[node], indptr[node + 1]):
+            inside[entry] = labels[indices[entry]] == label
+    own = entries_where(rows, inside)
+    return LevelGraph(own.indptr, own.indices, own.weights, *graph[3:])
 
 
 def induced(graph: LevelGraph, rows: Ids) -> LevelGraph:

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Labels
 from stream_icd.bp.level_graph import ROUNDING, LevelGraph, links, summed
-from stream_icd.compiled import compiled
+from stream_icd.compiled import compiled, unsigned
 
 MIXING_RANGE = (0.01, 0.99)
 """Limits of the mixing in the likelihood, which needs a value strictly inside 0..1."""
@@ -39,13 +39,14 @@ def groups_of(graph: LevelGraph, labels: Labels, n_groups: int) -> tuple[Floats,
 
     Nodes with a negative label are in no group.
     """
+    indptr, indices = unsigned(graph.indptr), unsigned(graph.indices)
     within, volumes = np.zeros(n_groups), np.zeros(n_groups)
     for node, label in enumerate(labels):
         if label < 0:
             continue
         inside = 0.0
-        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
-            if labels[graph.indices[entry]] == label:
+        for entry in range(indptr[node], indptr[node + 1]):
+            if labels[indices[entry]] == label:
                 inside += graph.weights[entry]
         within[label] += inside / 2
         volumes[label] += graph.strengths[node]

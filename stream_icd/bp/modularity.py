@@ -34,6 +34,7 @@ from stream_icd.compiled import (
     n_threads,
     prefetch,
     uninterrupted,
+    unsigned,
 )
 from stream_icd.graphs.weights import comparable
 
@@ -292,14 +293,15 @@ def _move_in_turn(
     Takes O(E log E): next to a hub, each of a long row of moves would visit all its neighbours
     again. Other graphs need less than this bound (real ones three to six visits of each edge).
     """
-    n_nodes, (indptr, indices, weights, strengths, _, total, _) = len(groups), graph
+    n_nodes, (indptr, _, weights, strengths, _, total, _) = len(groups), graph
+    indices, groups = unsigned(graph.indices), unsigned(groups)
     penalty = resolution / max(total, 1e-300)
     totals, sizes = np.zeros((n_nodes, 2)), np.zeros(n_nodes, np.int32)
     for node, group in enumerate(groups):
         totals[group, VOLUME] += strengths[node]
         sizes[group] += 1
-    touched = np.empty(n_nodes + 1, np.int32)
-    queue, waiting = np.zeros(n_nodes, np.int32), np.zeros(n_nodes, np.bool_)
+    touched = np.empty(n_nodes + 1, np.uint32)
+    queue, waiting = unsigned(np.zeros(n_nodes, np.int32)), np.zeros(n_nodes, np.bool_)
     queue[: len(first)], waiting[first] = first, True
     head, n_waiting, n_moves, n_visits = 0, len(first), 0, 0
     most_visits = len(indices) * np.log2(len(indices) + 1)

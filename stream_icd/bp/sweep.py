@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stream_icd.arrays import Floats
 from stream_icd.bp.level_graph import LevelGraph
-from stream_icd.compiled import FAR, compiled, prefetch
+from stream_icd.compiled import FAR, compiled, prefetch, unsigned
 
 TOLERANCE = 5e-3
 """Less is no change: of a belief, so that it changes no other one, and of the nodes that change
@@ -115,14 +115,15 @@ def sweep(
     Long on purpose: with helpers for its steps, which count references to each of their arrays at
     each node, a sweep takes two to four times as long.
     """
-    indptr, indices, weights, strengths, _, _, _ = graph
+    weights, strengths = graph.weights, graph.strengths
+    indptr, indices, opposite = unsigned(graph.indptr), unsigned(graph.indices), unsigned(opposite)
     communities, shares, messages, certain = beliefs
     priors, excess, log_odds, pulls = field
     within_of, evidence_of, stayed_of, is_due = visits
     remembered, remembered_shares = recalled
     n_nodes, n_entries, k, most = len(strengths), len(indices), len(priors), 0
     for node in range(start, stop):
-        most = max(most, indptr[node + 1] - indptr[node])
+        most = max(most, graph.indptr[node + 1] - graph.indptr[node])
     # Work arrays: products over the neighbours of a node for each community, and those touched.
     products, inverses, touched = np.zeros(k), np.ones(k), np.empty(k, np.int32)
     of_entries = np.empty((most, N_KEPT))  # 1 / factor of each entry's communities

@@ -25,7 +25,7 @@ from stream_icd.arrays import NOBODY
 from stream_icd.bp.level_graph import Rows, check_size
 from stream_icd.bp.posterior import Posterior
 from stream_icd.bp.sweep import N_KEPT
-from stream_icd.compiled import compiled
+from stream_icd.compiled import compiled, unsigned
 from stream_icd.errors import BadMemory, BadSnapshot
 from stream_icd.memory.memory import (
     CERTAIN,
@@ -260,7 +260,7 @@ def _later(
     evidence: Rows,
 ) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.float32]]:
     """The entries above the diagonal: where rows begin, gaps between columns, and weights."""
-    indptr, indices, weights = evidence
+    indptr, indices = unsigned(evidence.indptr), unsigned(evidence.indices)
     offsets, later = np.zeros(len(indptr), np.int32), indptr[:-1].copy()
     gaps, kept = np.empty(len(indices), np.uint32), np.empty(len(indices), np.float32)
     n_kept = 0
@@ -268,7 +268,7 @@ def _later(
         last = row
         for entry in range(later[row], indptr[row + 1]):  # the rows before it have counted the rest
             column = indices[entry]
-            gaps[n_kept], kept[n_kept] = column - last, weights[entry]
+            gaps[n_kept], kept[n_kept] = column - last, evidence.weights[entry]
             last, n_kept = column, n_kept + 1
             later[column] += 1
         offsets[row + 1] = n_kept

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_icd.arrays import Floats
 from stream_icd.bp.level_graph import Rows, entries_where
-from stream_icd.compiled import compiled
+from stream_icd.compiled import compiled, unsigned
 from stream_icd.graphs.weights import HEAVIEST
 
 LEAST_WEIGHT = 0.01
@@ -113,11 +113,12 @@ def unseen(window: Rows, evidence: Rows) -> Rows:
 @compiled()
 def _only_in(window: Rows, evidence: Rows) -> NDArray[np.bool_]:
     """Which entries of a matrix another one lacks."""
-    lacking = np.empty(len(window.indices), np.bool_)
+    indices, known = unsigned(window.indices), unsigned(evidence.indices)
+    lacking = np.empty(len(indices), np.bool_)
     last_row = np.full(len(window.indptr) - 1, -1, np.int32)  # of the other one with this column
     for row in range(len(window.indptr) - 1):
         for entry in range(evidence.indptr[row], evidence.indptr[row + 1]):
-            last_row[evidence.indices[entry]] = row
+            last_row[known[entry]] = row
         for entry in range(window.indptr[row], window.indptr[row + 1]):
-            lacking[entry] = last_row[window.indices[entry]] != row
+            lacking[entry] = last_row[indices[entry]] != row
     return lacking
