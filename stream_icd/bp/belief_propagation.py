@@ -94,8 +94,8 @@ def believe(
     stay: initial η, in 0..1; with 0, `recalled` is not used.
     learn_stay: whether the sweeps correct η, and weigh the shares of `recalled` by `trusted`; else
         the shares are used as they are, times η.
-    exact: whether the last sweep visits all nodes, so that `saved` is exact. The sweeps before
-        visit those of which a neighbour's belief has changed.
+    exact: whether the last sweep visits all nodes, so that `saved` is exact; else it is 0. The
+        sweeps before visit those of which a neighbour's belief has changed.
     """
     recalled = uninformed_prior(len(start)) if recalled is None else recalled
     for labels, least in ((start, 0), (recalled.communities, -1)):
@@ -118,7 +118,8 @@ def believe(
     opposite, is_linked = _opposite_entries(graph), np.diff(graph.indptr) > 0
     weight, is_due = float(graph.strengths[is_linked].sum()), np.zeros(copies * n_nodes, np.bool_)
     is_due[:n_nodes] = is_linked
-    visits = Visits(np.zeros(n_nodes), np.zeros(n_nodes), np.zeros(n_nodes), is_due)
+    within, evidence, stayed = (np.zeros(n) for n in (n_nodes, n_nodes * exact, n_nodes))
+    visits = Visits(within, evidence, stayed, is_due)
     linked_shares = recalled.shares.compress(is_linked, axis=0)
     remembered = float(linked_shares.sum(dtype=np.float64)) if stay > 0 else 0.0
     stay = stay if remembered else 0.0
@@ -136,12 +137,13 @@ def believe(
         n_changed = sum(in_threads(visit, bounds))
         if copies > 1:
             in_threads(partial(_deliver, graph, beliefs, is_due), bounds)
-        saved = float(visits.evidence.sum()) + weight / 2 * log(mixing)
+        if exact:
+            saved = float(evidence.sum()) + weight / 2 * log(mixing)
         unsettled = n_changed / n_nodes
         if weight > 0:
-            mixing = bounded_mixing(1.0 - float(visits.within.sum()) / weight)
+            mixing = bounded_mixing(1.0 - float(within.sum()) / weight)
         if stay > 0 and learn_stay:
-            stay = min(float(visits.stayed.sum()) / remembered, 1.0)
+            stay = min(float(stayed.sum()) / remembered, 1.0)
         if settled:
             break
         settled = number > 0 and n_changed <= TOLERANCE * n_nodes
