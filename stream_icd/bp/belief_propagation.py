@@ -115,7 +115,7 @@ def believe(
         np.empty((copies * len(graph.indices), N_KEPT), np.float32),
         np.ones(copies * n_nodes, np.bool_),
     )
-    opposite, is_linked = _opposite_entries(graph), np.diff(graph.indptr) > 0
+    opposite, is_linked = _opposite_entries(graph), graph.indptr[1:] > graph.indptr[:-1]
     weight, is_due = float(graph.strengths[is_linked].sum()), np.zeros(copies * n_nodes, np.bool_)
     is_due[:n_nodes] = is_linked
     within, evidence, stayed = (np.zeros(n) for n in (n_nodes, n_nodes * exact, n_nodes))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.arrays import NOBODY, Ids, Labels, n_distinct
+from stream_icd.arrays import NOBODY, Ids, Labels
 from stream_icd.bp.agglomeration import merged_communities
 from stream_icd.bp.belief_propagation import Model, believe, uninformed_prior
 from stream_icd.bp.find import found_exactly
@@ -109,7 +109,8 @@ def next_posterior(
         graph, again.likeliest, k, known.resolution, mixing, rng
     )
     # Nodes without edges keep what was known of them, with a smaller probability.
-    idle = np.flatnonzero((np.diff(graph.indptr) == 0) & (known.communities[:, 0] >= 0))
+    has_no_edge = graph.indptr[1:] == graph.indptr[:-1]
+    idle = np.flatnonzero(has_no_edge & (known.communities[:, 0] >= 0))
     again.shares[idle] = 0.0
     again.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept_a_window(kept))
     again.communities[idle, 1:] = NOBODY
@@ -128,7 +129,7 @@ def _by_beliefs(
     mixing = bounded_mixing(known.mixing)
     start = _proposed(graph, known, _are_strangers(graph, likeliest, mixing), rng)
     n_start = int(start.max()) + 1
-    model = Model(mixing, parameters.size_spread, n_distinct(start))
+    model = Model(mixing, parameters.size_spread, compact(start)[1])
     beliefs = start, n_start, model, parameters.sweeps, Prior(known.communities, known.shares), stay
     marginals = believe(graph, *beliefs, exact=False)
     n_found = max(n_start, k)

@@ -47,6 +47,8 @@ def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> I
     n_before = len(ids_before)
     sizes = np.bincount(before[before >= 0], minlength=n_before)
     ended = (sizes > 0) & ~np.isin(ids_before, ids)
+    if not ended.any():  # as in most windows
+        return np.empty((0, 2), np.int64)
     into = majority(before, labels, n_before)[ended]
     found = np.stack([ids_before[ended], np.append(ids, NOBODY)[into]], axis=1)
     return found[np.argsort(found[:, 0])]
@@ -75,7 +77,7 @@ def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_
     ids_before: id of each node's community in the last window, `(n,)`; -1 if it had none.
     next_id: the first id that was not used before.
     """
-    k, linked = len(ids), np.diff(adjacency.indptr) > 0
+    k, linked = len(ids), adjacency.indptr[1:] > adjacency.indptr[:-1]
     changed = np.flatnonzero(linked & (ids_before != NOBODY) & (ids_before != ids[labels]))
     old_ids, old = np.unique(ids_before[changed], return_inverse=True)  # ids may be large
     moves = old * k + labels[changed]

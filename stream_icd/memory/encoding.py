@@ -81,7 +81,8 @@ FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
 def encode_memory(memory: Memory) -> bytes:
     """Encode the memory as an Arrow IPC stream; the same memory gives the same bytes."""
     ids = np.zeros(memory.n_nodes, np.int64)  # the column has a place for each node
-    ids[: len(memory.community_ids)] = np.diff(memory.community_ids, prepend=0)
+    ids[: len(memory.community_ids)] = memory.community_ids
+    ids[1 : len(memory.community_ids)] -= memory.community_ids[:-1]
     columns: dict[str, Any] = {
         "node": memory.nodes,
         "seen": pa.array(memory.seen.astype(np.uint8)),
@@ -91,7 +92,7 @@ def encode_memory(memory: Memory) -> bytes:
     for name, hypothesis in zip(HYPOTHESES, memory.hypotheses, strict=False):
         communities = hypothesis.known.communities.T.copy()
         highest = np.maximum.accumulate(np.append(np.int32(NOBODY), communities[0]))
-        communities[0][np.diff(highest) > 0] = FIRST
+        communities[0][highest[1:] > highest[:-1]] = FIRST
         parts = _narrow(communities - FIRST), _narrow(np.rint(hypothesis.known.shares.T * CERTAIN))
         for part, ranks in zip(KINDS, parts, strict=True):
             for rank, column in enumerate(ranks):
