@@ -29,7 +29,7 @@ gc.collect(1)  # now they count as old
 left = [weakref.ref(fetch) for fetch in fetches]
 del fetches
 for _ in range(200):
-    work = [[] for _ in range(1000)]
+    work = [[] for _ in range(5000)]  # more than Python 3.13 waits for before it looks
 print(sum(fetch() is not None for fetch in left))
 """
 
