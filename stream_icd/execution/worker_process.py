@@ -304,6 +304,7 @@ class _PipeRelay:
     most_bytes: float
     is_here: bool
     baton: Baton
+    handed_on: Baton = None
 
     def take(self) -> Baton:
         self.line.send(not self.is_here)
@@ -312,7 +313,8 @@ class _PipeRelay:
         return self.baton
 
     def pass_on(self, baton: bytes) -> None:
-        self.baton, self.is_here = baton, True
+        self.baton = self.handed_on = baton
+        self.is_here = True
 
 
 def _serve(
@@ -340,7 +342,10 @@ def _serve(
                 else:
                     chain, *begins_with = link
                     relay = relays.setdefault(chain, _PipeRelay(line, *begins_with))
-                    answer, baton = _attempted(work, job, relay), relay.baton
+                    relay.handed_on = None
+                    answer, baton = _attempted(work, job, relay), relay.handed_on
+                    if baton is None:  # it may have taken what was meant for it alone
+                        del relays[chain]
                 line.send((answer, baton))
                 if not answer[0]:
                     break

@@ -121,3 +121,11 @@ def test_what_follows_a_job_that_fails_is_not_run_until_it_is_decided(
     jobs = waiting("a1 abad a2")
     assert done(process, jobs) == ["0 and 1", "ValueError(b'1')"]
     assert done(process, jobs[2:]) == ["1 and 2"]
+
+
+def test_what_a_job_takes_instead_is_for_it_alone(process: WorkerProcess) -> None:
+    jobs = waiting("a5 alook a1")
+    done(process, jobs[:1])
+    assert jobs[1].link is not None
+    jobs[1].link.instead = b"0"
+    assert done(process, jobs[1:]) == ["0 and look", "5 and 1"]
