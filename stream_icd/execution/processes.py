@@ -206,6 +206,8 @@ class Processes(Generic[Job, Result]):
         except (EOFError, OSError, MemoryError) as error:
             short = isinstance(error, MemoryError)
             reason = "it got no memory" if short else "it was ended from outside"
+            if job.future.cancelled():
+                reason = "another job of the batch failed"
             job.attempts += 1
             about = {"job": self._name(job), "attempt": job.attempts}
             process = self._replaced(process, reason, **about)

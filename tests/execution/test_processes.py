@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from concurrent.futures import CancelledError
@@ -10,9 +12,10 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from stream_icd.detection.record import DetectSettings
-from stream_icd.errors import WorkersLost
+from stream_icd.errors import CrashedWorker, WorkersLost
 from stream_icd.execution import worker_process
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.processes import Processes
@@ -94,3 +97,28 @@ def test_where_no_more_processes_can_be_started_none_is_left(
         Processes(Sleeping(model, DetectSettings()), "model", 2)
     assert len(attempts) == 1 + worker_process.ATTEMPTS
     assert not attempts[0].is_alive()
+
+
+def test_the_log_blames_no_job_whose_process_ended_because_of_another(
+    model: VersionedModel, tmp_path: Path
+) -> None:
+    save_model(model.model, tmp_path / "model")
+    place = str(tmp_path / "model")
+    work = Sleeping(open_model(place), DetectSettings())
+    with capture_logs() as log, Processes(work, place, 2, again=False) as processes:
+
+        def end_one() -> None:
+            wait_until(lambda: len(processes.in_hand) == 2)
+            process = next(at for at in processes._at if at.at_work and at.at_work.job == "first")
+            os.kill(process.pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=end_one)
+        killer.start()
+        with pytest.raises(CrashedWorker):
+            list(processes(["first", "second"]))
+        killer.join()
+        wait_until(lambda: len(log) == 2)
+    assert {line["job"]: line["reason"] for line in log} == {
+        "first": "it was ended from outside",
+        "second": "another job of the batch failed",
+    }
