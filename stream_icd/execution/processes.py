@@ -147,7 +147,7 @@ class Processes(Generic[Job, Result]):
         """Run the jobs, as an `Engine`; see `next_jobs` for the order in which they begin.
 
         Raises:
-            CrashedWorker: a process was ended from outside, or got no memory.
+            CrashedWorker: a process ended during a job, or got no memory.
             Overloaded: with `again`, that happened in each of 3 attempts at a job.
             WorkersLost: no process could be opened. Errors of jobs are raised as well.
         """
@@ -205,15 +205,16 @@ class Processes(Generic[Job, Result]):
             self._failed(job, error)
         except (EOFError, OSError, MemoryError) as error:
             short = isinstance(error, MemoryError)
-            reason = "it got no memory" if short else "it was ended from outside"
+            reason = "it got no memory" if short else "it ended during its job"
             if job.future.cancelled():
                 reason = "another job of the batch failed"
             job.attempts += 1
+            status = process.end()
             about = {"job": self._name(job), "attempt": job.attempts}
             process = self._replaced(process, reason, **about)
             if not self._again:
-                killed = f"{DIED}: a worker process, ended from outside"
-                self._failed(job, CrashedWorker(f"MemoryError: {error}" if short else killed))
+                died = f"{DIED}: a worker process, with exit status {status}"
+                self._failed(job, CrashedWorker(f"MemoryError: {error}" if short else died))
             elif job.attempts == GIVEN_UP_AFTER:
                 self._failed(job, self._overloaded(job))
         finally:

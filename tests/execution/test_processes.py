@@ -114,11 +114,11 @@ def test_the_log_blames_no_job_whose_process_ended_because_of_another(
 
         killer = threading.Thread(target=end_one)
         killer.start()
-        with pytest.raises(CrashedWorker):
+        with pytest.raises(CrashedWorker, match="worker process, with exit status -9"):
             list(processes(["first", "second"]))
         killer.join()
         wait_until(lambda: len(log) == 2)
     assert {line["job"]: line["reason"] for line in log} == {
-        "first": "it was ended from outside",
+        "first": "it ended during its job",
         "second": "another job of the batch failed",
     }

@@ -159,7 +159,7 @@ def test_a_supervisor_ends_the_whole_group_of_processes_in_good_order(
         os.killpg(first.pid, signal.SIGTERM)
         assert first.wait(30) == 0, log.read_text()
     wait_until(lambda: not any(map(alive, all_of_it)))
-    assert "ended from outside" not in log.read_text()
+    assert "ended during its job" not in log.read_text()
     with running(broker, graph, model_folder, tmp_path / "second.log"):
         assert [*some, *results] == everything(graph)
 
