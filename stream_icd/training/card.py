@@ -211,7 +211,7 @@ def _memory(fit: Fit) -> str:
         return ""
     windows, stay = f"\n\nLearned from {fit.n_windows} consecutive windows: ", fit.parameters.stay
     if not stay:
-        return f"{windows}they are unrelated, so memory between windows is off."
+        return f"{windows}none helps to find the communities of the next, so memory is off."
     if fit.parameters.mixing is None:
         return f"{windows}memory is on; each window determines the weight of its past."
     return f"{windows}a node stays in its community with probability {stay:.3f}."
