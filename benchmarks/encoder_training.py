@@ -104,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="train on these sets only")
     parser.add_argument("--graphs", type=int, default=N_TRAINING, help="training graphs a set")
     parser.add_argument("--page", action="store_true", help="write docs/measured/encoder.md")
-    parser.add_argument("--encoders", nargs="+", metavar="NAME", help="train these only")
+    encoders = [*ENCODERS, *FULL_SIZE]
+    parser.add_argument("--encoders", nargs="+", choices=encoders, help="train these only")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--steps", type=int, help="at most so many a curve")
     options = parser.parse_args(arguments)
@@ -124,8 +125,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def train(options: argparse.Namespace) -> None:
     """Train each encoder on each set, until all are done or the time is up."""
-    small = small_sets(options.data, options.graphs)
-    sets = full_sets(options.graphs) if options.full_size else small
+    if options.full_size:
+        sets = full_sets(options.graphs)
+    else:
+        sets = small_sets(options.data, options.graphs)
     curves = [
         planned
         for name, make in sets.items()
@@ -169,7 +172,7 @@ def _planned(graphs: TrainingSet, options: argparse.Namespace) -> list[Planned]:
 def _encoders(options: argparse.Namespace) -> Mapping[str, Arm]:
     """The encoders that were asked for."""
     known = FULL_SIZE if options.full_size else ENCODERS
-    return {name: known[name] for name in options.encoders or known}
+    return {name: arm for name, arm in known.items() if name in (options.encoders or known)}
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ For those who choose `--threads` of `consume detect`, or `ICD(threads=)`. Made b
 {how} The
 communities are the same, byte for byte.
 
-| nodes | threads | CPU ms | ms with free cores | times as fast |
+| nodes | threads | CPU ms | ms with free cores | times as fast as one |
 |---|---|---|---|---|
 {rows}
 
