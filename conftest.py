@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import sys
@@ -40,6 +41,18 @@ def own_signals() -> Iterator[None]:
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """Put back where a command sends the log of this process.
+
+    What logs later would complain, in what the next test reads, that the terminal is closed.
+    """
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
 
 
 FIRST = (

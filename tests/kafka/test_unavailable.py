@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
 from kafka.net import manager
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 
 from stream_icd.errors import Action, BrokerUnavailable, TopicMissing
@@ -209,6 +211,12 @@ def test_a_client_that_is_closed_while_it_waits_for_data_logs_no_error(
     embedded: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     recognise(embedded.settings())
+    with closing(NetworkSelector()) as net, socket.socket() as waited_for:
+        transport = KafkaTCPTransport(net, waited_for)
+        transport.resume_reading()
+        waited_for.close()
+        while not transport._read_task.is_done:
+            net.poll(timeout_ms=0)
     transport = KafkaTCPTransport(None, None)
     assert transport._sock_recv()[1] is not None  # as after close: there is no socket
     assert not caplog.records

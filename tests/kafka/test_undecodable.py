@@ -138,18 +138,21 @@ def pipe(embedded: Broker, topic_name: str) -> tuple[str, str, str]:
 
 @pytest.fixture
 def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Have the client not return from a poll while this is set."""
+    """Have the client not return from a poll while this is set; nobody else closes it then."""
     hangs, over = threading.Event(), threading.Event()
-    poll = KafkaConsumer.poll
+    poll, consumers = KafkaConsumer.poll, set[Any]()
 
     def hanging(consumer: Any, *arguments: Any, **options: Any) -> Any:
         while hangs.is_set() and not over.is_set():
+            consumers.add(consumer)
             over.wait(0.01)
-        return poll(consumer, *arguments, **options)
+        return {} if over.is_set() else poll(consumer, *arguments, **options)
 
     monkeypatch.setattr(KafkaConsumer, "poll", hanging)
     yield hangs
     over.set()
+    for consumer in consumers:
+        consumer.close()
 
 
 def test_a_worker_whose_client_does_not_return_names_where_it_reads(

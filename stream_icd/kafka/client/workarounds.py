@@ -427,9 +427,10 @@ def _hide_logins(record: logging.LogRecord) -> bool:
 
 def _hide_noise(record: logging.LogRecord) -> bool:
     """Drop the errors of a client that is closed while it asks for metadata or waits for data (its
-    socket is None then), and the warning that its thread did not run for a tenth of a second, as on
-    a busy machine."""
+    socket is None then, or closed), and the warning that its thread did not run for a tenth of a
+    second, as on a busy machine."""
     said, error = record.getMessage(), record.exc_info and record.exc_info[1]
     was_closed = "Error receiving network data" in said and isinstance(error, AttributeError)
+    was_closed |= isinstance(error, ValueError) and str(error) == "Invalid file descriptor: -1"
     is_cancelled = said == "Metadata refresh: failed Cancelled"
     return not (was_closed or is_cancelled or "blocking the event loop" in said)
