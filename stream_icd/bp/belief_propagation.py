@@ -158,9 +158,11 @@ def _deliver(
 ) -> None:
     """Show the nodes first..end-1 what other blocks have sent, and others what they believe."""
     n_nodes, n_entries = len(graph.strengths), len(graph.indices)
+    indptr, indices = unsigned(graph.indptr), unsigned(graph.indices)
     for node in range(first, end):
-        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
-            if not first <= graph.indices[entry] < end:
+        for entry in range(indptr[node], indptr[node + 1]):
+            sender = indices[entry]
+            if not first <= sender < end:
                 for kept in range(N_KEPT):
                     beliefs.messages[entry, kept] = beliefs.messages[entry + n_entries, kept]
         for kept in range(N_KEPT):

@@ -20,6 +20,7 @@ MOST_ENTRIES = int(np.iinfo(np.int32).max)
 ROUNDING = 1e-9
 """Smaller differences, of weights relative to all or in nats, come from rounding."""
 
+ONE = np.uint32(1)
 SHORT_ROW = 64
 """Entries of a row that are sorted one by one: this is fastest for few."""
 
@@ -244,20 +245,22 @@ def _fill_rows(
     graph: LevelGraph, order: Labels, place: Labels, into: LevelGraph, first: int, end: int
 ) -> None:
     """Write the rows first..end-1 of the graph in this order, each sorted."""
-    indptr, indices, weights = into.indptr, into.indices, into.weights
+    indptr, indices, weights = unsigned(into.indptr), unsigned(into.indices), into.weights
+    starts, columns, of_entries = unsigned(graph.indptr), unsigned(graph.indices), graph.weights
+    order, place = unsigned(order), unsigned(place)
     for new in range(first, end):
         if len(place) >= FAR:
             ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
-        row = slice(indptr[new], indptr[new + 1])
-        is_short = row.stop - row.start <= SHORT_ROW
-        old = graph.indptr[order[new]]
-        for entry in range(row.stop - row.start):
-            column, at = place[graph.indices[old + entry]], row.start + entry
-            while is_short and at > row.start and indices[at - 1] > column:
-                indices[at], weights[at] = indices[at - 1], weights[at - 1]
-                at -= 1
-            indices[at], weights[at] = column, graph.weights[old + entry]
+        start, stop, old = indptr[new], indptr[new + 1], starts[order[new]]
+        is_short = stop - start <= SHORT_ROW
+        for entry in range(stop - start):
+            column, weight, at = place[columns[old + entry]], of_entries[old + entry], start + entry
+            while is_short and at > start and indices[at - ONE] > column:
+                indices[at], weights[at] = indices[at - ONE], weights[at - ONE]
+                at -= ONE
+            indices[at], weights[at] = column, weight
         if not is_short:
+            row = slice(start, stop)
             sorting = np.argsort(indices[row])
             indices[row], weights[row] = indices[row][sorting], weights[row][sorting]
 

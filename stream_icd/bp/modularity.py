@@ -226,10 +226,10 @@ def _decide(
 
     Neighbours of nodes that will move wait from now on. Several threads may write that at once.
     """
-    labels, volumes, states, targets = now
-    indptr, indices, weights, strengths, _, total, _ = graph
-    penalty = resolution / max(total, 1e-300)
-    visits = visited[:end]
+    labels, (_, volumes, states, targets) = unsigned(now.labels), now
+    indptr, indices, weights = unsigned(graph.indptr), unsigned(graph.indices), graph.weights
+    strengths, penalty = graph.strengths, resolution / max(graph.total, 1e-300)
+    touched, visits = unsigned(touched), unsigned(visited)[:end]
     for turn in range(first, end):
         node = visits[turn]
         if len(labels) >= FAR and turn + 8 < end:
