@@ -6,8 +6,7 @@ import typer
 
 from stream_icd import programs
 from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import WorkerOptions
-from stream_icd.programs.past import ArchiveUri
+from stream_icd.programs.options import ArchiveUri, WorkerOptions
 
 app = typer.Typer()
 

@@ -4,8 +4,7 @@ import typer
 
 from stream_icd import programs
 from stream_icd.programs.declared import argument, command, option
-from stream_icd.programs.options import Producer, checked_graph
-from stream_icd.programs.past import PastOptions, TempoOptions
+from stream_icd.programs.options import PastOptions, Producer, TempoOptions, checked_graph
 
 app = typer.Typer()
 

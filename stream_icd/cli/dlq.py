@@ -16,8 +16,7 @@ import typer
 from stream_icd.errors import BadInput, BadSettings, StoreUnreachable
 from stream_icd.printable import printable, say, shortened, shown
 from stream_icd.programs.declared import argument, command, option, options
-from stream_icd.programs.options import BrokerOptions, OnlyGraph
-from stream_icd.programs.past import PartOptions
+from stream_icd.programs.options import BrokerOptions, OnlyGraph, PartOptions
 
 if TYPE_CHECKING:
     from stream_icd.dead_letters.box import BadRecord, Choice, DeadLetter, Retried

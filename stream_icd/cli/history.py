@@ -15,8 +15,7 @@ import typer
 from stream_icd.errors import BadSettings
 from stream_icd.printable import printable, say
 from stream_icd.programs.declared import argument, command, option, path
-from stream_icd.programs.options import OnlyGraph
-from stream_icd.programs.past import ArchiveUri, PastOptions, parse_time
+from stream_icd.programs.options import ArchiveUri, OnlyGraph, PastOptions, parse_time
 
 if TYPE_CHECKING:
     from rich.table import Table

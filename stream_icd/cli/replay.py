@@ -7,8 +7,15 @@ import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.programs.declared import command, option, options
-from stream_icd.programs.options import BrokerOptions, DetectionOptions, OnlyGraph
-from stream_icd.programs.past import ArchiveUri, PartOptions, PastOptions, TempoOptions
+from stream_icd.programs.options import (
+    ArchiveUri,
+    BrokerOptions,
+    DetectionOptions,
+    OnlyGraph,
+    PartOptions,
+    PastOptions,
+    TempoOptions,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
 

@@ -13,8 +13,7 @@ import typer
 from stream_icd.errors import BadSettings
 from stream_icd.printable import listed, printable, say, shortened
 from stream_icd.programs.declared import command, option, options
-from stream_icd.programs.options import NamesFile, kafka_settings, naming_by
-from stream_icd.programs.past import First, Last, parse_time
+from stream_icd.programs.options import BrokerOptions, First, Last, NamesFile, naming_by, parse_time
 
 if TYPE_CHECKING:
     from stream_icd.tracking.explain import Explanation
@@ -55,7 +54,7 @@ class ArchivedGraph(OneGraph):
         from stream_icd.view.report import read_archive
 
         store = open_store(self.history)
-        with naming_by(self.names, lambda: kafka_settings(None), self.graph) as naming:
+        with naming_by(self.names, BrokerOptions().kafka, self.graph) as naming:
             read = read_archive(store, self.graph, self.model, start, end, naming)
         if naming is not None and naming.trouble:
             raise BadSettings(f"{self.names}: {naming.trouble}")

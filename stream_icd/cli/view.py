@@ -4,8 +4,7 @@ import typer
 
 from stream_icd.printable import say
 from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import BrokerOptions, NamesFile, OnlyGraph, naming_by
-from stream_icd.programs.past import parse_time
+from stream_icd.programs.options import BrokerOptions, NamesFile, OnlyGraph, naming_by, parse_time
 
 app = typer.Typer()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Option
+from typer import Argument, Option
 
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.programs.declared import argument, option, options, path
@@ -17,48 +18,41 @@ from stream_icd.replay.pacing import parse_rate
 
 if TYPE_CHECKING:
     from stream_icd.detection.record import DetectSettings
+    from stream_icd.history.archive import Selection
+    from stream_icd.history.files import Kind
     from stream_icd.kafka.settings import KafkaSettings
+    from stream_icd.messages.topic_range import TopicRange
     from stream_icd.names.names import Naming
     from stream_icd.programs.producer import ProducerRun
+    from stream_icd.replay.pacing import Tempo
     from stream_icd.sources.source import Source
-
-BootstrapServers = Annotated[
-    str | None,
-    Option(
-        "--bootstrap-servers",
-        "-b",
-        help="Kafka bootstrap servers, HOST:PORT[,HOST:PORT]. Default: those set in the "
-        "environment, otherwise 127.0.0.1:9092.",
-    ),
-]
-
-
-def kafka_settings(bootstrap_servers: str | None, *, check: bool = True) -> KafkaSettings:
-    """Return settings of the environment and the configuration file, with this address if given.
-
-    Raises:
-        BrokerUnavailable: nobody listens at the address, and `check` asks for it.
-    """
-    from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
-
-    given: dict[str, Any] = {}
-    if bootstrap_servers is not None:
-        given["bootstrap_servers"] = bootstrap_servers
-    settings = KafkaSettings(**given)
-    if check:
-        check_that_somebody_listens(settings)
-    return settings
 
 
 @options
 class BrokerOptions:
     """The options of commands that speak to Kafka."""
 
-    bootstrap_servers: BootstrapServers = None
+    bootstrap_servers: str | None = option(
+        None,
+        "Kafka bootstrap servers, HOST:PORT[,HOST:PORT]. Default: those set in the environment, "
+        "otherwise 127.0.0.1:9092.",
+        "--bootstrap-servers",
+        "-b",
+    )
 
     def kafka(self, *, check: bool = True) -> KafkaSettings:
-        """Return the settings of the broker; check that it is there."""
-        return kafka_settings(self.bootstrap_servers, check=check)
+        """Return the settings of the environment and the configuration file, with this address.
+
+        Raises:
+            BrokerUnavailable: nobody listens at the address, and `check` asks for it.
+        """
+        from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
+
+        address = self.bootstrap_servers
+        settings = KafkaSettings() if address is None else KafkaSettings(bootstrap_servers=address)
+        if check:
+            check_that_somebody_listens(settings)
+        return settings
 
 
 RegistryUri = Annotated[
@@ -271,26 +265,25 @@ class ReadingProducer(Producer):
     strict: bool = option(False, "Stop at the first bad row instead of counting bad rows.")
 
 
-MetricsPort = Annotated[
-    int | None,
-    Option(
+@options
+class ServedOptions:
+    """The options of programs that show how they do."""
+
+    metrics_port: int | None = option(
+        None,
+        "Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464. Default: do "
+        "not serve them.",
         min=0,
         max=65535,
-        help="Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464. "
-        "Default: do not serve them.",
-    ),
-]
-
-MetricsHost = Annotated[
-    str,
-    Option(
-        help="Address to serve metrics on. 0.0.0.0 serves other machines too, without a password."
-    ),
-]
+    )
+    metrics_host: str = option(
+        "127.0.0.1",
+        "Address to serve metrics on. 0.0.0.0 serves other machines too, without a password.",
+    )
 
 
 @options
-class WorkerOptions(BrokerOptions):
+class WorkerOptions(ServedOptions, BrokerOptions):
     """The options of programs that are members of a consumer group."""
 
     graph: OnlyGraph = None
@@ -302,8 +295,6 @@ class WorkerOptions(BrokerOptions):
     max_dead_letters: float = option(
         0.5, "Stop if more than this fraction of the last 50 records became dead letters; 1: never."
     )
-    metrics_port: MetricsPort = None
-    metrics_host: MetricsHost = "127.0.0.1"
 
     def __post_init__(self) -> None:
         checked_group(self.group)
@@ -391,3 +382,73 @@ class RowOptions:
         from stream_icd.sources.tables import columns_of
 
         return [] if self.path is None else columns_of(self.path, self.header)
+
+
+First = Annotated[
+    str | None, Option("--from", help="Only windows that begin at this time or later.")
+]
+
+Last = Annotated[str | None, Option("--to", help="Only windows that begin before this time.")]
+
+
+@options
+class PastOptions:
+    """Which windows of an archive."""
+
+    first: First = None
+    last: Last = None
+    graph: OnlyGraph = None
+
+    def selection(self, kind: Kind = "snapshots") -> Selection:
+        """Return what is selected; raise `BadSettings` if a time is none."""
+        from stream_icd.history.archive import Selection
+
+        start, end = parse_time("--from", self.first), parse_time("--to", self.last)
+        return Selection(kind, self.graph, start=start, end=end)
+
+
+ArchiveUri = Annotated[
+    str, Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
+]
+
+
+@options
+class PartOptions:
+    """Which part of a topic."""
+
+    first: str | None = option(
+        None, "Start: a time, an offset, or PARTITION:OFFSET,…. Default: the beginning.", "--from"
+    )
+    last: str | None = option(None, "End (not included), see --from. Default: the end.", "--to")
+
+    def part(self, settings: KafkaSettings, topic: str) -> TopicRange:
+        """Return what is selected of a topic; raise `BadSettings` if it is no such part."""
+        from stream_icd.kafka.topics import describe_topic
+        from stream_icd.messages.topic_range import TopicRange, parse_position
+
+        n = describe_topic(settings, topic).partitions
+        start, end = parse_position("--from", self.first, n), parse_position("--to", self.last, n)
+        return TopicRange(topic, start, end)
+
+
+@options
+class TempoOptions:
+    """How fast the past passes."""
+
+    speed: str | None = option(None, "Replay at this multiple of real time, such as 10x.")
+    rate: Rate = None
+    fastest: bool = option(False, "Do not wait between windows (default).", "--as-fast-as-possible")
+
+    def tempo(self) -> Tempo:
+        """Return the tempo; raise `BadSettings` if the options exclude each other."""
+        from stream_icd.replay.pacing import parse_tempo
+
+        return parse_tempo(self.speed, self.rate, fastest=self.fastest)
+
+
+def parse_time(option: str, text: str | None) -> datetime | None:
+    """Parse a time, or a date, which means its beginning; the default zone is UTC."""
+    from stream_icd.times import time_of_option
+
+    forms = "a day or a time, such as 2026-01-31T12:00:00Z"
+    return None if text is None else time_of_option(option, text, forms)

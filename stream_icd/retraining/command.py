@@ -7,8 +7,7 @@ import typer
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
 from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import BootstrapServers, MetricsHost, MetricsPort, RegistryUri
-from stream_icd.programs.past import ArchiveUri
+from stream_icd.programs.options import ArchiveUri, BrokerOptions, RegistryUri, ServedOptions
 
 if TYPE_CHECKING:
     from stream_icd.retraining.settings import Retraining
@@ -23,7 +22,7 @@ app = typer.Typer(help="Learn a new model from the archive, and promote it if it
 
 
 @command(app, "retrain")
-class Retrain:
+class Retrain(ServedOptions, BrokerOptions):
     """Learn a new model from archived windows, and promote it if it is better.
 
     Each round asks the triggers whether to learn. A new model replaces the champion of the registry
@@ -88,9 +87,6 @@ class Retrain:
         "but later.",
         "--announce/--no-announce",
     )
-    metrics_port: MetricsPort = None
-    metrics_host: MetricsHost = "127.0.0.1"
-    bootstrap_servers: BootstrapServers = None
 
     def settings(self) -> "Retraining":
         """Return the settings of the options.
@@ -141,7 +137,6 @@ class Retrain:
 
         from stream_icd.log import configure_logging
         from stream_icd.metrics.server import serving
-        from stream_icd.programs.options import kafka_settings
         from stream_icd.programs.process import stop_on_signals
         from stream_icd.registry.settings import registry_at, required
         from stream_icd.retraining.run import (
@@ -162,7 +157,7 @@ class Retrain:
         configure_logging()
         announcers: list[Announce] = [log_decision]
         if self.announce:
-            kafka = kafka_settings(self.bootstrap_servers, check=False)
+            kafka = self.kafka(check=False)
             announcers.append(announce_in_topic(kafka, opened, self.name))
         limit_s = max(settings.budget.clock_seconds, every_s) + GRACE_S
         with traces_of("retrain") as tracing:

@@ -29,7 +29,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics, describe_topic
-from stream_icd.programs.options import kafka_settings
+from stream_icd.programs.options import BrokerOptions
 from testbed.brokers import Broker
 from testbed.handlers import Calls
 
@@ -112,7 +112,7 @@ def test_nobody_is_waited_for_where_nobody_listens(server: str) -> None:
         servers = server.format(port=taken.getsockname()[1])
         started = time.monotonic()
         with pytest.raises(BrokerUnavailable, match=f"no broker listens at {re.escape(servers)}"):
-            kafka_settings(servers)
+            BrokerOptions(bootstrap_servers=servers).kafka()
     assert time.monotonic() - started < 8  # at once; it was 10, and a name server may be slow
 
 
@@ -122,7 +122,7 @@ def test_a_broker_that_is_silent_or_slow_to_start_is_left_to_the_client() -> Non
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         servers = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in (taken, silent))
-        assert kafka_settings(servers).bootstrap_servers == servers
+        assert BrokerOptions(bootstrap_servers=servers).kafka().bootstrap_servers == servers
 
 
 def test_one_error_says_all_when_nobody_listens() -> None:
