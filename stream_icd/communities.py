@@ -61,8 +61,6 @@ class Labels:
     source: str = "stream_icd"
 
     def __post_init__(self) -> None:
-        _check_types(self)
-        object.__setattr__(self, "nodes", widened(self.nodes))
         _check_assignment(self)
 
 
@@ -135,8 +133,6 @@ class Communities:
     moved_bits: Floats | None = None
 
     def __post_init__(self) -> None:
-        _check_types(self)
-        object.__setattr__(self, "nodes", widened(self.nodes))
         _check_assignment(self)
         _check_ids(self)
         _check_moved(self)
@@ -216,16 +212,15 @@ def _refused(result: Labels | Communities, why: str) -> BadCommunities:
     return BadCommunities(f"{result.snapshot_id!r}: {why}")
 
 
-def _check_types(result: Labels | Communities) -> None:
+def _check_assignment(result: Labels | Communities) -> None:
+    """Check nodes and labels; the nodes get the type of their kind."""
     nodes, labels = result.nodes, result.labels
     if not isinstance(nodes, pa.Array | pa.ChunkedArray):
         raise _refused(result, f"nodes are a {type(nodes).__name__}; give pyarrow.array(nodes)")
     if not (isinstance(labels, np.ndarray) and labels.dtype.kind in "iu"):
         raise _refused(result, "labels must be a NumPy array of integers")
-
-
-def _check_assignment(result: Labels | Communities) -> None:
-    labels, n_nodes = result.labels, len(result.nodes)
+    object.__setattr__(result, "nodes", widened(nodes))
+    n_nodes = len(nodes)
     if labels.shape != (n_nodes,):
         raise _refused(result, f"labels have shape {labels.shape}; {n_nodes} nodes need one each")
     if labels.size and not 0 <= labels.min() <= labels.max() < n_nodes:

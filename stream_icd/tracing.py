@@ -124,15 +124,13 @@ class Tracing:
 
     def published(self, seconds: float, links: Collection[SpanContext]) -> None:
         """Make the span of a batch that was just published, with links to its records."""
-        ended = time.time_ns()
-        span = self._tracer.start_span(
+        self._ends_now(
             "publish",
+            seconds,
             kind=self._api.SpanKind.CLIENT,
             links=self._links(links),
             attributes={**SYSTEM, "messaging.batch.message_count": len(links)},
-            start_time=ended - round(1e9 * seconds),
         )
-        span.end(ended)
 
     @contextmanager
     def doing(self, name: str) -> Iterator[None]:
@@ -142,8 +140,11 @@ class Tracing:
 
     def took(self, stage: str, seconds: float) -> None:
         """Make the span of a stage of the present span, which ends now."""
+        self._ends_now(stage, seconds)
+
+    def _ends_now(self, name: str, seconds: float, **about: Any) -> None:
         ended = time.time_ns()
-        span = self._tracer.start_span(stage, start_time=ended - round(1e9 * seconds))
+        span = self._tracer.start_span(name, start_time=ended - round(1e9 * seconds), **about)
         span.end(ended)
 
     def say(self, attributes: Mapping[str, str | int]) -> None:

@@ -15,7 +15,6 @@ import structlog
 
 from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
 from stream_icd.kafka.topics import (
     DEFAULT_TOPICS,
@@ -42,7 +41,7 @@ from stream_icd.programs.process import finish, progress_bar, stop_on_signals
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
 from stream_icd.sources.windows import LateRows, OnLate
-from stream_icd.tracing import Tracing, traces_of
+from stream_icd.tracing import traces_of
 
 SHOWN = 5
 """Number of bad rows, and of changed snapshots, that are logged."""
@@ -138,7 +137,8 @@ def _send(source: Source, run: ProducerRun, pace: Pace) -> tuple[Published, list
         traces_of("produce") as tracing,
     ):
         task = progress.add_task("sent", total=total)
-        claim_check = _traced(ClaimCheck(run.settings), tracing)
+        check = ClaimCheck(run.settings)
+        fit = check if tracing is None else lambda record: check(tracing.created(record))
 
         def on_already(snapshot: Snapshot) -> None:
             progress.advance(task, 1 if limit is None or total == source.total else 0)
@@ -166,7 +166,7 @@ def _send(source: Source, run: ProducerRun, pace: Pace) -> tuple[Published, list
             source,
             publisher,
             pace,
-            Destination(run.topic, labels, spread_over, claim_check, sent_before.limits),
+            Destination(run.topic, labels, spread_over, fit, sent_before.limits),
             limit=limit,
             already=sent_before,
             stop=run.stop,
@@ -174,15 +174,6 @@ def _send(source: Source, run: ProducerRun, pace: Pace) -> tuple[Published, list
             on_already=on_already,
         )
     return sent, changed
-
-
-def _traced(
-    claim_check: ClaimCheck, tracing: Tracing | None
-) -> Callable[[OutgoingRecord], OutgoingRecord]:
-    """The claim check of records, which have the context of a span where there are traces."""
-    if tracing is None:
-        return claim_check
-    return lambda record: claim_check(tracing.created(record))
 
 
 def _report(sent: Published, changed: Sequence[str], run: ProducerRun, way_out: str) -> None:
