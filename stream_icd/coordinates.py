@@ -18,16 +18,11 @@ FARTHEST = 1e15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coordinates:
-    """The places of all nodes of a snapshot.
+    """The places of all nodes of a snapshot, both NaN where one is not known."""
 
-    Attributes:
-        x, y: `(n_nodes,)`; both NaN where the place of a node is not known.
-        crs: coordinate reference system: `DEGREES`; anything else is a plane, with any unit.
-    """
-
-    x: Floats
-    y: Floats
-    crs: str = ""
+    x: Floats  # (n_nodes,)
+    y: Floats  # (n_nodes,)
+    crs: str = ""  # coordinate reference system: `DEGREES`; else a plane, with any unit
 
     @property
     def known(self) -> NDArray[np.bool_]:

@@ -11,20 +11,14 @@ from stream_icd.errors import BadSettings
 
 @dataclass(frozen=True, slots=True)
 class DataRange:
-    """The windows that a model learned from.
-
-    Attributes:
-        start, end: of the first window, and of the last one.
-        labelled: how many of them had ground truth; the others taught without labels.
-        ends: end of the last window of each graph; empty in files of earlier versions.
-    """
+    """The windows that a model learned from."""
 
     graphs: tuple[str, ...]
-    start: datetime
-    end: datetime
+    start: datetime  # of the first window
+    end: datetime  # of the last window
     windows: int
-    labelled: int = 0
-    ends: dict[str, datetime] = field(default_factory=dict)
+    labelled: int = 0  # how many had ground truth; the others taught without labels
+    ends: dict[str, datetime] = field(default_factory=dict)  # of each graph; empty in early files
 
     def until(self) -> dict[str, datetime]:
         """Return the end of the last window of each graph, also for earlier files."""
@@ -33,18 +27,13 @@ class DataRange:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measure of two models on the same windows.
+    """One measure of two models: means over the same windows.
 
-    Attributes:
-        measure: what was measured, with its unit, such as "NMI, %".
-        champion, challenger: mean over the windows.
-        low, high: confidence interval of the mean of their paired difference, challenger minus
-            champion; None if it was not computed.
-
-    Raises `BadSettings` if a number is not finite.
+    `low` and `high`: confidence interval of the mean of their paired difference, challenger minus
+    champion, if it was computed. Raises `BadSettings` if a number is not finite.
     """
 
-    measure: str
+    measure: str  # with its unit, such as "NMI, %"
     champion: float
     challenger: float
     low: float | None = None
@@ -58,13 +47,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The comparison that decided whether a challenger replaces the champion.
+    """The comparison of two versions, on windows from `start` to `end` that neither learned from.
 
-    Attributes:
-        champion, challenger: versions of the two models.
-        start, end: the period of the windows, which neither model learned from.
-        passed: whether the challenger won.
-        reason: in one sentence.
+    It decided whether the challenger replaces the champion.
     """
 
     champion: str
@@ -72,28 +57,19 @@ class Gate:
     start: datetime
     end: datetime
     windows: int
-    passed: bool
-    reason: str
+    passed: bool  # whether the challenger won
+    reason: str  # in one sentence
     figures: tuple[Figure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The origin of a version; its recipe is in the model itself.
+    """The origin of a version; its recipe is in the model itself."""
 
-    Attributes:
-        made_by: the command or program that made or imported it, such as "models import".
-        code_version: version of stream_icd that made it.
-        source: name or place that it was imported from; empty if it was trained here.
-        parent: the version that it was derived from, if any.
-        data: what it learned from; None if unknown, as for an imported model of no registry.
-        gate: its comparison with the champion at that time, if there was one.
-    """
-
-    made_by: str
+    made_by: str  # the command or program that made or imported it, such as "models import"
     made_at: datetime
-    code_version: str
-    source: str = ""
-    parent: str | None = None
-    data: DataRange | None = None
-    gate: Gate | None = None
+    code_version: str  # of stream_icd
+    source: str = ""  # name or place that it was imported from; empty if it was trained here
+    parent: str | None = None  # the version that it was derived from
+    data: DataRange | None = None  # None: unknown, as for an imported model of no registry
+    gate: Gate | None = None  # its comparison with the champion at that time, if there was one

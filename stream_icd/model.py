@@ -14,17 +14,12 @@ from stream_icd.icd.recipe import Recipe
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A frozen model for detection: the numbers of the method bp, and an encoder for icd.
-
-    Attributes:
-        trained: the weights of a trained encoder; None: those that the recipe's seed makes.
-        sha256: `digest` that the weights made by the seed must have; None: not known.
-    """
+    """A frozen model for detection: the numbers of the method bp, and an encoder for icd."""
 
     recipe: Recipe
     bp: BpParameters = field(default_factory=BpParameters)
-    trained: Weights | None = None
-    sha256: str | None = None
+    trained: Weights | None = None  # of a trained encoder; None: those that the recipe's seed makes
+    sha256: str | None = None  # `digest` that the weights made by the seed must have, if known
 
     @cached_property
     def weights(self) -> Weights:

@@ -171,11 +171,7 @@ class RetryLetters(Chosen):
         self.send(settings, self.choice(settings, dead_letters, places))
 
     def send(self, settings: KafkaSettings, choice: Choice) -> None:
-        """Send the chosen dead letters again, and show it; what was sent is marked.
-
-        Raises:
-            typer.Exit: 1 if some were too large to be sent; 130 if it was stopped.
-        """
+        """Send the chosen dead letters again, and mark them; exit with 1 if some are too large."""
         import time
 
         import structlog

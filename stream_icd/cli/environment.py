@@ -35,9 +35,8 @@ OF_THE_TESTS = (f"{ENV_PREFIX}TEST_", f"{ENV_PREFIX}REQUIRE_KAFKA")
 def check_environment(environment: Mapping[str, str]) -> list[str]:
     """Refuse misspelt settings and a wrong log level; return warnings about unknown names.
 
-    A name close to that of a setting is refused: it may be about security. Other unknown names
-    are only reported, since Kubernetes sets STREAM_ICD_PORT and the like for a service of that
-    name, and other packages' producers may have settings of their own.
+    A name close to that of a setting may be about security. Others may be of other packages, or of
+    Kubernetes, which sets STREAM_ICD_PORT and the like for a service of that name.
     """
     ours = [name.upper() for name in environment if name.upper().startswith(ENV_PREFIX)]
     given = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(OF_THE_TESTS)}

@@ -26,10 +26,7 @@ def model_lines(name: str, folder: Store) -> list[str]:
 
 
 def version_lines(registry: Store) -> Iterator[str]:
-    """The versions of a registry, the oldest first, with alias, origin and description.
-
-    Those that are damaged come last, with the reason.
-    """
+    """The versions of a registry and what is known of each, the oldest first, damaged ones last."""
     names: dict[str | None, str] = {}
     try:
         if (aliases := current(registry)) is not None:
@@ -76,10 +73,7 @@ def lineage_lines(registry: Store, folder: Store) -> Iterator[str]:
 
 
 def card_lines(folder: Store) -> list[str]:
-    """The card of a model; if it has none, as one that a program saved, its short description.
-
-    Raises errors of `read_model` if the folder holds no model.
-    """
+    """The card of a model, or its short description; raises as `read_model` if there is none."""
     version = version_of(folder)
     try:
         return read_card(folder).removesuffix("\n").split("\n")

@@ -18,8 +18,8 @@ MARKUP = re.compile(r"(?=\[[a-z#/@])")
 def write_as_it_is(command: Any) -> None:
     """Prepare a command, and those in it, for typer's rich help.
 
-    Typer takes `[local]` for markup and leaves it out, and keeps the line ends of the source code.
-    The whole program offers shell completion, once.
+    Typer takes `[local]` for markup, keeps the line ends of the source code, and offers shell
+    completion in each command.
     """
     command.help = flowing(command.help or "")
     command.short_help = command.short_help and escaped(command.short_help)

@@ -76,10 +76,7 @@ def topic_jobs(
     *,
     remember: bool = False,
 ) -> Generator[Job, None, None]:
-    """The snapshots in a part of a topic; what is no snapshot is logged and passed over.
-
-    To remember, those before the part are detected too.
-    """
+    """The snapshots in a part of a topic, and to remember, those before; logs what is none."""
     reader = MessageReader()
     with read_range(settings, part, stop, from_beginning=remember) as records:
         for record in records:
@@ -129,14 +126,9 @@ def run_replay(
     nothing: Callable[[], StreamIcdError],
     smooth: bool = False,
 ) -> None:
-    """Replay, and show it.
+    """Replay, show it, and compare it with `before`; exit with 1 if a snapshot was not detected.
 
-    Args:
-        before: what to compare with, if that is wanted.
-        nothing: the error to raise if there is nothing to replay.
-
-    Raises:
-        typer.Exit: 1 where snapshots could not be detected; 130 where it was stopped.
+    `nothing` makes the error to raise if there is nothing to replay.
     """
     configure_logging()
     name, model = open_version(options.model, registry_at(options.registry))
@@ -205,9 +197,7 @@ def check_smooth(options: ReplayOptions, redetection: Redetection) -> None:
 def open_version(text: str, registry: Store | None = None) -> tuple[str, VersionedModel]:
     """The model of that name, folder or version, and what `open_model` finds it by.
 
-    Raises:
-        ModelNotFound: there is none, or it has another version now.
-        ModelError, BadSettings: see these classes.
+    Raises `ModelNotFound` if there is none or it has another version now; or as `open_model`.
     """
     if text in (CHAMPION, PREVIOUS) or (registry is not None and text in versions(registry)):
         place = find_model(text, registry).uri

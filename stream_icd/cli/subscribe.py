@@ -231,10 +231,7 @@ def _say_gap(gap: Gap) -> None:
 
 
 def let_reader_finish(patience_s: float = PATIENCE_S) -> None:
-    """Write what is buffered; end the program if the reader of standard output does not take it.
-
-    A further signal ends it at once.
-    """
+    """Write what is buffered; end the program if nobody takes it, or at a further signal."""
     for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: end_without_reader())
     signal.setitimer(signal.ITIMER_REAL, patience_s)
@@ -247,10 +244,7 @@ def let_reader_finish(patience_s: float = PATIENCE_S) -> None:
 
 
 def when_reader_leaves(call: Callable[[], None]) -> None:
-    """Call, from a thread of its own, once nobody reads standard output any more.
-
-    A program that waits for what comes would else find out when it writes next, perhaps never.
-    """
+    """Call, from a thread, once nobody reads standard output: what waits may never write again."""
     try:
         output = sys.stdout.fileno()
     except (AttributeError, OSError):  # there is none, or it is no file of the system's

@@ -170,11 +170,7 @@ def warn_of_no_tracker(settings: KafkaSettings) -> None:
 def refuse_nothing(
     settings: KafkaSettings, topic: str, graph: str | None, model: str | None = None
 ) -> None:
-    """Raise `BadSettings` if no tracker has published, or only other graphs or models are there.
-
-    Args:
-        model: name or version of one.
-    """
+    """Raise `BadSettings` if no tracker has published, or only other graphs or models are there."""
     if graph is None and model is None and topic != EVENTS:
         return
     with open_reader(settings, topic, until="end") as records:

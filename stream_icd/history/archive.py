@@ -54,19 +54,14 @@ MERGED_CHECK_EVERY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The windows to select: those that begin at `start` or later, and before `end`.
-
-    Attributes:
-        model: the model version of communities or memory.
-        revisions: of a corrected window.
-    """
+    """The windows to select: those that begin at `start` or later, and before `end`."""
 
     kind: Kind = "snapshots"
     graph: str | None = None
-    model: str | None = None
+    model: str | None = None  # the version, of communities or memory
     start: datetime | None = None
     end: datetime | None = None
-    revisions: Literal["newest", "all"] = "newest"
+    revisions: Literal["newest", "all"] = "newest"  # of a corrected window
 
     def holds(self, noted: ArchivedWindow) -> bool:
         begins = noted.window.start
@@ -102,7 +97,6 @@ class Archive:
 
         Args:
             message: already decoded once, as the encoders of `wire` make it.
-            received: when and where Kafka received it.
 
         Raises:
             StoreUnwritable: such as a full disk; no partial file is visible.
@@ -172,8 +166,7 @@ def read_partition(
 ) -> list[ArchivedWindow]:
     """Return the windows of a day, each identity once, even while files are being merged.
 
-    Args:
-        of: which of its files to read, by their paths.
+    `of` chooses among its files.
     """
     footers: dict[str, list[ArchivedWindow]] = {}
     for _ in range(ATTEMPTS):

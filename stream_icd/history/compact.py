@@ -1,8 +1,8 @@
 """Merge the small files of past days: the same windows in fewer files.
 
-The merged file is named by its windows and appears atomically; only then are the original files
-deleted. After an interruption, the next run finds the same merged file and continues; until then,
-plain Parquet readers see the windows of that day twice. Readers in this library never do.
+The merged file is named by its windows and appears atomically; only then are the others deleted.
+After an interruption, the next run continues; until then, plain Parquet readers see the windows of
+that day twice. Readers in this library never do.
 """
 
 from __future__ import annotations
@@ -64,10 +64,8 @@ def compact(
 ) -> Iterator[Compaction]:
     """Merge the files of each day before `before`; yield each day that needed it.
 
-    The next run also merges windows that arrived after their day was merged.
-
-    Args:
-        today: temporary files that were written today may still be in use, and stay.
+    Windows that arrive later are merged by the next run. Temporary files of `today` may still be in
+    use, and stay.
 
     Raises:
         StoreUnwritable: such as a full disk; nothing is lost.

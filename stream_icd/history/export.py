@@ -29,15 +29,13 @@ WRITERS: Mapping[str, Callable[..., Any]] = {
 def export(store: Store, selection: Selection, out: Path) -> int:
     """Write the selected rows to `out` in time order; return the number of rows.
 
-    The columns are `graph` and then those of the archive. In CSV, text that a spreadsheet would
-    treat as a formula gets an apostrophe before it. The file appears when it is complete.
+    The columns are `graph` and then those of the archive; see `safe_cells` for CSV. The file
+    appears when it is complete.
 
     Raises:
-        SourceNotFound, BadSettings: nothing is selected; the message says why.
-        BadSettings: the ending of the file's name is unknown, or graphs have ids of different
-            types.
-        StoreUnwritable: such as a full disk.
-        HistoryDamaged: a file of the archive cannot be read.
+        SourceNotFound, BadSettings: nothing is selected, the ending of the file's name is unknown,
+            or graphs have ids of different types.
+        StoreUnwritable, HistoryDamaged: see these classes.
     """
     if out.suffix not in WRITERS:
         raise BadSettings(f"cannot tell a format from {out.name!r}: end it in {', '.join(WRITERS)}")

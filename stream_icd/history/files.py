@@ -64,17 +64,11 @@ OF_MEMORY = "horizon", "predicted_bits"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Identity:
-    """The identity of a message within its kind and graph: each identity is kept once.
-
-    Attributes:
-        model: the model of communities and memory; empty for snapshots and labels.
-        revision: changes with the content and with the settings of the detector; empty if the
-            message has none.
-    """
+    """The identity of a message within its kind and graph: each identity is kept once."""
 
     snapshot_id: str
-    model: str = ""
-    revision: str = ""
+    model: str = ""  # of communities and memory
+    revision: str = ""  # changes with the content and with the detector's settings; may be empty
 
     @property
     def name(self) -> tuple[str, str]:
@@ -143,28 +137,20 @@ def _digest(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedWindow:
-    """A message in the archive, as described by the footer of its file.
-
-    Attributes:
-        rows: number of pairs of a snapshot, of nodes of communities and labels.
-        columns, metadata: those of the message's table; stable ids of communities are metadata.
-        schema: schema of its archived rows, as text.
-        n_bytes: size of these rows in the file, before compression.
-        received: determines which revision is the newest.
-    """
+    """A message in the archive, as described by the footer of its file."""
 
     partition: Partition
     identity: Identity
     window: Window
-    rows: int
-    columns: tuple[str, ...]
+    rows: int  # number of pairs of a snapshot, of nodes of communities and labels
+    columns: tuple[str, ...]  # of the message's table
     headers: Headers
     path: str = ""
     row_group: int = 0
-    schema: str = ""
-    n_bytes: int = 0
+    schema: str = ""  # of its archived rows, as text
+    n_bytes: int = 0  # size of these rows in the file, before compression
     received: Received = (0, 0)
-    metadata: tuple[tuple[str, str], ...] = ()
+    metadata: tuple[tuple[str, str], ...] = ()  # of the message's table, such as stable ids
 
     @property
     def name(self) -> tuple[str, str]:
@@ -330,9 +316,7 @@ def _read(store: Store, path: str, read: Callable[[pa.NativeFile], Content]) -> 
 def _belongs(path: str, windows: Sequence[ArchivedWindow], *, named_by_times: bool) -> bool:
     """Whether a file of these windows has this path.
 
-    Args:
-        named_by_times: whether the name of a merged file depends on when its windows were received;
-            those of the first version do not.
+    The name of a merged file depends on when its windows were received, but in the first version.
     """
     folder, _, name = path.rpartition("/")
     if not windows or any(noted.partition.folder != folder for noted in windows):

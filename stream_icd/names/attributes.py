@@ -226,10 +226,7 @@ class LiveAttributes:
                 self._graphs.pop(graph, None)
 
     def of_graph(self, graph: str, kind: pa.DataType) -> Attributes | None:
-        """Return the attributes of a graph whose ids have this type; None if there are none.
-
-        Ids are texts. If those of the graph are integers, decimal integers count.
-        """
+        """Return the attributes of a graph whose ids have this type; None if there are none."""
         with self._lock:
             known = self._graphs.get(graph)
             return None if known is None else known.table(self._clock, text=is_text(kind))
@@ -237,15 +234,12 @@ class LiveAttributes:
 
 @dataclass(slots=True)
 class _Graph:
-    """The nodes of one graph.
-
-    `tables`: for texts and for integers, the last one made, its version and when it may be made
-    anew.
-    """
+    """The nodes of one graph."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     named: Counter[str] = field(default_factory=Counter)  # how many nodes have each attribute
     version: int = 0
+    # For texts and for integers: the last one made, its version and when it may be made anew.
     tables: dict[bool, tuple[Attributes | None, int, float]] = field(default_factory=dict)
 
     def with_room(self, values: Mapping[str, str]) -> Row:

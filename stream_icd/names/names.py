@@ -70,10 +70,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """The values of one attribute, compared between communities.
-
-    `of` and `naming` return pairs: their positions in `counts`.
-    """
+    """The values of one attribute, compared between communities; pairs are those of `counts`."""
 
     attribute: Attribute
     counts: Counts

@@ -30,10 +30,7 @@ class Counts:
 
 
 def counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> Counts:
-    """Count the values of an attribute in each of `k` communities.
-
-    labels: community of each node, `(n,)` in 0..k-1.
-    """
+    """Count the values of an attribute in each of `k` communities; labels: `(n,)` in 0..k-1."""
     has = attribute.codes >= 0
     of, codes = labels[has].astype(np.int64), attribute.codes[has].astype(np.int64)
     n_values = len(attribute.values)

@@ -43,10 +43,7 @@ def argument(help: str, *, default: Any = MISSING, **rules: Any) -> Any:
 
 
 def path(text: str | Path) -> Path:
-    """Return the path of an option; raise `BadSettings` if it is empty.
-
-    To pathlib, it would be the current folder; it comes from an unset variable of a script.
-    """
+    """Return the path of an option; refuse an empty one, as by an unset variable of a script."""
     if text == "":
         raise BadSettings("the path of a file or folder is empty: give one, or . for this folder")
     return Path(text)

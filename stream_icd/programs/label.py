@@ -41,14 +41,10 @@ def send_labels(
     graph: str | None,
     source: str,
 ) -> Counts:
-    """Join labels with the windows of an archive, and send them.
+    """Join labels of `label_groups` with the windows of an archive, and send them.
 
-    Args:
-        groups: labels by window, as `label_groups` reads them.
-        graph: the graph of windows without one; None: the one that has such a window.
-
-    Raises:
-        BadSettings: several graphs have such a window, or a window has two names; nothing is sent.
+    Raises `BadSettings`, before anything is sent, if a window without a graph may be of several
+    graphs (none is chosen by `graph`), or has two names.
     """
     archived, counts = _archived(store, graph), Counts()
     named = {name: _named(archived, name) for name in groups}

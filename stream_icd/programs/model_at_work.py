@@ -45,15 +45,10 @@ def check_model(name: str, registry_uri: str | None) -> None:
 def model_at_work(
     run: WorkerRun, name: str, registry_uri: str | None, settings: DetectSettings, processes: int
 ) -> Iterator[ModelSwap]:
-    """Open a model in worker processes that detect; close them when the block ends.
+    """Open a model of `find_model` in worker processes that detect; close them at the end.
 
-    They may still be warming up: see `ModelSwap.wait_until_warm`.
-
-    The model `champion` is followed: promotions and rollbacks in the registry take effect between
-    two batches.
-
-    Args:
-        name: see `find_model`.
+    They may still be warming up: see `ModelSwap.wait_until_warm`. The model `champion` is followed:
+    promotions and rollbacks in the registry take effect between two batches.
 
     Raises:
         ModelError: the model cannot be used; of the champion: no former champion can be, either.
@@ -127,11 +122,10 @@ def _following(run: WorkerRun, follower: ChampionFollower) -> Iterator[None]:
 def nudge_on_messages(
     settings: KafkaSettings, nudged: threading.Event, stop: threading.Event
 ) -> None:
-    """Set `nudged` at each new message of the topic, until `stop`.
+    """Set `nudged` at each new message of the topic, whatever it says, until `stop`.
 
-    What a message says does not matter: the registry holds the truth. If the topic cannot be read,
-    this is logged once, and tried again every 30 s; meanwhile, changes are noticed at the next
-    regular look.
+    If the topic cannot be read, this is logged once, and tried again every 30 s; meanwhile, changes
+    are noticed at the next regular look.
     """
     trouble = ""
     while not stop.is_set():

@@ -43,8 +43,7 @@ class BrokerOptions:
     def kafka(self, *, check: bool = True) -> KafkaSettings:
         """Return the settings of the environment and the configuration file, with this address.
 
-        Raises:
-            BrokerUnavailable: nobody listens at the address, and `check` asks for it.
+        Raises `BrokerUnavailable` if nobody listens there, and `check` asks for it.
         """
         from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
 
@@ -118,12 +117,8 @@ def naming_by(
 ) -> Iterator[Naming | None]:
     """Give what names communities, by a table or by the topic; None without `--names`.
 
-    Attributes of the topic are kept up to date during the block. Raises what `read_attributes` or
-    `following_attributes` does.
-
-    Args:
-        settings: connection to Kafka, called only for the topic.
-        graph: attributes of this graph only; None: of all.
+    Of the topic (only then, `settings` is called), attributes of the graph, or of all, are kept up
+    to date during the block. Raises what `read_attributes` or `following_attributes` does.
     """
     if names is None:
         yield None
@@ -300,9 +295,7 @@ class WorkerOptions(ServedOptions, BrokerOptions):
         checked_group(self.group)
 
     def group_of(self, name: str) -> str:
-        """Return the group of the program of this name.
-
-        Members of a group share the work, so members for different graphs need different groups.
+        """Return the group of the program of this name; those of other graphs need other groups.
 
         >>> WorkerOptions(graph="as733").group_of("detect")
         'stream-icd-detect-as733'

@@ -78,11 +78,7 @@ def stop_on_signals() -> threading.Event:
 
 
 def finish(stop: Stop, failed: bool, /, **counts: object) -> None:
-    """Log what was done.
-
-    Raises:
-        typer.Exit: `INTERRUPTED` after a requested stop, else 1 if something failed.
-    """
+    """Log what was done; exit with `INTERRUPTED` after a requested stop, else 1 if it failed."""
     structlog.get_logger().info("stopped" if stop.is_set() else "finished", **counts)
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
@@ -91,11 +87,10 @@ def finish(stop: Stop, failed: bool, /, **counts: object) -> None:
 
 
 def share_one_heap() -> None:
-    """Make all threads allocate from one heap, if the C library is glibc.
+    """Make all threads that start later allocate from one heap, if the C library is glibc.
 
-    By default glibc gives each thread its own heap. One thread frees what another allocated, and
-    fragmentation makes a worker's heaps grow for half an hour (docs/measured/soak.md). Call this
-    before threads are started. MALLOC_ARENA_MAX in the environment takes precedence.
+    Else each has its own, one frees what another allocated, and fragmentation makes a worker's
+    heaps grow for half an hour (docs/measured/soak.md). MALLOC_ARENA_MAX takes precedence.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:

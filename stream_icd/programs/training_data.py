@@ -78,8 +78,7 @@ def training_graphs(description: str) -> list[LabelledGraph]:
 
     Raises:
         BadSettings: no such form or option; the message shows the forms there are.
-        SourceNotFound: the path of a form does not exist.
-        BadRow, BadInput: a row, a file or a label cannot be used.
+        SourceNotFound, BadInput: the path does not exist; a row, file or label cannot be used.
 
     >>> [graph.n_communities for graph in training_graphs("gn:graphs=2,nodes=100,communities=4")]
     [4, 4]

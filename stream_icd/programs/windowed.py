@@ -44,16 +44,11 @@ def windowed_source(
     run: ProducerRun,
     reach: timedelta,
 ) -> Source:
-    """Open the snapshots of a run.
+    """Open the snapshots of a run, from columns of ids and numbers (see `Columns`).
 
     A file is read from its beginning: snapshots that were already sent are recognised by name. A
-    topic is read from the beginning of the windows that follow the last one sent. Events happen
-    before they are recorded, so a record with an earlier broker timestamp is not part of those
-    windows.
-
-    Args:
-        ids, numbers: see `Columns`.
-        reach: how long before its end a window, and the rows it waits for, may begin.
+    topic is read from where the windows after the last one sent, and the rows they wait for, may
+    begin, `reach` before its end: events happen before the broker gives them a timestamp.
 
     Raises:
         SourceNotFound, BadSettings, BrokerError: see these classes.
@@ -109,9 +104,7 @@ def read_topic_rows(
     stop: threading.Event,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[RawRows | Quiet]:
-    """Yield a topic's rows as they arrive, each batch from one partition.
-
-    A record is a JSON object, such as a mail or a taxi's position.
+    """Yield a topic's rows (JSON objects) as they arrive, each batch from one partition.
 
     Args:
         since: only records with this timestamp or a later one.
@@ -146,10 +139,7 @@ def _batches(
     until: Literal["forever", "end"],
     stop: threading.Event,
 ) -> Iterator[list[Record]]:
-    """Yield what has arrived, at least every `LOOK_EVERY_S`, even if it is nothing.
-
-    A thread reads, since the reader blocks until a record arrives.
-    """
+    """Yield what a thread has read, at least every `LOOK_EVERY_S`, even if it is nothing."""
     arrived: queue.Queue[Record] = queue.Queue(BATCH)
     enough, failed = threading.Event(), list[BaseException]()
 

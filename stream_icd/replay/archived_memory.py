@@ -54,13 +54,9 @@ class ArchivedMemory:
 def archived_memory(store: Store, selection: Selection, redetection: Redetection) -> ArchivedMemory:
     """Return what precedes the selection, for each era of each graph.
 
-    Usually the archive holds the memory after the last window before the selection, and no window
-    must be detected first. If it holds no memory, or one that this version cannot read, all windows
-    before must be detected.
-
-    Args:
-        redetection: that of the replay: the memory of its model and its settings is preferred to
-            that of other detectors.
+    Usually the archive holds the memory after the last window before the selection, preferably of
+    the replay's own model and settings. If it holds none, or one that this version cannot read, all
+    windows before must be detected first.
     """
     beginnings = _beginnings(store, selection.graph)
     graphs = set(beginnings)
@@ -72,9 +68,8 @@ def archived_memory(store: Store, selection: Selection, redetection: Redetection
     for graph in sorted(graphs):
         of_graph = beginnings.get(graph, ())
         for era in range(len(of_graph) + 1):
-            memory, after = _before(
-                store, replace(selection, graph=graph), redetection, of_graph, era
-            )
+            chosen = replace(selection, graph=graph)
+            memory, after = _before(store, chosen, redetection, of_graph, era)
             if memory is not None:
                 memories[chain_name(graph, era)] = memory
             earlier += after
@@ -100,11 +95,7 @@ def _era(beginnings: Beginnings, offset: int) -> int:
 
 
 def _before(
-    store: Store,
-    selection: Selection,
-    redetection: Redetection,
-    beginnings: Beginnings,
-    era: int,
+    store: Store, selection: Selection, redetection: Redetection, beginnings: Beginnings, era: int
 ) -> tuple[ArchivedWindow | None, list[ArchivedWindow]]:
     """Return the memory that an era of a graph starts with, and the windows from there to it."""
     memory = beginnings[era - 1] if era else None
@@ -126,10 +117,7 @@ def _before(
 def _last_memory(
     store: Store, before: Selection, redetection: Redetection, beginnings: Beginnings, era: int
 ) -> ArchivedWindow | None:
-    """Return the memory after the last window, from the last day of the era that has one.
-
-    None also if that memory is of another version of this library.
-    """
+    """Return the memory after the last window of an era, if this version can read it."""
     for day in reversed(partitions(store, before)):
         memories = [
             memory

@@ -26,12 +26,10 @@ from stream_icd.wire.limits import Limits
 def archived_source(store: Store, selection: Selection, as_graph: str | None = None) -> Source:
     """Return archived snapshots in the order of their windows, with their archived labels.
 
-    Args:
-        as_graph: renames the graph, also in snapshot ids that begin with its name.
+    `as_graph` renames the graph, also in snapshot ids that begin with its name.
 
     Raises:
-        SourceNotFound, BadSettings: there are no snapshots; the message says why.
-        BadSettings: several graphs would get the same name.
+        SourceNotFound, BadSettings: there are no snapshots, or several graphs to rename.
         HistoryDamaged: a file cannot be read.
     """
     chosen = list(windows(store, selection))
@@ -78,8 +76,7 @@ def paced_source(
 ) -> Source:
     """Return the same snapshots and labels, none before it is due, by the end of its window.
 
-    Args:
-        already: snapshots that were already sent; they are not delayed.
+    Those that were sent `already` are not delayed.
     """
 
     def due(pair: tuple[Snapshot, Labels | None]) -> datetime | None:

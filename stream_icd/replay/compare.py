@@ -134,10 +134,7 @@ Assigned = Communities | Assignment
 
 
 def churn(earlier: Assigned, later: Assigned) -> float | None:
-    """Return the fraction of common nodes that change community, with optimal matching.
-
-    None without common nodes.
-    """
+    """Return the share of common nodes (None: no such) that change community, optimally matched."""
     labels, others = _common(earlier, later)
     return 1.0 - accuracy(labels, others) if len(labels) else None
 

@@ -16,11 +16,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Tempo:
-    """The speed of a replay; without speed and rate it is unlimited.
-
-    Raises:
-        BadSettings: both are given, or one is not above 0.
-    """
+    """The speed of a replay: by `speed`, by `rate`, or unlimited; else raises `BadSettings`."""
 
     speed: float | None = None  # seconds of event time per second; keeps the spacing of windows
     rate: float | None = None  # windows per second
@@ -42,9 +38,6 @@ class Tempo:
 
 def parse_tempo(speed: str | None, rate: float | None, *, fastest: bool = False) -> Tempo:
     """Return the tempo of the options: `--speed 10x`, `--rate 50/s`, or the fastest.
-
-    Raises:
-        BadSettings: the options are none of these, or more than one.
 
     >>> parse_tempo("10x", None), parse_tempo(None, parse_rate("50/s"))
     (Tempo(speed=10.0, rate=None), Tempo(speed=None, rate=50.0))
@@ -68,11 +61,7 @@ def paced(
     monotonic: Callable[[], float],
     sleep: Callable[[float], object],
 ) -> Iterator[Item]:
-    """Yield the items, none before it is due. Late items are yielded at once.
-
-    Args:
-        time_of: returns when an item happened; None: yield it at once, and do not count it.
-    """
+    """Yield the items, none before it is due by its time; at once those without one."""
     started, first, index = monotonic(), None, 0
     for item in items:
         if (time := time_of(item)) is not None:

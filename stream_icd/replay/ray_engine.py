@@ -27,10 +27,9 @@ LOOK_EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class RayActors:
-    """Actors on a cluster, each with one core and a copy of the model.
+    """Actors on a cluster, each with one core and a copy of the model; they read the archive.
 
-    Each actor reads its windows itself: the archive's URI must be valid on all machines. An actor
-    that dies is restarted, and its windows are detected again, with the same results.
+    An actor that dies is restarted, and its windows are detected again, with the same results.
 
     Raises:
         MissingExtra: Ray is not installed; the message says how to install it.

@@ -40,18 +40,14 @@ does not store the sizes of messages."""
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A snapshot to detect again; can be sent to another process.
-
-    `snapshot` fetches it, in the process that detects it, and raises `BadInput` if it violates the
-    contract.
-    """
+    """A snapshot to detect again; can be sent to another process."""
 
     graph: str
     snapshot_id: str
     window_end: datetime
     sent_bytes: int  # of the snapshot's message, or an estimate
     headers: Headers  # those of the message
-    snapshot: Callable[[], Snapshot]
+    snapshot: Callable[[], Snapshot]  # fetches it where it is detected; raises `BadInput`
     for_memory: bool = False  # it is detected only because later windows need the memory of it
     era: int = 0  # how often the graph had started anew; memory is handed on within an era
 
@@ -105,19 +101,13 @@ Outcome = Message | Refused
 
 @dataclass(frozen=True, slots=True)
 class Redetection(Detection):
-    """The work on a job: it returns the communities as a message, or why there are none.
-
-    The same model, settings, snapshot and memory give the same communities in any process.
-    """
+    """The work on a job: it returns the communities as a message, or why there are none."""
 
     smooth: bool = False  # results are made by `Smoothing`, from all windows of a graph
     small_graphs: set[str] = field(default_factory=set, compare=False)  # see `warn_of_k`
 
     def revision(self, job: Job) -> str:
-        """Return the revision that the result of the job will have.
-
-        It is computed from headers; a snapshot without a content hash in its headers is read.
-        """
+        """Return the revision that the result of a job will have, if possible by its headers."""
         headers = dict(job.headers)
         content = headers.get("icd_content", b"").decode(errors="replace")
         given = self.settings.n_communities

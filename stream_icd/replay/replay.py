@@ -132,10 +132,7 @@ def _text(name: bytes) -> str:
 
 
 def check_results_topic(topic: str, *, into_live: bool) -> None:
-    """Raise `BadSettings` if results must not be sent to a topic.
-
-    That is a topic for other messages, and the live topic, unless its use was explicitly allowed.
-    """
+    """Refuse a topic for other messages, and the live topic unless its use was allowed."""
     check_topic_for(topic, COMMUNITIES)
     if topic == COMMUNITIES and not into_live:
         raise BadSettings(
@@ -146,10 +143,7 @@ def check_results_topic(topic: str, *, into_live: bool) -> None:
 
 @dataclass(slots=True)
 class Plan:
-    """The work of a replay, as far as it is known beforehand.
-
-    Only the newest revision of each snapshot's result is detected.
-    """
+    """The work of a replay, as far as it is known beforehand: newest revisions only."""
 
     kept: set[Kept]  # the results that already exist
     redetection: Redetection
@@ -167,10 +161,9 @@ class Plan:
         return self.graphs.total()
 
     def wanted(self, jobs: Iterable[Job]) -> Iterator[Job]:
-        """Yield the jobs to run, each once: the newest revisions without a result.
+        """Yield the jobs to run, each once: those that it `publishes`, and those these need.
 
-        With memory, also the windows before them, and to smooth, all windows of their graphs;
-        `publishes` tells the two apart.
+        With memory, these are the windows before, and to smooth, all windows of their graphs.
         """
         work, seen, left = self.redetection, set[Name](), self.graphs.copy()
         for job in jobs:
@@ -198,10 +191,7 @@ class Plan:
 
 
 def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -> Plan:
-    """Compare all jobs with the existing results; nothing is written.
-
-    If a snapshot occurs more than once, the last one is the newest.
-    """
+    """Compare all jobs with the existing results; of a snapshot's jobs, the last is the newest."""
     plan, ends = Plan(results.kept(redetection.version), redetection), {}
     for job in jobs:
         name = job.graph, job.snapshot_id
@@ -239,12 +229,8 @@ def replay(
 ) -> Replayed:
     """Detect each snapshot without a result, and store the results, in the jobs' order.
 
-    If it ends early, stored results remain; the next replay detects the rest. With memory, it
-    detects earlier snapshots again, since the rest needs the memory of them.
-
-    Args:
-        on_outcome: called after each job, for a progress bar.
-        first: returns the memory of a graph before its first job.
+    If it ends early, stored results remain; the next replay detects the rest. Calls `on_outcome`
+    after each job, and `first` for the memory of a graph before its first job.
 
     Raises:
         BrokerError, StoreError, HistoryDamaged: see these classes.

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -116,15 +115,6 @@ class _Reading:
             self.warned.add(text)
             LOG.warning(f"%s {text} (this is logged of one file only)", printable(name), *more)
 
-    def warn_of_ignored(self, file: Path, numbers: Sequence[int]) -> None:
-        """Log which columns of a file, from 1, are not used."""
-        self.warn_once(
-            "has no header: only columns 1 and 2 are used, not %s; for weights, write the header "
-            "src,dst,weight",
-            file.name,
-            ", ".join(map(str, numbers)),
-        )
-
 
 def _watch(
     folder: Path, reading: _Reading, every_s: float, stop: Event
@@ -156,10 +146,7 @@ def _files(folder: Path) -> Stamps:
 
 
 def _stat(file: Path) -> os.stat_result:
-    """Return the status of a file, of the link itself if it has no file.
-
-    A watched folder is looked at again and again, so each file is asked once.
-    """
+    """Return the status of a file, or of a link without its file; asks once as a rule."""
     try:
         return file.stat()
     except OSError:
@@ -201,8 +188,16 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
         raise BadInput("it is no regular file")
     if file.suffix in PICKLES:
         raise BadInput("opening a pickle can run any code: save GraphML instead")
-    ignored = partial(reading.warn_of_ignored, file)
-    edges = read_edge_list(file, reading.id_kind, reading.on_bad_row, ignored)
+
+    def on_ignored(columns: Sequence[int]) -> None:
+        reading.warn_once(
+            "has no header: only columns 1 and 2 are used, not %s; for weights, write the header "
+            "src,dst,weight",
+            file.name,
+            ", ".join(map(str, columns)),
+        )
+
+    edges = read_edge_list(file, reading.id_kind, reading.on_bad_row, on_ignored)
     return snapshot_from_pairs(
         edges["src"],
         edges["dst"],

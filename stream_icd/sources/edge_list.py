@@ -273,10 +273,7 @@ def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
 
 
 def _graphml(content: IO[bytes]) -> pa.Table:
-    """Read nodes, edges and the edge attribute `weight` of the first graph.
-
-    An edge without the attribute has its default, or 1.
-    """
+    """Read nodes, edges and the edge attribute `weight` (default: the file's, or 1)."""
     text = content.read()
     _refuse_entities(text)
     src: list[str | None] = []
@@ -300,7 +297,8 @@ def _graphml(content: IO[bytes]) -> pa.Table:
             case "edge":
                 src.append(element.get("source"))
                 dst.append(element.get("target"))
-                weights.append(_weight(element, weight_key, weight))
+                stated = (data.text for data in element if data.get("key") == weight_key)
+                weights.append(next(stated, weight))
     columns = {"src": pa.array(src, pa.string()), "dst": pa.array(dst, pa.string())}
     if weight_key is not None:
         columns["weight"] = pa.array(weights, pa.string())
@@ -319,9 +317,3 @@ def _refuse_entities(text: bytes) -> None:
         parser.Parse(text, True)
     except (LookupError, ValueError) as error:
         raise BadInput(f"its XML has an encoding that cannot be read: {error}") from error
-
-
-def _weight(edge: ElementTree.Element, key: str | None, default: str) -> str | None:
-    if key is None:
-        return None
-    return next((data.text for data in edge if data.get("key") == key), default)

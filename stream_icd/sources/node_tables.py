@@ -27,15 +27,10 @@ WINDOWS = ("snapshot", "window_start")
 
 @dataclass(frozen=True, slots=True)
 class WindowName:
-    """The window that labels belong to, as a table names it.
+    """The window that labels belong to, as a table names it."""
 
-    Attributes:
-        graph: None if the table has no such column.
-        window: id of the snapshot, or the start of its window; None: the labels hold in each.
-    """
-
-    graph: str | None
-    window: str | datetime | None
+    graph: str | None  # None if the table has no such column
+    window: str | datetime | None  # id of the snapshot, or start of its window; None: all windows
 
     def __str__(self) -> str:
         window = self.window.isoformat() if isinstance(self.window, datetime) else self.window
@@ -46,10 +41,7 @@ LabelOfNode = Mapping[str, str]
 
 
 def names_of(graph: str, snapshot_id: str, start: datetime) -> Iterator[str | datetime]:
-    """Yield the names that a table may give a window, those that are surely its own first.
-
-    The last one is for ids that are made of the name of a file: without its ending.
-    """
+    """Yield the names that a table may give a window: last, that of its file without the ending."""
     part = snapshot_id.removeprefix(f"{graph}/")
     yield from (snapshot_id, part, start, Path(part).stem)
 

@@ -34,9 +34,5 @@ def stop_at_bad_row(error: BadRow) -> None:
     raise error
 
 
-def pass_over(_error: BadRow) -> None:
-    """Ignore bad rows, for callers that only look at good ones."""
-
-
 def count_nothing(_what: str, _how_many: int) -> None:
     """Ignore counts, for callers that do not need them."""

@@ -28,7 +28,7 @@ from stream_icd.arrays import Ids
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.node_ids import plain_columns
 from stream_icd.printable import listed
-from stream_icd.sources.source import OnBadRow, pass_over
+from stream_icd.sources.source import OnBadRow
 
 DAMAGED = (OSError, EOFError, UnicodeDecodeError, zlib.error, tarfile.TarError)
 """Exceptions that reading a damaged file can raise; the third one is for names of columns."""
@@ -51,19 +51,12 @@ UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawRows:
-    """Rows whose values are not yet checked.
+    """Rows whose values are not yet checked."""
 
-    Attributes:
-        origin: the file's name, or the topic's.
-        place: (n,) line, row or offset of each in its origin.
-        rows: (n rows) the requested columns; text if the format has no types.
-        stream: number of their ordered stream, such as a topic's partition.
-    """
-
-    origin: str
-    place: Ids
-    rows: pa.Table
-    stream: int = 0
+    origin: str  # the file's name, or the topic's
+    place: Ids  # (n,) line, row or offset of each in its origin
+    rows: pa.Table  # (n rows) the requested columns; text if the format has no types
+    stream: int = 0  # number of their ordered stream, such as a topic's partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +101,7 @@ def read_rows(
 
 
 def _tables_at(path: Path, on_bad_row: OnBadRow) -> list[Path]:
-    """Return the file, or those in a folder and its subfolders, if their format is known.
-
-    Args:
-        on_bad_row: called with each subfolder that cannot be read.
-    """
+    """Return the file, or those in a folder and its subfolders, if their format is known."""
     files = sorted(_files_below(path, on_bad_row)) if path.is_dir() else [path]
     tables = (file for file in files if form_of(file.name) in READERS)
     # A link without its file, as on a disk that is not mounted, is refused when it is read.
@@ -153,7 +142,7 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
 
     Empty if there is no file, or it is empty or damaged: `read_rows` says so.
     """
-    if not (files := _tables_at(path, pass_over)):
+    if not (files := _tables_at(path, lambda _: None)):
         return []
     file = files[0]
     try:
@@ -196,10 +185,7 @@ def check_columns(
 
 
 def _text_of(content: IO[bytes]) -> io.TextIOWrapper:
-    """Return the text, in which each line ends in a newline; what cannot be decoded is replaced.
-
-    UTF-8, or UTF-16 with its mark, as programs on Windows write it.
-    """
+    """Return text of UTF-8, or of UTF-16 with its mark; what cannot be decoded is replaced."""
     buffered = io.BufferedReader(content)  # type: ignore[type-var]
     encoding = "utf-16" if buffered.peek(2)[:2] in UTF_16 else "utf-8-sig"
     return io.TextIOWrapper(buffered, encoding, errors="replace")
@@ -238,11 +224,9 @@ def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRo
 
 
 def _first_line(text: io.TextIOWrapper, name: str) -> tuple[int, str]:
-    """Return number and text of the first line that is neither empty nor a comment (#, %).
+    """Return number and text of the first line with content; `BadSettings`: the file is no text.
 
-    Nor is it Excel's name of the separator (`sep=;`).
-
-    Raises `BadSettings` if the file, of this name, is no text.
+    Passes over empty lines, comments (#, %) and Excel's name of the separator (`sep=;`).
     """
     for number, line in enumerate(text, start=1):
         if "\0" in line:
@@ -253,7 +237,7 @@ def _first_line(text: io.TextIOWrapper, name: str) -> tuple[int, str]:
 
 
 def _parse(batch: str, name: str, first_line: int, delimiter: str, wanted: _Wanted) -> RawRows:
-    """Return the rows of lines, the first of which has this number; `wanted.header` is known."""
+    """Return the rows of lines; `wanted.header` is known."""
     bad: dict[int, str] = {}
 
     # What is raised in here gets lost, so the rows are reported after reading.

@@ -36,25 +36,14 @@ Number = tuple[str, Callable[[Floats], Mask]]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The meaning of the columns of a table of timed rows.
+    """The columns of a table of timed rows; raises `BadSettings` if the time zone is unknown."""
 
-    Attributes:
-        time: the column of event times: ISO 8601 text, timestamps, or numbers.
-        ids: internal name of each node id, and the name of its column.
-        numbers: internal name of each other number.
-        time_unit: unit of numeric times, which count from 1970 UTC.
-        zone: IANA time zone of times without one.
-        id_kind: `auto`: integers if the first id is an integer.
-
-    Raises `BadSettings` if the time zone is unknown.
-    """
-
-    time: str
-    ids: Mapping[str, str]
-    numbers: Mapping[str, Number] = field(default_factory=dict)
-    time_unit: TimeUnit = "s"
-    zone: str = "UTC"
-    id_kind: IdKind = "auto"
+    time: str  # the column of event times: ISO 8601 text, timestamps, or numbers
+    ids: Mapping[str, str]  # internal name of each node id, and the name of its column
+    numbers: Mapping[str, Number] = field(default_factory=dict)  # by internal names, too
+    time_unit: TimeUnit = "s"  # of numeric times, which count from 1970 UTC
+    zone: str = "UTC"  # IANA time zone of times without one
+    id_kind: IdKind = "auto"  # auto: integers if the first id is an integer
 
     def __post_init__(self) -> None:
         try:
@@ -152,24 +141,18 @@ def sorted_by_time(arrivals: Iterable[TimedRows | Quiet]) -> Iterator[TimedRows]
 
 @dataclass(frozen=True, slots=True)
 class EventSettings:
-    """How events become snapshots.
+    """How events become snapshots; raises `BadSettings` if `least_nodes` is below two.
 
-    Attributes:
-        lateness: how far behind the newest event another may arrive.
-        counted: the weight of an edge is its number of events; otherwise the sum of their
-            `weight`, if they have one.
-        least_nodes: windows with fewer nodes make no snapshot.
-        source: source URI of the snapshots (`ce_source`).
-
-    Raises `BadSettings` if `least_nodes` is below two, which make no edge.
+    The weight of an edge is its number of events (`counted`), or the sum of their `weight`, if they
+    have one.
     """
 
     graph: str
     rule: Rule
-    lateness: timedelta = timedelta(0)
+    lateness: timedelta = timedelta(0)  # how far behind the newest event another may arrive
     counted: bool = False
-    least_nodes: int = 2
-    source: str = "urn:stream_icd:events"
+    least_nodes: int = 2  # windows with fewer make no snapshot
+    source: str = "urn:stream_icd:events"  # of the snapshots (`ce_source`)
 
     def __post_init__(self) -> None:
         if self.least_nodes < 2:

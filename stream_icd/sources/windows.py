@@ -43,21 +43,13 @@ FOREVER = np.iinfo(np.int64).max // 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedRows:
-    """Rows as they arrived.
+    """Rows as they arrived."""
 
-    Attributes:
-        origin: a file's name, or a topic's.
-        stream: number of their ordered stream, from 0.
-        place: (n,) line or offset of each in its origin.
-        time: (n,) event times.
-        rows: (n rows) the other columns.
-    """
-
-    origin: str
-    stream: int
-    place: Times
-    time: Times
-    rows: pa.Table
+    origin: str  # a file's name, or a topic's
+    stream: int  # number of their ordered stream, from 0
+    place: Times  # (n,) line or offset of each in its origin
+    time: Times  # (n,) event times
+    rows: pa.Table  # (n rows) the other columns
 
     def where(self, mask: NDArray[np.bool_]) -> TimedRows:
         rows = self.rows.filter(pa.array(mask))
@@ -105,18 +97,11 @@ class Hopping:
         return time < self._next_start(watermark - microseconds(self.size))
 
     def may_close(self, time: Times, watermark: int, closes: int = FOREVER) -> int:
-        """A time before which no window closes, given rows of these times.
-
-        Args:
-            closes: that time for the rows that are held already.
-        """
+        """A time before which no window closes: of these rows, and those held (`closes`)."""
         return min(closes, self._first_end(int(time.min()), watermark))
 
     def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:
-        """The windows of these ascending times with `after < end <= watermark`, by their ends.
-
-        And the earliest time whose rows may still belong to a window that is open.
-        """
+        """Windows of ascending times with `after < end <= watermark`; where open ones begin."""
         open_from = self._next_start(watermark - microseconds(self.size))
         return self._spans(time, after, watermark), open_from
 
@@ -186,16 +171,11 @@ Rule = Hopping | Session
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
-    """Rows of open windows.
-
-    Attributes:
-        met: (n,) the watermark when each arrived.
-        order: (2, n) stream and place of each.
-    """
+    """Rows of open windows."""
 
     time: Times
-    met: Times
-    order: Times
+    met: Times  # (n,) the watermark when each arrived
+    order: Times  # (2, n) stream and place of each
     rows: pa.Table
 
     def take(self, chosen: Times) -> _Held:

@@ -33,7 +33,6 @@ class Store:
     """A folder of a `pyarrow.fs` file system; paths are relative to it, with `/`.
 
     Methods that look up files raise `StoreUnreachable` if the file system does not answer.
-
     """
 
     filesystem: fs.FileSystem  # local disk, S3, GCS, Azure, HDFS, or your own
@@ -120,11 +119,8 @@ class Store:
     def put(self, path: str, content: pa.Buffer) -> None:
         """Write a file durably with this content, replacing any file at `path`.
 
-        Even if the process or the machine stops, there is the whole file or none: on a local disk
-        by `whole_file`; an object store's PUT is atomic.
-
-        Raises:
-            StoreUnwritable: the disk is full or not writable; no partial file is left.
+        There is the whole file or none, even if the machine stops: on a local disk by `whole_file`;
+        an object store's PUT is atomic. Raises `StoreUnwritable`, such as for a full disk.
         """
         with _unwritable(f"{self.place}/{path}"):
             if isinstance(self.filesystem, fs.LocalFileSystem):
@@ -139,15 +135,14 @@ class Store:
     def create(self, path: str, content: pa.Buffer) -> bool:
         """Write a file durably unless one exists at `path`; return whether it was written.
 
-        If several writers create the same file at once, exactly one of them gets True. As with
-        `put`, there is the whole file or none. A local disk does this with a hard link, S3 with a
-        conditional PUT (`If-None-Match: *`). A writer whose connection broke may get False though
-        its own file was written: compare the content if that matters.
+        Of several writers at once, exactly one gets True: by a hard link on a local disk, by a
+        conditional PUT (`If-None-Match: *`) on S3. A writer whose connection broke may get False
+        though its own file was written: compare the content if that matters.
 
         Raises:
             BadSettings: this kind of store has no such operation.
             MissingExtra: S3 needs boto3, since `pyarrow.fs` has no conditional PUT.
-            StoreUnwritable: the disk is full or not writable; no partial file is left.
+            StoreUnwritable: as `put`.
         """
         with _unwritable(f"{self.place}/{path}"):
             if isinstance(self.filesystem, fs.LocalFileSystem):
@@ -208,10 +203,8 @@ def open_store(uri: str) -> Store:
 def store_at(uri: str) -> Store:
     """As `open_store`, also if there is a file at the place.
 
-    Raises:
-        BadSettings: no file system is known for the URI, or it is empty, no UTF-8, contains a
-            password, or names no bucket.
-        StoreUnreachable: the store does not answer.
+    Raises `BadSettings` if no file system is known for the URI, or it is empty, no UTF-8, contains
+    a password, or names no bucket.
     """
     if not uri:
         raise BadSettings("the place of a file store is empty: give a folder or a URI")
@@ -249,13 +242,8 @@ def _unwritable(place: str) -> Iterator[None]:
 def create_object(uri: str, region: str, path: str, content: pa.Buffer) -> bool:
     """Write `BUCKET/KEY` in S3 unless the object exists; return whether it was written.
 
-    This is a conditional PUT, which `pyarrow.fs` lacks. Credentials are found as the AWS tools find
-    them: environment, configuration files, instance. Of the options in the store's URI, `scheme`
-    and `endpoint_override` count.
-
-    Raises:
-        MissingExtra: boto3 is not installed.
-        OSError: the store refused, or does not answer.
+    Credentials are found as the AWS tools find them. Of the options in the store's URI, `scheme`
+    and `endpoint_override` count. Raises `OSError` if the store refuses, or does not answer.
     """
     with needs_extra("s3", "boto3"):
         import boto3  # noqa: F401

@@ -28,8 +28,7 @@ END_S = 3.0
 def attributes_in_topic(settings: KafkaSettings, graph: str | None = None) -> LiveAttributes:
     """Return the attributes that the topic holds now, of one graph or of all.
 
-    Raises:
-        TopicMissing, BrokerUnavailable: the topic cannot be read.
+    Raises `TopicMissing` or `BrokerUnavailable` if it cannot be read.
     """
     known, limits = LiveAttributes(), Limits()
     with open_reader(settings, ATTRIBUTES, until="end") as records:
@@ -44,9 +43,7 @@ def following_attributes(
 ) -> Iterator[LiveAttributes]:
     """Give the attributes of one graph or of all, and keep them up to date during the block.
 
-    Raises:
-        TopicMissing, BrokerUnavailable: the topic cannot be read now; if that is so later, the
-            attributes stay as they are.
+    Raises as `attributes_in_topic`; if the topic cannot be read later, they stay as they are.
     """
     describe_topic(settings, ATTRIBUTES)
     known, stop = LiveAttributes(), threading.Event()

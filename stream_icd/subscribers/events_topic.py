@@ -48,10 +48,8 @@ class EventsTopic:
     def news(self, seen: SeenResults) -> Iterator[CommunityEvents | Forgotten]:
         """Yield the last tracked windows of each graph with new events, in order; update `seen`.
 
-        If a graph was reset, `Forgotten` precedes its later windows.
-
-        Raises:
-            TopicMissing, BrokerUnavailable: see these classes.
+        If a graph was reset, `Forgotten` precedes its later windows. Raises `TopicMissing`,
+        `BrokerUnavailable`.
         """
         latest: dict[bytes | None, deque[Record]] = {}
         try:

@@ -31,14 +31,11 @@ class _LeftEarly(Exception):
 def open_group_reader(
     settings: KafkaSettings, topic: str, group: str, stop: Stop
 ) -> Iterator[Iterator[Iterator[Record]]]:
-    """Give an iterator over the group's next records, in parts.
+    """Give an iterator over the group's next records, in parts; raises as `run_consumer`.
 
-    A part ends when partitions are assigned to this member: another member may have read some of
-    their records, so nothing that is known from earlier parts may be used for the next one.
-
-    A record is committed when the next one is requested, so a record whose processing failed is
-    delivered again. A group without a committed position starts at the beginning. Errors are those
-    of `run_consumer`.
+    A part ends when partitions are assigned to this member: another one may have read some of their
+    records, so nothing that is known from earlier parts may be used for the next one. A record is
+    committed when the next one is requested: if its processing failed, it is delivered again.
     """
     reading = _Reading(settings, topic, group, stop)
     end_s = settings.shutdown_timeout_s

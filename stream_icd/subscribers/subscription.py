@@ -1,7 +1,4 @@
-"""What all subscriptions share: their options; each result once, in order, with gaps reported.
-
-`Subscription` is what the subscribe functions return, an iterator for `for` and for `async for`.
-"""
+"""What all subscriptions share: their options; each result once, in order, with gaps reported."""
 
 from __future__ import annotations
 
@@ -113,10 +110,7 @@ class ReadOptions:
             )
 
     def want(self, record: Record) -> bool:
-        """Return whether a record is requested: by its graph, and by its model if it has a value.
-
-        One without a value resets the graph, whatever the model.
-        """
+        """Return whether a record is requested; one without a value, whatever the model is."""
         if self.graph is not None and record.key != self.graph.encode():
             return False
         if self.model is None or record.value is None:
@@ -228,8 +222,8 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
 def group_of(name: str | None, graph: str | None, **filters: object) -> str | None:
     """Return the consumer group of readers with this name and these filters; None without a name.
 
-    A group's position also passes records that a member filters out. So readers with different
-    filters need different groups, or they would lose each other's records.
+    Readers with different filters need different groups: a group's position also passes records
+    that a member filters out.
 
     >>> group_of("dashboard", "as733", model="as", event=None)
     'dashboard-as733-model=as'
@@ -249,10 +243,7 @@ def following(
     items: Callable[[Iterator[Published]], Iterator[Item]],
     **filters: object,
 ) -> Subscription[Item]:
-    """Return a subscription to the requested results, which `items` converts and may filter.
-
-    `filters`: those in `items`: readers with other filters need another group.
-    """
+    """Return a subscription to the results, which `items` converts, and filters by `filters`."""
     group = group_of(options.group, options.graph, model=options.model, **filters)
     options = replace(options, group=group)
 
@@ -313,8 +304,7 @@ def _results(
 def _superseded(options: ReadOptions, stop: Stop) -> Callable[[Record], bool]:
     """Return a test for past records that a newer revision replaces and that are not requested.
 
-    The past is read twice, headers only, because a correction follows what it corrects. A group has
-    no start, and gets all results.
+    The past is read twice, because a correction follows what it corrects; a group gets all results.
     """
     start, topic = options.start, options.topic
     if start is None or start == "latest" or options.revisions == "all":
