@@ -29,15 +29,18 @@ Shift = Literal["none", "sudden", "gradual"]
 """How a parameter of the generator changes over a stream."""
 
 
-def shifted(shift: Shift, step: int, n_steps: int, before: float, after: float) -> float:
-    """Return a parameter's value at a step: constant, changed at the middle, or linear.
+def shifted(shift: Shift, n_steps: int, before: float, after: float) -> list[float]:
+    """Return a parameter's value at each step: constant, changed at the middle, or linear.
 
-    >>> [shifted("gradual", step, 3, 0.2, 0.6) for step in range(3)]
+    >>> shifted("gradual", 3, 0.2, 0.6)
     [0.2, 0.4, 0.6]
     """
     if shift == "gradual":
-        return before + (after - before) * (step / max(n_steps - 1, 1))
-    return after if shift == "sudden" and 2 * step >= n_steps else before
+        parts = (step / max(n_steps - 1, 1) for step in range(n_steps))
+        return [before + (after - before) * part for part in parts]
+    return [
+        after if shift == "sudden" and 2 * step >= n_steps else before for step in range(n_steps)
+    ]
 
 
 def planted_snapshots(
@@ -80,16 +83,13 @@ def independent_gn(
     Raises `BadSettings` if a probability is outside 0..1, or there are more communities than nodes.
     """
     check_gn(n_nodes, n_communities, p_in=p_in, p_in_after=p_in_after)
-
-    def graphs() -> Iterator[PlantedGraph]:
-        for step in range(n_snapshots):
-            p = shifted(shift, step, n_snapshots, p_in, p_in_after)
-            rng = np.random.default_rng([seed, step])
-            yield generate_gn(rng, n_nodes, n_communities, p)
-
+    graphs = (
+        generate_gn(np.random.default_rng([seed, step]), n_nodes, n_communities, p)
+        for step, p in enumerate(shifted(shift, n_snapshots, p_in, p_in_after))
+    )
     source = f"urn:stream_icd:gn?seed={seed}&nodes={n_nodes}&k={n_communities}&p_in={p_in:g}"
     source += f"&shift={shift}&after={p_in_after:g}" if shift != "none" else ""
-    return Source(n_snapshots, planted_snapshots(graphs(), graph, source))
+    return Source(n_snapshots, planted_snapshots(graphs, graph, source))
 
 
 def drifting_lfr(
@@ -152,9 +152,8 @@ def independent_lfr(
         replace(settings, mixing=mixing_after)  # fails at once, not during the stream
 
     def graphs() -> Iterator[PlantedGraph]:
-        for step in range(n_snapshots):
+        for step, mixing in enumerate(shifted(shift, n_snapshots, settings.mixing, mixing_after)):
             rng = np.random.default_rng([seed, step])
-            mixing = shifted(shift, step, n_snapshots, settings.mixing, mixing_after)
             n_nodes = int(rng.integers(settings.n_nodes, most, endpoint=True))
             yield generate_lfr(rng, replace(settings, n_nodes=n_nodes, mixing=mixing))
 

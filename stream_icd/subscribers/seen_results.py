@@ -11,7 +11,7 @@ from another record, so it is the newest again.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -121,23 +121,21 @@ class SeenResults:
                 self._before._add(name, revision)
 
 
-class Superseded:
-    """Records that a later revision replaces, among those that the topic holds now."""
+def superseded_among(records: Iterable[Record]) -> Callable[[Record], bool]:
+    """Return a test for records that a later revision replaces, of these of one topic."""
+    seen, newest = SeenResults(), dict[Name, tuple[int, int]]()
+    for record in records:
+        result = result_of(record)
+        if record.value is None:  # what is published again is new
+            seen.forget(record.key)
+        elif seen.is_new(result) and not is_late(record.headers):
+            newest[result.name] = record.partition, record.offset
 
-    def __init__(self, records: Iterable[Record]) -> None:
-        seen = SeenResults()
-        self._newest: dict[Name, tuple[int, int]] = {}
-        for record in records:
-            result = result_of(record)
-            if record.value is None:  # what is published again is new
-                seen.forget(record.key)
-            elif seen.is_new(result) and not is_late(record.headers):
-                self._newest[result.name] = record.partition, record.offset
-
-    def holds(self, record: Record) -> bool:
-        """Return whether there was a newer revision when the topic was read."""
-        partition, offset = self._newest.get(result_of(record).name, (-1, -1))
+    def is_superseded(record: Record) -> bool:
+        partition, offset = newest.get(result_of(record).name, (-1, -1))
         return partition == record.partition and record.offset < offset
+
+    return is_superseded
 
 
 @dataclass(slots=True)

@@ -24,7 +24,12 @@ from stream_icd.messages.records import graph_in_key
 from stream_icd.printable import did_you_mean, printable
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import open_group_reader
-from stream_icd.subscribers.seen_results import MixedModels, SeenResults, Superseded, result_of
+from stream_icd.subscribers.seen_results import (
+    MixedModels,
+    SeenResults,
+    result_of,
+    superseded_among,
+)
 from stream_icd.times import Gap, missed_windows, too_far_ahead, utc_now
 from stream_icd.tracing import tracing_if_on
 from stream_icd.wire.limits import Limits
@@ -310,7 +315,7 @@ def _superseded(options: ReadOptions, stop: Stop) -> Callable[[Record], bool]:
     if start is None or start == "latest" or options.revisions == "all":
         return lambda _: False
     with open_reader(options.settings, topic, start=start, until="end", stop=stop) as records:
-        return Superseded(filter(options.want, records)).holds
+        return superseded_among(filter(options.want, records))
 
 
 def _report_gap(
