@@ -44,12 +44,8 @@ def coordinates_of_rows(
 ) -> Coordinates | None:
     """Return the places of nodes from rows that name some; None if no row names one.
 
-    Args:
-        node: the node of each row, `(n_rows,)`, from 0 to n_nodes - 1.
-        x, y: its place, `(n_rows,)`; both null or NaN in rows that name none.
-
-    Raises `BadSnapshot` if x or y is missing, a row has only one of them, a coordinate is out of
-    range, or two rows name different places of one node.
+    Each array is `(n_rows,)`; x and y are null or NaN in rows that name none. Raises `BadSnapshot`
+    if one is missing, out of range, or two rows name different places of one node.
     """
     if x is None and y is None:
         return None

@@ -25,8 +25,7 @@ class Model:
     def weights(self) -> Weights:
         """The encoder's parameters, float32, by name; bp never asks for them.
 
-        Raises:
-            ModelDamaged: the seed makes other weights than those of `sha256`.
+        Raises `ModelDamaged` if the seed makes other weights than those of `sha256`.
         """
         if self.trained is not None:
             return self.trained

@@ -58,10 +58,9 @@ class Took:
 
 
 class Tracing:
-    """Makes the spans of one program; raises MissingExtra without OpenTelemetry.
+    """Makes the spans of one program, for this provider, or the one that the program has set.
 
-    Args:
-        provider: where they go; None: where the program sends all its spans.
+    Raises `MissingExtra` without OpenTelemetry.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
@@ -95,11 +94,8 @@ class Tracing:
     ) -> Span:
         """Return the span of a processed record, a child of the span that made its message.
 
-        Args:
-            operation: what was done, such as `detect`.
-            links: spans whose results were used, too.
-            stages: milliseconds of its stages, one after the other; each is a span of its own.
-            error: why there is no result.
+        `links` are spans whose results were used, too; `stages` their milliseconds, one after the
+        other, each a span of its own; `error` says why there is no result.
         """
         started = took.started
         span = self._tracer.start_span(
@@ -212,14 +208,9 @@ def _of_message(operation: str, record: Record | OutgoingRecord) -> dict[str, An
 def traces_of(program: str) -> Iterator[Tracing | None]:
     """Give what makes spans, and send them while the block runs; None if traces are off.
 
-    A program that has set a provider of its own keeps it.
-
-    Args:
-        program: name of the service, unless `OTEL_SERVICE_NAME` is set.
-
-    Raises:
-        BadSettings: the setting is wrong.
-        MissingExtra: traces are on, and OpenTelemetry is not installed.
+    A program that has set a provider of its own keeps it. `program` names the service, unless
+    `OTEL_SERVICE_NAME` does. Raises `BadSettings` if the setting is wrong, `MissingExtra` without
+    OpenTelemetry.
     """
     if TraceSettings().traces == "off":
         yield None

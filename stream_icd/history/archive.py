@@ -95,12 +95,8 @@ class Archive:
         Each revision is kept once, with the latest time at which it was received: if it is sent
         again after another revision, it becomes the newest again.
 
-        Args:
-            message: already decoded once, as the encoders of `wire` make it.
-
-        Raises:
-            StoreUnwritable: such as a full disk; no partial file is visible.
-            BadInput: a header is missing, or the graph's name is too long.
+        The message was decoded once, or made by an encoder of `wire`. Raises `BadInput` if a header
+        is missing or the graph's name is too long; `StoreUnwritable`.
         """
         table = pa.ipc.open_stream(message.value).read_all()
         noted = describe(kind, message, table, received)

@@ -269,9 +269,8 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
     """Return the windows of a file; reads only its footer.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        HistoryDamaged: the file is not an archive file, or not the one that belongs there.
-        StoreUnreachable: the store does not answer.
+        FileNotFoundError, StoreUnreachable: there is no such file, or no answer.
+        HistoryDamaged: it is not an archive file, or not the one that belongs there.
     """
     try:
         footer = _read(store, path, pq.read_metadata)
@@ -330,10 +329,7 @@ def _belongs(path: str, windows: Sequence[ArchivedWindow], *, named_by_times: bo
 def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
     """Return the rows of a window, as `rows_of` makes them now, whatever version archived them.
 
-    Raises:
-        FileNotFoundError: the file is gone (merged into another one).
-        HistoryDamaged: the rows cannot be read.
-        StoreUnreachable: the store does not answer.
+    Raises as `read_footer`; a file is gone when it was merged into another one.
     """
 
     def table_in(file: pa.NativeFile) -> pa.Table:

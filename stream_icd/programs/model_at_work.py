@@ -50,9 +50,8 @@ def model_at_work(
     They may still be warming up: see `ModelSwap.wait_until_warm`. The model `champion` is followed:
     promotions and rollbacks in the registry take effect between two batches.
 
-    Raises:
-        ModelError: the model cannot be used; of the champion: no former champion can be, either.
-        BadSettings, StoreUnreachable, WorkersLost: see these classes.
+    Raises `ModelError` if neither the model nor, of the champion, a former champion can be used;
+    `BadSettings`, `StoreUnreachable`, `WorkersLost`.
     """
     log, metrics = structlog.get_logger(), run.metrics
     registry = registry_at(registry_uri)

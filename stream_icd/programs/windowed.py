@@ -49,9 +49,7 @@ def windowed_source(
     A file is read from its beginning: snapshots that were already sent are recognised by name. A
     topic is read from where the windows after the last one sent, and the rows they wait for, may
     begin, `reach` before its end: events happen before the broker gives them a timestamp.
-
-    Raises:
-        SourceNotFound, BadSettings, BrokerError: see these classes.
+    Raises `SourceNotFound`, `BadSettings`, `BrokerError`.
     """
     header = options.header
     column = options.time or time_column(options.found) or "t"
@@ -106,12 +104,8 @@ def read_topic_rows(
 ) -> Iterator[RawRows | Quiet]:
     """Yield a topic's rows (JSON objects) as they arrive, each batch from one partition.
 
-    Args:
-        since: only records with this timestamp or a later one.
-        quiet_after_s: report partitions without rows for this number of seconds; default: never.
-
-    Raises:
-        TopicMissing, OffsetGone, BrokerUnavailable: see these classes.
+    Those with a timestamp from `since` on; partitions without rows for `quiet_after_s` are reported
+    as quiet. Raises `TopicMissing`, `OffsetGone`, `BrokerUnavailable`.
     """
     heard = dict.fromkeys(range(describe_topic(settings, topic).partitions), monotonic())
     quiet: frozenset[int] = frozenset()

@@ -76,10 +76,7 @@ def independent_gn(
 ) -> Source:
     """Generate an independent graph at each step, as the paper's test sets; same seed, same bytes.
 
-    Args:
-        shift: how the probability of an edge inside a community changes from `p_in` to
-            `p_in_after` over the stream.
-
+    The probability of an edge inside a community changes from `p_in` to `p_in_after` by `shift`.
     Raises `BadSettings` if a probability is outside 0..1, or there are more communities than nodes.
     """
     check_gn(n_nodes, n_communities, p_in=p_in, p_in_after=p_in_after)
@@ -107,8 +104,8 @@ def drifting_lfr(
     Args:
         churn: fraction of the nodes that are offered another community at each step.
         event_rate: probability at each step of a merge, and of a split, a birth, a death.
-        change: after this many snapshots, the same nodes have these settings, and other
-            communities altogether.
+        change: after this many snapshots, the same nodes have these settings, and all communities
+            are new.
 
     Raises `BadSettings` if a share or a probability is outside 0..1.
     """

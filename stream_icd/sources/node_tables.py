@@ -139,9 +139,7 @@ class LabelTable:
     def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
         """Return its communities, `(n_nodes,)`, if there are any.
 
-        Raises:
-            BadInput: a node has none.
-            BadSettings: they may be those of another graph, too.
+        Raises `BadInput` if a node has none, `BadSettings` if they may be of another graph, too.
         """
         windows = [*names_of(snapshot.graph, snapshot.id, snapshot.window.start), None]
         names = (

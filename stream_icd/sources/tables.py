@@ -79,14 +79,11 @@ def read_rows(
 ) -> Iterator[RawRows]:
     """Read columns of a file, or of all files in a folder and its subfolders, in name order.
 
-    Hidden ones, whose names begin with a dot, are copies and notes of other programs: ignored.
-
-    The name sets the format: `.csv`, `.tsv`, `.txt` (with a header line, unless `header` names
-    the columns; the first line determines the separator), `.jsonl` or `.ndjson`, each also as `.gz`
-    or `.bz2`; `.parquet`. A file may be larger than memory.
-
-    Args:
-        way_out: what to do if a column is missing; it ends the error.
+    Hidden ones, whose names begin with a dot, are copies and notes of other programs: ignored. The
+    name sets the format: `.csv`, `.tsv`, `.txt` (with a header line, unless `header` names the
+    columns; the first line determines the separator), `.jsonl` or `.ndjson`, each also as `.gz` or
+    `.bz2`; `.parquet`. A file may be larger than memory. `way_out` ends the error of a missing
+    column.
 
     Raises:
         SourceNotFound: `path` does not exist, or its folder has no such file.

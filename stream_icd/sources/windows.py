@@ -194,12 +194,9 @@ def cut_windows(
 ) -> Iterator[tuple[Window, pa.Table]]:
     """Yield each window that holds a row, once, in order of ends, with its rows in time order.
 
-    At the end of the arrivals, open windows are closed; after `stop`, they are discarded as
-    incomplete.
-
-    Args:
-        lateness: how far behind the newest row a row may arrive; windows wait this long.
-        n_streams: a window waits for each stream, and for others from their first row on.
+    A row may arrive `lateness` behind the newest one of its stream; a window waits so long for each
+    of `n_streams`, and for others from their first row on. At the end of the arrivals, open windows
+    are closed; after `stop`, they are discarded as incomplete.
     """
     newest = np.full(n_streams, NEVER, np.int64)
     watermark, closes = NEVER, FOREVER
@@ -298,12 +295,9 @@ def windowed_snapshots(
     count: Count = count_nothing,
     stop: Event = Event(),
 ) -> Source:
-    """Yield a snapshot for each window of rows, in order of their ends.
+    """Yield a snapshot for each window of `cut_windows` that ends after the time `after`.
 
-    Args:
-        after: skip windows that end at or before this time: they were already made.
-        count: called with `small_windows`, which make no snapshot, and with `earlier_windows`,
-            which were already made.
+    Counts `small_windows`, which make no snapshot, and `earlier_windows`, which were already made.
     """
 
     windows = cut_windows(

@@ -98,9 +98,7 @@ class Store:
     def read(self, path: str, n_bytes: int) -> bytes | None:
         """Return the content of a file of `n_bytes`; None, without reading, if the size differs.
 
-        Raises:
-            FileNotFoundError: the file does not exist.
-            StoreUnreachable: the store does not answer or is missing, such as an unmounted disk.
+        Raises `FileNotFoundError`, or `StoreUnreachable`, also if the store itself is missing.
         """
         info = self._info(path)
         if info.type != fs.FileType.File:
@@ -189,9 +187,7 @@ class Store:
 def open_store(uri: str) -> Store:
     """Open the store at a URI such as `s3://bucket/folder`, `file:///folder`, or a local path.
 
-    Raises:
-        BadSettings: it is a file on a disk; or as `store_at`.
-        StoreUnreachable: the store does not answer.
+    Raises `BadSettings` if it is a file on a disk, or as `store_at`; `StoreUnreachable`.
     """
     store = store_at(uri)
     is_there = isinstance(store.filesystem, fs.LocalFileSystem) and os.path.exists(store.root)

@@ -127,10 +127,7 @@ class ReadOptions:
 def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> ReadOptions:
     """Return the keyword arguments of a subscriber with their defaults, checked.
 
-    Raises:
-        TypeError: there is no such keyword.
-        BadSettings: an option or a setting in the environment is wrong, or the options exclude each
-            other.
+    Raises `TypeError` for an unknown keyword, `BadSettings` for a wrong value or combination.
     """
     known = SubscribeOptions.__annotations__
     if unknown := given.keys() - known:
