@@ -100,16 +100,16 @@ class ListModels(OfRegistry):
         from stream_icd.registry.model import models_in
         from stream_icd.store.store import open_store
 
-        versions = None if self.folder is not None else self.opened()
-        if versions is not None:
-            lines = list(version_lines(versions))
-            say(*lines)
-            if not lines:
-                nothing = f"{versions.place} holds no version"
-                say(f"{nothing}: stream-icd models import adds one", err=True)
-        folder = None if self.folder is None else open_store(self.folder)
-        models = shipped_models()
-        if folder is not None:
+        if self.folder is None:
+            models = shipped_models()
+            if (versions := self.opened()) is not None:
+                lines = list(version_lines(versions))
+                say(*lines)
+                if not lines:
+                    nothing = f"{versions.place} holds no version"
+                    say(f"{nothing}: stream-icd models import adds one", err=True)
+        else:
+            folder = open_store(self.folder)
             models = models_in(folder) if folder.is_there() else {}
         if not models:
             raise ModelNotFound(

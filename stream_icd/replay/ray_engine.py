@@ -107,6 +107,7 @@ class _Begun:
     """A job that was given to an actor."""
 
     job: Job
+    actor: Any
     before: _Begun | None  # the job before it in its chain
     took: Any  # the memory that the actor was given: a value, or a reference to a future one
     outcome: Any  # a reference to its outcome
@@ -128,25 +129,20 @@ class _Chains:
         self._actors = actors
         self._redetection = redetection
         self._first = first
-        self._actor_of: dict[str, Any] = {}
         self._last: dict[str, _Begun] = {}
 
     def begin(self, job: Job) -> _Begun:
         """Give a job to an actor."""
-        chain = self._redetection.chain(job)
-        if chain is None:
-            return self._begun(job, next(self._actors), None, None)
-        if chain not in self._actor_of:
-            self._actor_of[chain] = next(self._actors)
-        before = self._last.get(chain)
-        took = self._first.of_chain(chain) if before is None else before.memory
-        begun = self._begun(job, self._actor_of[chain], before, took)
-        self._last[chain] = begun
-        return begun
-
-    def _begun(self, job: Job, actor: Any, before: _Begun | None, took: Any) -> _Begun:
+        chain, before, took = self._redetection.chain(job), None, None
+        if chain is not None:
+            before = self._last.get(chain)
+            took = self._first.of_chain(chain) if before is None else before.memory
+        actor = next(self._actors) if before is None else before.actor
         outcome, memory = actor.detect.options(num_returns=2).remote(job, took)
-        return _Begun(job, before, took, outcome, memory)
+        begun = _Begun(job, actor, before, took, outcome, memory)
+        if chain is not None:
+            self._last[chain] = begun
+        return begun
 
 
 class _Detector:

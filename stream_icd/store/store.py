@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
+from stream_icd.errors import BadSettings, StoreUnreachable
 from stream_icd.imports import needs_extra
 from stream_icd.printable import place_of, refuse_password
-from stream_icd.store.whole_file import whole_file
+from stream_icd.store.whole_file import whole_file, writing
 
 WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
 """Object stores, as pyarrow names them; to create a folder there costs a request."""
@@ -26,6 +25,10 @@ TAKEN, CONFLICT = 412, 409
 """HTTP status if the object exists, and if another conditional PUT is in progress."""
 
 ATTEMPTS = 5
+ADVICE = (
+    ". Nothing of it is visible. Make room or fix the cause, then start again: it continues where "
+    "it stopped"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class Store:
         There is the whole file or none, even if the machine stops: on a local disk by `whole_file`;
         an object store's PUT is atomic. Raises `StoreUnwritable`, such as for a full disk.
         """
-        with _unwritable(f"{self.place}/{path}"):
+        with self._writing(path):
             if isinstance(self.filesystem, fs.LocalFileSystem):
                 with whole_file(Path(self._full(path))) as aside:
                     aside.write_bytes(content)
@@ -142,7 +145,7 @@ class Store:
             MissingExtra: S3 needs boto3, since `pyarrow.fs` has no conditional PUT.
             StoreUnwritable: as `put`.
         """
-        with _unwritable(f"{self.place}/{path}"):
+        with self._writing(path):
             if isinstance(self.filesystem, fs.LocalFileSystem):
                 try:
                     with whole_file(Path(self._full(path)), replace=False) as aside:
@@ -159,8 +162,11 @@ class Store:
 
     def delete(self, path: str) -> None:
         """Delete a file; do nothing if it does not exist."""
-        with _unwritable(f"{self.place}/{path}"), suppress(FileNotFoundError):
+        with self._writing(path), suppress(FileNotFoundError):
             self.filesystem.delete_file(self._full(path))
+
+    def _writing(self, path: str) -> AbstractContextManager[None]:
+        return writing(f"{self.place}/{path}", ADVICE)
 
     def _check_is_there(self) -> None:
         is_local = isinstance(self.filesystem, fs.LocalFileSystem)
@@ -222,17 +228,6 @@ def store_at(uri: str) -> Store:
     if not root and filesystem.type_name in WITHOUT_FOLDERS:
         raise BadSettings("the URI of a file store names no bucket: give s3://bucket/folder")
     return Store(filesystem, root.rstrip("/"), uri.rstrip("/"))
-
-
-@contextmanager
-def _unwritable(place: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreUnwritable(
-            f"cannot write {place}: {error.strerror or error}. Nothing of it is visible. Make "
-            "room or fix the cause, then start again: it continues where it stopped"
-        ) from error
 
 
 def create_object(uri: str, region: str, path: str, content: pa.Buffer) -> bool:

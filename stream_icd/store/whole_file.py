@@ -16,12 +16,12 @@ ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Raise `StoreUnwritable`, which names the path, where the block raises `OSError`."""
+def writing(place: Path | str, advice: str = "") -> Iterator[None]:
+    """Raise `StoreUnwritable`, which names the place, where the block raises `OSError`."""
     try:
         yield
     except OSError as error:
-        raise StoreUnwritable(f"cannot write {path}: {error.strerror or error}") from error
+        raise StoreUnwritable(f"cannot write {place}: {error.strerror or error}{advice}") from error
 
 
 @contextmanager

@@ -10,9 +10,8 @@ from another record, so it is the newest again.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -138,16 +137,6 @@ def superseded_among(records: Iterable[Record]) -> Callable[[Record], bool]:
     return is_superseded
 
 
-@dataclass(slots=True)
-class _Graph:
-    """The models of a graph's results."""
-
-    latest: str
-    changes: tuple[tuple[int, str], ...] = ()  # the last ones: after how many results, to which
-    n_results: int = 0
-    reported: bool = False
-
-
 class MixedModels:
     """Detects alternating results of two models for a graph: two detectors process it.
 
@@ -156,21 +145,25 @@ class MixedModels:
     """
 
     def __init__(self) -> None:
-        self._graphs: dict[str, _Graph] = {}
+        self._n_results: Counter[str] = Counter()
+        # The last changes of each graph: after how many results, and to which model.
+        self._changes: dict[str, deque[tuple[int, str]]] = {}
+        self._reported: set[str] = set()
 
     def look_at(self, graph: str, model: str) -> str | None:
         """Return a warning after this result; None if there is none, or it was given before."""
-        known = self._graphs.setdefault(graph, _Graph(model))
-        if known.reported:
+        if graph in self._reported:
             return None
-        known.n_results += 1
-        if model != known.latest:
-            known.latest = model
-            known.changes = (*known.changes, (known.n_results, model))[-MOST_CHANGES - 1 :]
-        if len(known.changes) <= MOST_CHANGES or known.n_results - known.changes[0][0] >= WITHIN:
+        long_ago = deque([(-WITHIN, model)], MOST_CHANGES + 1)
+        changes = self._changes.setdefault(graph, long_ago)
+        self._n_results[graph] += 1
+        now = self._n_results[graph]
+        if model != changes[-1][1]:
+            changes.append((now, model))
+        if len(changes) <= MOST_CHANGES or now - changes[0][0] >= WITHIN:
             return None
-        known.reported = True
-        models = sorted({to for _, to in known.changes})
+        self._reported.add(graph)
+        models = sorted({to for _, to in changes})
         return (
             f"graph {graph} has results of {len(models)} models by turns, {', '.join(models)}: two "
             "detectors work on it"
