@@ -192,8 +192,7 @@ def joined(parts: Sequence[NDArray[Item]]) -> NDArray[Item]:
 def unsigned(numbers: NDArray[np.int32]) -> NDArray[Any]:
     """Return the same array of numbers that are not negative, for a loop that uses them as indices.
 
-    Of all others, numba has the loop ask whether they count from the end, which takes a tenth to a
-    half of its time.
+    Else numba asks whether they count from the end, a tenth to a half of the time of the loop.
     """
     return numbers.view(np.uint32)
 
@@ -209,10 +208,9 @@ def _compiled_unsigned(numbers: Any) -> Any:
 def prefetch(array: NDArray[Any], index: int) -> None:
     """Have the processor fetch the element or row at this index, which may be outside the array.
 
-    Loops over a graph read what belongs to a node's neighbours, anywhere in memory. Once these
-    arrays are larger than the processor's caches, most of the time passes in waiting for them,
-    unless they are asked for some visits before. No result depends on it. In loops that are not
-    compiled, it does nothing.
+    Loops over a graph read what belongs to a node's neighbours, anywhere in memory. Of arrays that
+    are larger than the processor's caches, most of the time would pass in waiting for them. No
+    result depends on it; in loops that are not compiled, it does nothing.
     """
 
 

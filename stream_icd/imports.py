@@ -49,10 +49,9 @@ class _NoPandas:
 
 
 def without_pandas() -> None:
-    """Let pyarrow look for pandas now, and find none; it looks once.
+    """Let pyarrow look for pandas now, and find none; it looks once. Other code may import it.
 
-    It would otherwise import it, where it is installed, to ask whether an array is one of pandas:
-    an eighth of the time in which a worker process starts, and 30 MB. Other code may import pandas.
+    Else pyarrow imports it: an eighth of the time in which a worker process starts, and 30 MB.
     """
     finder = _NoPandas()
     sys.meta_path.insert(0, finder)

@@ -28,8 +28,7 @@ class LogSettings(Settings):
 def configure_logging(*, json: bool | None = None) -> None:
     """Send the log events of this program, and of its libraries, to standard error.
 
-    They are JSON lines, or text on a terminal, unless `json` says which. Raises `BadSettings` if
-    the level is unknown.
+    JSON lines, or text on a terminal, unless `json` says which; `BadSettings`: unknown level.
     """
     level = LogSettings().log_level.upper()
     # Without standard error, as started with 2>&-, nothing is logged.

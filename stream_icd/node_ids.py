@@ -78,10 +78,7 @@ def without_views(table: pa.Table) -> pa.Table:
 
 
 def _without_hidden(texts: pa.Array) -> pa.Array:
-    """Return a `string_view` array whose nulls have no text.
-
-    They may point anywhere: Arrow does not check them, but reads there when it casts.
-    """
+    """Return a `string_view` array whose nulls have no text: Arrow reads there when it casts."""
     valid = _valid(texts)
     if not _views(texts)[~valid].any():
         return texts
@@ -91,9 +88,9 @@ def _without_hidden(texts: pa.Array) -> pa.Array:
 
 
 def plain_columns(table: pa.Table) -> pa.Table:
-    """Return a table from a file with the values of categories in their place, and without views.
+    """Return a table from a file with `values_of` categories, and `without_views`.
 
-    See `values_of` and `without_views`. Raises `pyarrow.ArrowException` if it is damaged.
+    Raises `pyarrow.ArrowException` if it is damaged.
     """
     table.validate(full=True)  # else it could end the process, and its texts be no UTF-8
     for at, field in enumerate(table.schema):

@@ -44,9 +44,8 @@ def printable(text: str) -> str:
 def say(*lines: str, err: bool = False) -> None:
     """Write lines to standard output, or to standard error: each is one line there.
 
-    Tabs stay, since they separate columns; escape them in a name that is in a column. Nothing is
-    written to an output that was closed before the program began. The program ends if the reader of
-    standard output has left.
+    Tabs stay, since they separate columns; escape them in a name that is in a column. The program
+    ends if the reader of standard output has left.
     """
     stream = sys.stderr if err else sys.stdout
     if stream is None:

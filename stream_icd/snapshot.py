@@ -68,11 +68,8 @@ class Window:
 def check_graph_name(graph: str) -> None:
     """Check that a graph may have this name.
 
-    Raises:
-        BadSnapshot: it is empty, or no text, or cannot be written as UTF-8.
-        LimitExceeded: it has more than `MOST_GRAPH_BYTES`.
-
-    >>> check_graph_name("as733")
+    Raises `BadSnapshot` if it is empty or no text of UTF-8; `LimitExceeded` above
+    `MOST_GRAPH_BYTES`.
     """
     if not isinstance(graph, str):
         raise BadSnapshot(f"the name of the graph is {graph!r}: give a text, such as as733")
@@ -182,10 +179,7 @@ def _check_text(name: str, text: object) -> None:
 
 
 def _content_of(snapshot: Snapshot) -> str:
-    """Return the hash of the canonical form, which docs/wire.md describes for other languages.
-
-    So it does not depend on the order and direction of the pairs, or on the width of the ids' type.
-    """
+    """Return the hash of the canonical form, which docs/wire.md describes for other languages."""
     kind, arrays = _kind_and_bytes(snapshot.nodes)
     window = snapshot.window
     start, end = ((time - EPOCH) // MICROSECOND for time in (window.start, window.end))
@@ -309,11 +303,7 @@ def _ids(name: str, values: Any) -> pa.Array:
 
 
 def check_id_types(src: pa.DataType, dst: pa.DataType) -> None:
-    """Check that columns of these types can be the ends of pairs; `dst` may be all null.
-
-    Raises:
-        BadSnapshot: ids have an unsupported type, or two different types.
-    """
+    """Raise `BadSnapshot` unless columns of these types can be ends of pairs; `dst` may be null."""
     if not is_id_type(src):
         raise BadSnapshot(f"src has type {src!s:.80}; ids are integers or strings")
     if dst not in (src, pa.null()):
@@ -402,11 +392,7 @@ def _merge(pairs: Ids, weights: Floats | None, n: int) -> tuple[Ids, Floats | No
 
 
 def check_weights(weights: Floats) -> None:
-    """Check that edges have the weights of a snapshot, each edge once.
-
-    Raises:
-        BadSnapshot: one is below `LEAST_WEIGHT`, or all together are above `MOST_WEIGHT`.
-    """
+    """Raise `BadSnapshot` if a weight is below the least, or all together are above the most."""
     with np.errstate(over="ignore"):
         least, total = weights.min(initial=np.inf), weights.sum()
     if least < LEAST_WEIGHT:

@@ -213,19 +213,12 @@ class Gap:
 
 
 def missed_windows(earlier: Window, later: Window) -> int:
-    """Return how many windows as long as `later` fit between, rounded; at most `MOST_MISSED`.
-
-    For overlapping windows, a gap shorter than a window is not visible: the result is 0.
-    """
+    """Return how many windows as long as `later` fit between, rounded; at most `MOST_MISSED`."""
     length = later.end - later.start
     between = later.start - earlier.end
     return min(MOST_MISSED, max(0, round(between / length))) if length else 0
 
 
 def too_far_ahead(window: Window, now: datetime, ahead: timedelta = AHEAD) -> bool:
-    """Whether a window ends more than `ahead` after `now`.
-
-    If such a window were accepted, every later window of its graph would be late until that time: a
-    window that ends in the year 9999 would stop tracking of the graph for good.
-    """
+    """Whether a window ends more than `ahead` after `now`: every later one would be late then."""
     return window.end - now > ahead

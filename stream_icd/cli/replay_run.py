@@ -60,12 +60,8 @@ Past = Callable[[Redetection], tuple[Jobs, First]]
 
 def past_of_topic(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Past:
     """The snapshots in a part of a topic; with memory, after those before it."""
-
-    def past(redetection: Redetection) -> tuple[Jobs, First]:
-        remember = redetection.remembers
-        return partial(topic_jobs, settings, part, graph, remember=remember), First()
-
-    return past
+    jobs = partial(topic_jobs, settings, part, graph)
+    return lambda redetection: (partial(jobs, remember=redetection.remembers), First())
 
 
 def topic_jobs(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Result = Communities | CommunityEvents | NodeChange
 Item = TypeVar("Item", bound=Result)
-Names = Mapping[int, str]
+Names = Mapping[int | None, str]
 ZONED = pa.timestamp("us", tz="UTC")
 
 SHOWN = 3
@@ -271,9 +271,11 @@ class Named(Shape[Item]):
 
     def columns(self, result: Item) -> dict[str, pa.Array]:
         columns, names = self._shape.columns(result), self.names_of(result)
-        communities = columns[_named_column(result, columns)].to_pylist()
+        named = "after" if "after" in columns else "community"
+        if isinstance(result, Communities) and result.community_ids is not None:
+            named = "community_id"
         columns.pop("name", None)
-        of_rows = [names.get(community) for community in communities]
+        of_rows = [names.get(community) for community in columns[named].to_pylist()]
         return {**columns, "name": pa.array(of_rows, pa.string())}
 
     def names_of(self, result: Item) -> Names:
@@ -301,9 +303,9 @@ class Named(Shape[Item]):
             largest = ids[np.argsort(-sizes, kind="stable")].tolist()
             yield "; ".join([names[at] for at in largest if at in names][:SHOWN])
         elif isinstance(result, NodeChange):
-            yield _name_of(result.after, names)
+            yield names.get(result.after, "")
         elif isinstance(self._shape, OfMembers):
-            yield _name_of(self._shape.community, names)
+            yield names.get(self._shape.community, "")
         else:
             yield from (names.get(event.community, "") for event in result.events)
 
@@ -317,16 +319,6 @@ class Named(Shape[Item]):
             say(f"no names of graph {graph}: {why}", err=True)
             self._warned = True
         return {}
-
-
-def _name_of(community: int | None, names: Names) -> str:
-    return "" if community is None else names.get(community, "")
-
-
-def _named_column(result: Result, columns: Mapping[str, pa.Array]) -> str:
-    if isinstance(result, Communities):
-        return "community" if result.community_ids is None else "community_id"
-    return "after" if "after" in columns else "community"
 
 
 def _assignment(result: Result) -> tuple[pa.Array, NDArray[np.integer]]:

@@ -219,19 +219,14 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
             columns[name] = constant(number and float(number), pa.float64())
     columns |= {name: table[name] for name in table.column_names}
     if kind == "communities":
-        columns["community_id"] = _community_ids(noted, table)
+        ids = stable_ids({key.encode(): value.encode() for key, value in noted.metadata})
+        none = pa.nulls(table.num_rows, pa.int64())
+        of_nodes = none if ids is None else pa.array(ids[table["community"].to_numpy()])
+        columns["community_id"] = of_nodes
     if kind == "snapshots":
         for name in NUMBERS:
             columns[name] = columns.pop(name, pa.nulls(table.num_rows, pa.float64()))
     return pa.table(columns)
-
-
-def _community_ids(noted: ArchivedWindow, table: pa.Table) -> pa.Array:
-    """Return the stable id of each node's community; null if the result has none."""
-    ids = stable_ids({key.encode(): value.encode() for key, value in noted.metadata})
-    if ids is None:
-        return pa.nulls(table.num_rows, pa.int64())
-    return pa.array(ids[table["community"].to_numpy()])
 
 
 def _with_wide_ids(table: pa.Table) -> pa.Table:

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from stream_icd.communities import Labels
 from stream_icd.errors import BadRow, BadSettings
@@ -160,19 +159,17 @@ def _produced(kind: str, options: Options) -> Iterator[LabelledGraph]:
     table = None if labels is None else LabelTable(Path(labels))
 
     def labelled(snapshot: Snapshot, known: Labels | None) -> LabelledGraph:
-        communities = None if known is None else _of_all_nodes(snapshot, known)
+        communities = None
         if table is not None:
             communities = table.of(snapshot)
+        elif known is not None:
+            at = places(snapshot.nodes, known.nodes)
+            if (at >= 0).all():  # as bp learns from whole graphs
+                communities = numbered(known.labels[at])
         moment = Moment(snapshot.graph, snapshot.nodes, snapshot.window)
         return LabelledGraph(snapshot.adjacency(), communities, moment)
 
     return starmap(labelled, islice(source.snapshots, producer.limit))
-
-
-def _of_all_nodes(snapshot: Snapshot, known: Labels) -> NDArray[np.int32] | None:
-    """The community of each node; None if not all are known, as bp learns from whole graphs."""
-    at = places(snapshot.nodes, known.nodes)
-    return None if (at < 0).any() else numbered(known.labels[at])
 
 
 def _producer(name: str, options: Options) -> Producer:

@@ -93,7 +93,9 @@ class EventsTopic:
                 self._positions[record.partition] = record.offset + 1
                 if key not in (None, record.key):
                     continue
-                self._learn_ids(record)
+                said = dict(record.headers).get("icd_next_community", b"")
+                next_id = int(said) if said.isdigit() and len(said) < 16 else 0
+                self._first_ids[record.key] = max(next_id, self._first_ids.get(record.key, 0))
                 if record.value is None:
                     seen.forget(record.key)
                     latest[record.key] = deque([record], maxlen=self.windows + 1)
@@ -102,8 +104,3 @@ class EventsTopic:
                     if newest and result_of(newest[-1]).name == result_of(record).name:
                         newest.pop()  # replaced by this revision
                     newest.append(record)
-
-    def _learn_ids(self, record: Record) -> None:
-        said = dict(record.headers).get("icd_next_community", b"")
-        next_id = int(said) if said.isdigit() and len(said) < 16 else 0
-        self._first_ids[record.key] = max(next_id, self._first_ids.get(record.key, 0))
