@@ -9,10 +9,7 @@ from importlib import import_module
 
 
 def lazy_imports(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package whose names are imported on first use (PEP 562).
-
-    `names` holds the public names that each module defines.
-    """
+    """Return the `__getattr__` of a package that imports the names of each module on first use."""
     modules = {name: module for module, of_module in names.items() for name in of_module}
 
     def import_name(name: str) -> object:
@@ -25,10 +22,7 @@ def lazy_imports(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[
 
 @contextmanager
 def needs_extra(extra: str, *libraries: str) -> Iterator[None]:
-    """Wrap imports of libraries that `pip install 'stream-icd[extra]'` installs.
-
-    Raises `MissingExtra` if one is not installed; the message says how to install it.
-    """
+    """Wrap imports of libraries of an extra; raise `MissingExtra`, which says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:

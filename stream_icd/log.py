@@ -26,10 +26,7 @@ class LogSettings(Settings):
 
 
 def configure_logging(*, json: bool | None = None) -> None:
-    """Send the log events of this program, and of its libraries, to standard error.
-
-    JSON lines, or text on a terminal, unless `json` says which; `BadSettings`: unknown level.
-    """
+    """Log to standard error: JSON lines, or text on a terminal, unless `json` says which."""
     level = LogSettings().log_level.upper()
     # Without standard error, as started with 2>&-, nothing is logged.
     as_json = not (sys.stderr and sys.stderr.isatty()) if json is None else json

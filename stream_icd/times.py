@@ -88,10 +88,7 @@ def time_at(event_time: int) -> datetime:
 
 
 def window_at(start: int, end: int) -> Window:
-    """Return the window between two event times.
-
-    Raises `BadSettings` if it is not within the years 1 to 9999.
-    """
+    """Return the window between two event times; `BadSettings`: not within the years 1 to 9999."""
     try:
         return Window(time_at(start), time_at(end))
     except OverflowError as error:

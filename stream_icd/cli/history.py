@@ -193,10 +193,7 @@ def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
 
 
 def windows_lines(store: Store, selection: Selection) -> Iterator[str]:
-    """A line for each revision of each window.
-
-    Columns: kind, beginning, end, rows, graph, snapshot, model, revision, newest or superseded.
-    """
+    """Kind, beginning, end, rows, graph, snapshot, model, revision, state of each revision."""
     from stream_icd.history.archive import newest, windows
 
     revisions = list(windows(store, replace(selection, revisions="all")))

@@ -1,7 +1,4 @@
-"""Attributes of nodes: what is known of them besides their edges, such as a country or a class.
-
-A fixed table of them, or a live one that changes while a program runs.
-"""
+"""Attributes of nodes, such as a country or a class: a fixed table, or one that changes."""
 
 from __future__ import annotations
 
@@ -175,10 +172,7 @@ def _attribute(name: str, values: Sequence[object] | pa.Array, order: pa.Array) 
 
 
 class LiveAttributes:
-    """The newest attributes of the nodes of any number of graphs, within a budget of memory.
-
-    Every method may be called from any thread.
-    """
+    """The newest attributes of the nodes of any graphs, within a budget of memory; thread-safe."""
 
     def __init__(
         self, most_bytes: int = MOST_MEMORY, clock: Callable[[], float] = time.monotonic

@@ -137,10 +137,7 @@ class LabelTable:
         self._graph_of: dict[WindowName, str] = {}  # of the labels that do not name their graph
 
     def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
-        """Return its communities, `(n_nodes,)`, if there are any.
-
-        Raises `BadInput` if a node has none, `BadSettings` if they may be of another graph, too.
-        """
+        """Return its communities, `(n_nodes,)`, if there are any; `BadInput`: a node has none."""
         windows = [*names_of(snapshot.graph, snapshot.id, snapshot.window.start), None]
         names = (
             WindowName(graph, window) for graph in (snapshot.graph, None) for window in windows

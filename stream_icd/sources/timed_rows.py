@@ -159,10 +159,7 @@ class EventSettings:
             raise BadSettings(f"least_nodes={self.least_nodes}; an edge has two nodes")
 
     def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:
-        """Return the graph of a window of events: rows of `src`, `dst` and perhaps `weight`.
-
-        Raises `BadSnapshot` if the weights of all edges add up to more than `MOST_WEIGHT`.
-        """
+        """Return the graph of a window of events: rows of `src`, `dst` and perhaps `weight`."""
         weights = rows["weight"].to_numpy() if "weight" in rows.column_names else None
         if pc.all(pc.equal(rows["src"], rows["dst"])).as_py():
             return None  # only self loops make no snapshot

@@ -26,10 +26,7 @@ END_S = 3.0
 
 
 def attributes_in_topic(settings: KafkaSettings, graph: str | None = None) -> LiveAttributes:
-    """Return the attributes that the topic holds now, of one graph or of all.
-
-    Raises `TopicMissing` or `BrokerUnavailable` if it cannot be read.
-    """
+    """Return the attributes that the topic holds now, of one graph or of all."""
     known, limits = LiveAttributes(), Limits()
     with open_reader(settings, ATTRIBUTES, until="end") as records:
         for record in records:
