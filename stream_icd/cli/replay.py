@@ -65,7 +65,7 @@ class ReplayTopic(PartOptions, ReplayOptions):
     topic: str = option("icd.snapshots.v1", "Topic that holds the snapshots.")
 
     def run(self) -> None:
-        from stream_icd.cli.replay_run import no_snapshots, past_of_topic, run_replay
+        from stream_icd.cli.replay_run import PastOfTopic, run_replay
         from stream_icd.kafka.topics import COMMUNITIES, describe_topic
         from stream_icd.replay.replay import TopicResults, check_results_topic
 
@@ -80,10 +80,9 @@ class ReplayTopic(PartOptions, ReplayOptions):
         n_partitions = describe_topic(settings, self.topic).partitions
         run_replay(
             self,
-            past_of_topic(settings, part, self.graph),
+            PastOfTopic(settings, part, self.graph),
             TopicResults(settings, self.out_topic, n_partitions),
             TopicResults(settings, COMMUNITIES) if self.compare else None,
-            nothing=lambda: no_snapshots(part, self.graph),
         )
 
 
@@ -110,8 +109,7 @@ class ReplayHistory(PastOptions, ReplayOptions):
     )
 
     def run(self) -> None:
-        from stream_icd.cli.replay_run import past_of_archive, run_replay
-        from stream_icd.history.archive import nothing_selected
+        from stream_icd.cli.replay_run import PastOfArchive, run_replay
         from stream_icd.replay.replay import (
             HistoryResults,
             Results,
@@ -131,9 +129,8 @@ class ReplayHistory(PastOptions, ReplayOptions):
             results = TopicResults(self.kafka(), str(self.out_topic))
         run_replay(
             self,
-            past_of_archive(store, selection),
+            PastOfArchive(store, selection),
             results,
             HistoryResults(store) if self.compare else None,
-            nothing=lambda: nothing_selected(store, selection),
             smooth=self.smooth,
         )

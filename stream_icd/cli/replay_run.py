@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from math import isnan
@@ -19,7 +20,7 @@ from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
 from stream_icd.execution.processes import in_processes
 from stream_icd.execution.work import Engine, First, InProcess
-from stream_icd.history.archive import Selection, windows
+from stream_icd.history.archive import Selection, nothing_selected, windows
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
 from stream_icd.log import configure_logging
@@ -54,78 +55,76 @@ from stream_icd.wire.limits import Limits
 Jobs = Callable[[Stop | None], Generator[Job, None, None]]
 """Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""
 
-Past = Callable[[Redetection], tuple[Jobs, First]]
-"""Gives the jobs of a redetection, and the memory of each graph before its first job."""
 
-
-def past_of_topic(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Past:
+@dataclass(frozen=True, slots=True)
+class PastOfTopic:
     """The snapshots in a part of a topic; with memory, after those before it."""
-    jobs = partial(topic_jobs, settings, part, graph)
-    return lambda redetection: (partial(jobs, remember=redetection.remembers), First())
+
+    settings: KafkaSettings
+    part: TopicRange
+    graph: str | None
+
+    def __call__(self, redetection: Redetection) -> tuple[Jobs, First]:
+        return partial(self.jobs, remember=redetection.remembers), First()
+
+    def jobs(self, stop: Stop | None, *, remember: bool = False) -> Generator[Job, None, None]:
+        """Yield the snapshots, to remember also those before the part; log what is none."""
+        reader = MessageReader()
+        with read_range(self.settings, self.part, stop, from_beginning=remember) as records:
+            for record in records:
+                if self.graph is not None and record.key != self.graph.encode():
+                    continue
+                try:
+                    job = record_job(record, reader, for_memory=not self.part.holds(record))
+                except BadInput as error:
+                    log = structlog.get_logger()
+                    log.warning("no snapshot", place=record.place, reason=str(error))
+                else:
+                    yield job
+
+    def nothing(self) -> StreamIcdError:
+        """Return the error for a past without snapshots."""
+        of = "no snapshot" if self.graph is None else f"no snapshot of graph {self.graph}"
+        start = said_position(self.part.start, "the beginning")
+        end = said_position(self.part.end, "the end")
+        return BadSettings(f"{self.part.topic} holds {of} from {start} to {end}")
 
 
-def topic_jobs(
-    settings: KafkaSettings,
-    part: TopicRange,
-    graph: str | None,
-    stop: Stop | None,
-    *,
-    remember: bool = False,
-) -> Generator[Job, None, None]:
-    """The snapshots in a part of a topic, and to remember, those before; logs what is none."""
-    reader = MessageReader()
-    with read_range(settings, part, stop, from_beginning=remember) as records:
-        for record in records:
-            if graph is not None and record.key != graph.encode():
-                continue
-            try:
-                job = record_job(record, reader, for_memory=not part.holds(record))
-            except BadInput as error:
-                structlog.get_logger().warning("no snapshot", place=record.place, reason=str(error))
-            else:
-                yield job
-
-
-def no_snapshots(part: TopicRange, graph: str | None) -> BadSettings:
-    """The error for a part of a topic in which there is nothing to replay."""
-    of = "no snapshot" if graph is None else f"no snapshot of graph {graph}"
-    start, end = said_position(part.start, "the beginning"), said_position(part.end, "the end")
-    return BadSettings(f"{part.topic} holds {of} from {start} to {end}")
-
-
-def past_of_archive(store: Store, selection: Selection) -> Past:
+@dataclass(frozen=True, slots=True)
+class PastOfArchive:
     """The snapshots of an archive; with memory, after what it holds of the time before."""
-    job = partial(archived_job, store.uri, limits=Limits())
 
-    def past(redetection: Redetection) -> tuple[Jobs, First]:
+    store: Store
+    selection: Selection
+
+    def __call__(self, redetection: Redetection) -> tuple[Jobs, First]:
+        job = partial(archived_job, self.store.uri, limits=Limits())
         if not redetection.remembers:
-            return lambda _: (job(window) for window in windows(store, selection)), First()
-        memory = archived_memory(store, selection, redetection)
+            return lambda _: (job(one) for one in windows(self.store, self.selection)), First()
+        memory = archived_memory(self.store, self.selection, redetection)
 
         def jobs(_: Stop | None) -> Generator[Job, None, None]:
             for window in memory.earlier:
                 yield job(window, for_memory=True, era=memory.era(window))
-            for window in windows(store, selection):
+            for window in windows(self.store, self.selection):
                 yield job(window, era=memory.era(window))
 
         return jobs, First(memory.at_start)
 
-    return past
+    def nothing(self) -> StreamIcdError:
+        """Return the error for a past without snapshots."""
+        return nothing_selected(self.store, self.selection)
 
 
 def run_replay(
     options: ReplayOptions,
-    past: Past,
+    past: PastOfTopic | PastOfArchive,
     results: Results,
     before: Results | None,
     *,
-    nothing: Callable[[], StreamIcdError],
     smooth: bool = False,
 ) -> None:
-    """Replay, show it, and compare it with `before`; exit with 1 if a snapshot was not detected.
-
-    `nothing` makes the error to raise if there is nothing to replay.
-    """
+    """Replay, show it, and compare it with `before`; exit with 1 if a snapshot was not detected."""
     configure_logging()
     name, model = open_version(options.model, registry_at(options.registry))
     redetection = Redetection(model, options.settings(options.processes), smooth)
@@ -134,7 +133,7 @@ def run_replay(
     jobs, first = past(redetection)
     plan = make_plan(jobs(None), results, redetection)  # a signal ends the program here
     if not plan.newest:
-        raise nothing()
+        raise past.nothing()
     say(*plan_lines(plan, results.name, options.tempo()), err=True)
     if options.dry_run:
         return
@@ -190,7 +189,7 @@ def check_smooth(options: ReplayOptions, redetection: Redetection) -> None:
         raise BadSettings("--smooth excludes --speed and --rate: it needs all windows at once")
 
 
-def open_version(text: str, registry: Store | None = None) -> tuple[str, VersionedModel]:
+def open_version(text: str, registry: Store | None) -> tuple[str, VersionedModel]:
     """The model of that name, folder or version, and what `open_model` finds it by.
 
     Raises `ModelNotFound` if there is none or it has another version now; or as `open_model`.

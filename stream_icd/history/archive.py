@@ -160,7 +160,7 @@ def newest(archived: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
 def read_partition(
     store: Store, partition: Partition, of: Callable[[str], bool] = lambda _path: True
 ) -> list[ArchivedWindow]:
-    """Return the windows of a day (in files that `of` chooses), even while these are merged."""
+    """Return the windows of a day, each identity once, also while its files (`of` these) merge."""
     footers: dict[str, list[ArchivedWindow]] = {}
     for _ in range(ATTEMPTS):
         paths = sorted(filter(of, data_files(store, partition)), key=is_compacted)

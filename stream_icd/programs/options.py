@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.programs.declared import argument, option, options, path
-from stream_icd.replay.pacing import parse_rate
+from stream_icd.replay.pacing import Tempo, parse_rate, parse_tempo
 
 if TYPE_CHECKING:
     from stream_icd.detection.record import DetectSettings
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from stream_icd.messages.topic_range import TopicRange
     from stream_icd.names.names import Naming
     from stream_icd.programs.producer import ProducerRun
-    from stream_icd.replay.pacing import Tempo
     from stream_icd.sources.source import Source
 
 
@@ -434,8 +433,6 @@ class TempoOptions:
 
     def tempo(self) -> Tempo:
         """Return the tempo; raise `BadSettings` if the options exclude each other."""
-        from stream_icd.replay.pacing import parse_tempo
-
         return parse_tempo(self.speed, self.rate, fastest=self.fastest)
 
 

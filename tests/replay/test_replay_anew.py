@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.cli.history import graphs_table
-from stream_icd.cli.replay_run import past_of_archive
+from stream_icd.cli.replay_run import PastOfArchive
 from stream_icd.detection.record import DetectSettings
 from stream_icd.execution.work import Engine, InProcess
 from stream_icd.history.archive import Archive, Selection
@@ -93,7 +93,7 @@ def again(
     """What a replay from window number `first` on finds."""
     store = open_store(str(out))
     selection = Selection(start=START + first * MINUTE if first else None)
-    replayed(past_of_archive(at_work.store, selection), redetection, store, engine)
+    replayed(PastOfArchive(at_work.store, selection), redetection, store, engine)
     return {one[0]: one for found in found_in(store).values() for one in found}
 
 

@@ -14,10 +14,9 @@ import pytest
 
 from stream_icd.cli.replay import ReplayOptions
 from stream_icd.cli.replay_run import (
-    Past,
+    PastOfArchive,
+    PastOfTopic,
     check_smooth,
-    past_of_archive,
-    past_of_topic,
 )
 from stream_icd.detection.detect import Method
 from stream_icd.detection.record import DetectSettings, RecordDetection
@@ -111,7 +110,7 @@ def archive_memory(
 
 
 def replayed(
-    past: Past,
+    past: PastOfTopic | PastOfArchive,
     redetection: Redetection,
     out: Store,
     engine: Engine[Job, Outcome] | None = None,
@@ -159,7 +158,7 @@ def test_each_engine_finds_what_an_uninterrupted_run_finds(
         pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
         engine = RayActors(redetection, workers=1)
     out = open_store(str(tmp_path / "again"))
-    past = past_of_archive(store, Selection())
+    past = PastOfArchive(store, Selection())
     _, done = replayed(past, redetection, out, engine)
     assert done == Replayed(snapshots=len(GRAPHS) * N_WINDOWS, refused=0)
     assert found_in(out) == expected
@@ -188,7 +187,7 @@ def test_a_worker_that_is_killed_changes_nothing(
     deadly = DeadlyOnce(redetection.model, redetection.settings)
     out = open_store(str(tmp_path / "again"))
     engine: Engine[Job, Outcome] = in_processes(deadly, str(folder), 2)
-    replayed(past_of_archive(store, Selection()), deadly, out, engine)
+    replayed(PastOfArchive(store, Selection()), deadly, out, engine)
     assert (tmp_path / "sign").exists()
     assert found_in(out) == expected
     assert not multiprocessing.active_children()
@@ -208,7 +207,7 @@ def test_a_part_starts_with_the_archived_memory_before_it(
             archive_memory(store, redetection, graph, last)
     selection = Selection(start=START + 3 * MINUTE)
     out = open_store(str(tmp_path / "again"))
-    plan, done = replayed(past_of_archive(store, selection), redetection, out)
+    plan, done = replayed(PastOfArchive(store, selection), redetection, out)
     assert done.snapshots == len(GRAPHS) * 3
     assert found_in(out) == {graph: found[3:] for graph, found in expected.items()}
     first = {None: 3, 1: 1, 2: 0, 4: 0}[last]  # windows that had to be detected for their memory
@@ -227,7 +226,7 @@ def test_a_part_does_not_start_with_memory_of_another_version(
         archive_memory(store, redetection, "a", 4)
     out = open_store(str(tmp_path / "again"))
     selection = Selection(graph="a", start=START + 3 * MINUTE)
-    plan, _ = replayed(past_of_archive(store, selection), redetection, out)
+    plan, _ = replayed(PastOfArchive(store, selection), redetection, out)
     assert found_in(out) == {"a": expected["a"][3:]}
     assert len(plan.earlier) == 3
 
@@ -248,7 +247,7 @@ def test_a_part_starts_with_the_memory_of_its_own_settings(
         engine: Engine[Job, Outcome] = InProcess(asked)
         if smooth:
             engine = SmoothedGraphs(InProcess(Smoothing(asked.model, asked.settings)))
-        replayed(past_of_archive(store, selection), asked, out, engine)
+        replayed(PastOfArchive(store, selection), asked, out, engine)
         found.append(found_in(out))
     assert found[0] == found[1]
 
@@ -264,7 +263,7 @@ def test_a_replay_that_stopped_goes_on_with_the_same_memory(
             return self.looked > 7
 
     out = open_store(str(tmp_path / "again"))
-    past = past_of_archive(store, Selection())
+    past = PastOfArchive(store, Selection())
     _, first = replayed(past, redetection, out, stop=AfterSeven())
     _, second = replayed(past, redetection, out)
     _, third = replayed(past, redetection, out)
@@ -303,7 +302,7 @@ def test_smoothed_replays_use_the_windows_after_each_one(
     if name == "pool":
         engine = in_processes(smoothing, str(folder), 2)
     out = open_store(str(tmp_path / "again"))
-    past = past_of_archive(store, Selection())
+    past = PastOfArchive(store, Selection())
     _, done = replayed(past, smooth, out, SmoothedGraphs(engine))
     assert done == Replayed(snapshots=len(GRAPHS) * N_WINDOWS, refused=0)
     found = found_in(out)
@@ -329,7 +328,7 @@ def test_a_smoothed_replay_that_stopped_goes_on(
     smooth = replace(redetection, smooth=True)
     engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
     out = open_store(str(tmp_path / "again"))
-    past = past_of_archive(store, Selection())
+    past = PastOfArchive(store, Selection())
     _, first = replayed(past, smooth, out, engine, AfterFour())
     _, second = replayed(past, smooth, out, engine)
     assert (first.snapshots, second.snapshots) == (4, len(GRAPHS) * N_WINDOWS - 4)
@@ -343,7 +342,7 @@ def test_a_window_that_does_not_follow_is_refused_when_smoothing(
     Archive(store).add("snapshots", encode_snapshot(twice))
     engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
     out = open_store(str(tmp_path / "again"))
-    past = past_of_archive(store, Selection(graph="a"))
+    past = PastOfArchive(store, Selection(graph="a"))
     _, done = replayed(past, replace(redetection, smooth=True), out, engine)
     assert done == Replayed(snapshots=N_WINDOWS, refused=1)
 
@@ -397,7 +396,7 @@ def test_a_part_of_a_topic_needs_the_windows_before_it(
     publish(memory, (outgoing(window, topic_name) for window in windows))
     part = TopicRange(topic_name, {0: 9}, {0: 15})
     out = open_store(str(tmp_path / "again"))
-    plan, done = replayed(past_of_topic(memory.settings(), part, None), redetection, out)
+    plan, done = replayed(PastOfTopic(memory.settings(), part, None), redetection, out)
     assert (done.snapshots, len(plan.earlier)) == (6, 9)
     assert found_in(out) == {graph: found[3:5] for graph, found in expected.items()}
 
@@ -411,7 +410,7 @@ def test_a_part_of_a_topic_begins_at_an_offset_that_the_topic_holds(
         publish(retained, (outgoing(window, topic_name) for window in stream(GRAPHS[0], 3)))
         broker.remove_before(topic_name, 0, 2)
         part = TopicRange(topic_name, {0: 1})
-        jobs, _ = past_of_topic(retained.settings(), part, None)(redetection)
+        jobs, _ = PastOfTopic(retained.settings(), part, None)(redetection)
         with pytest.raises(OffsetGone, match="from 2 up to, not including, 3; .* 1$"):
             list(jobs(None))
 
@@ -428,7 +427,7 @@ def test_a_part_of_a_topic_may_repeat_a_window_before_it(
     publish(memory, (outgoing(windows[at], topic_name) for at in (0, 1, 2, 1)))
     out = open_store(str(tmp_path / "again"))
     part = TopicRange(topic_name, {0: 3}, None)
-    plan, done = replayed(past_of_topic(memory.settings(), part, None), redetection, out)
+    plan, done = replayed(PastOfTopic(memory.settings(), part, None), redetection, out)
     assert (done.snapshots, plan.total) == (1, 1)
     assert found_in(out) == {graph: expected[graph][1:2]}
 
@@ -458,6 +457,6 @@ def test_off_needs_nothing_of_the_time_before(
     off = Redetection(redetection.model, DetectSettings(threads=1))
     selection = Selection(start=START + 3 * MINUTE)
     out = open_store(str(tmp_path / "again"))
-    plan, _ = replayed(past_of_archive(store, selection), off, out)
+    plan, _ = replayed(PastOfArchive(store, selection), off, out)
     assert plan.earlier == {}
     assert all(one[2] == [] for found in found_in(out).values() for one in found)

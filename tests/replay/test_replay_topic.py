@@ -17,10 +17,8 @@ from kafka import KafkaConsumer
 from stream_icd.cli import replay_run
 from stream_icd.cli.replay import ReplayOptions
 from stream_icd.cli.replay_run import (
-    no_snapshots,
-    past_of_topic,
+    PastOfTopic,
     run_replay,
-    topic_jobs,
 )
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.record import DetectSettings
@@ -79,8 +77,8 @@ def run(
     graph: str | None = None,
     stop: threading.Event = threading.Event(),
 ) -> Replayed:
-    plan = make_plan(topic_jobs(broker.settings(), part, graph, None), out, redetection)
-    with closing(topic_jobs(broker.settings(), part, graph, None)) as todo:
+    plan = make_plan(PastOfTopic(broker.settings(), part, graph).jobs(None), out, redetection)
+    with closing(PastOfTopic(broker.settings(), part, graph).jobs(None)) as todo:
         engine = InProcess(redetection)
         return replay(todo, plan, engine, out, Tempo(), lambda: 0.0, stop)  # type: ignore[arg-type]
 
@@ -180,10 +178,9 @@ def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
         with pytest.raises(typer.Exit) as ended:
             run_replay(
                 options,
-                past_of_topic(settings, part, None),
+                PastOfTopic(settings, part, None),
                 TopicResults(settings, names[1]),
                 None,
-                nothing=lambda: no_snapshots(part, None),
             )
         assert ended.value.exit_code == INTERRUPTED
     finally:
@@ -235,7 +232,7 @@ def test_a_part_of_the_topic(
     expected: list[int],
 ) -> None:
     start, end = parse_position("--from", first, 1), parse_position("--to", last, 1)
-    found = topic_jobs(broker.settings(), TopicRange(past, start, end), "past", None)
+    found = PastOfTopic(broker.settings(), TopicRange(past, start, end), "past").jobs(None)
     ids = list(dict.fromkeys(job.snapshot_id for job in found))
     assert ids == [f"past/{i}" for i in expected]
 
