@@ -160,7 +160,10 @@ def newest(archived: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
 def read_partition(
     store: Store, partition: Partition, of: Callable[[str], bool] = lambda _path: True
 ) -> list[ArchivedWindow]:
-    """Return the windows of a day, each identity once, also while its files (`of` these) merge."""
+    """Return the windows of a day, each identity once, even while files are being merged.
+
+    `of` chooses among its files.
+    """
     footers: dict[str, list[ArchivedWindow]] = {}
     for _ in range(ATTEMPTS):
         paths = sorted(filter(of, data_files(store, partition)), key=is_compacted)
