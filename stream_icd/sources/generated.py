@@ -29,18 +29,17 @@ Shift = Literal["none", "sudden", "gradual"]
 """How a parameter of the generator changes over a stream."""
 
 
-def shifted(shift: Shift, n_steps: int, before: float, after: float) -> list[float]:
-    """Return a parameter's value at each step: constant, changed at the middle, or linear.
+def shifted(shift: Shift, n_steps: int, before: float, after: float) -> Iterator[float]:
+    """Yield a parameter's value at each step: constant, changed at the middle, or linear.
 
-    >>> shifted("gradual", 3, 0.2, 0.6)
+    >>> list(shifted("gradual", 3, 0.2, 0.6))
     [0.2, 0.4, 0.6]
     """
-    if shift == "gradual":
-        parts = (step / max(n_steps - 1, 1) for step in range(n_steps))
-        return [before + (after - before) * part for part in parts]
-    return [
-        after if shift == "sudden" and 2 * step >= n_steps else before for step in range(n_steps)
-    ]
+    for step in range(n_steps):
+        if shift == "gradual":
+            yield before + (after - before) * (step / max(n_steps - 1, 1))
+        else:
+            yield after if shift == "sudden" and 2 * step >= n_steps else before
 
 
 def planted_snapshots(

@@ -78,7 +78,7 @@ def test_gn_shifts_too() -> None:
 
 
 def test_one_step_is_where_it_begins() -> None:
-    assert shifted("gradual", 1, 0.3, 0.6) == [0.3]
+    assert list(shifted("gradual", 1, 0.3, 0.6)) == [0.3]
 
 
 def test_other_settings_are_other_sources() -> None:
