@@ -60,14 +60,9 @@ def watch_edge_files(
     """Read a snapshot from each file, in the order of their windows; its id is `graph/file name`.
 
     Ignores names that begin with a dot or end in `.tmp` or `.part` (files still being written),
-    and names of unknown format.
-
-    Args:
-        every_s: check for new or changed files at this interval, in seconds; a file is read when
-            it is unchanged between two checks. By default, check once and end.
-        window: see `windows_of`.
-        on_bad_row: called with each row, and each file, that cannot be read.
-        count: called with `empty_files`, which make no snapshot.
+    and names of unknown format. Windows are those of `windows_of`. Rows and files that cannot be
+    read go to `on_bad_row`; `empty_files` are counted. With `every_s`, looks again after so many
+    seconds, and reads new and changed files once they are unchanged between two looks.
 
     Raises:
         SourceNotFound: the folder does not exist, is an archive, or has no file to send and is not
