@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice, tee
 from typing import Any
@@ -75,26 +74,18 @@ ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
 """A window, and its labels if there are any."""
 
 
-@dataclass(frozen=True, slots=True)
-class _OnWindows:
-    """A job on windows of the archive at a path or URI."""
+def read_lessons(archive: str, lessons: Sequence[ArchivedLesson]) -> Iterator[Lesson]:
+    """Read windows of the archive at a path or URI, one after the other: not all are in memory.
 
-    archive: str
-    lessons: tuple[ArchivedLesson, ...]
-
-    def read(self) -> Iterator[Lesson]:
-        """Read one window after the other, so that not all are in memory.
-
-        Unreadable ones are left out, and logged; labels that cannot be read do not spoil their
-        window.
-        """
-        store = open_store(self.archive)
-        for window, labels in self.lessons:
-            lesson = _readable(store, window, labels)
-            if lesson is None and labels is not None:
-                lesson = _readable(store, window, None)
-            if lesson is not None:
-                yield lesson
+    Unreadable ones are left out, and logged; labels that cannot be read do not spoil their window.
+    """
+    store = open_store(archive)
+    for window, labels in lessons:
+        lesson = _readable(store, window, labels)
+        if lesson is None and labels is not None:
+            lesson = _readable(store, window, None)
+        if lesson is not None:
+            yield lesson
 
 
 def _readable(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson | None:
@@ -108,64 +99,58 @@ def _readable(store: Store, window: ArchivedWindow, labels: ArchivedWindow | Non
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class LearnJob(_OnWindows):
-    """Learn a model; `checkpoints` is the URI of a folder, see `learn`."""
+def learn_job(
+    archive: str,
+    lessons: Sequence[ArchivedLesson],
+    recipe: Recipe,
+    threads: int,
+    checkpoints: str,
+) -> tuple[PackedModel, tuple[LearnedFrom, ...]]:
+    """Learn a model: its files, and the windows that it was learned from.
 
-    recipe: Recipe
-    threads: int
-    checkpoints: str
+    `checkpoints` is the URI of a folder, see `learn`.
 
-    def __call__(self) -> tuple[PackedModel, tuple[LearnedFrom, ...]]:
-        """Return the files of the model, and the windows that it was learned from.
-
-        Raises:
-            NoGoodRows: no window can be read.
-        """
-        checkpoints = open_store(self.checkpoints) if self.recipe.trains_encoder else None
-        lessons = list(self.read())
-        if not lessons:
-            raise NoGoodRows(f"none of the {len(self.lessons)} windows to learn from can be read")
-        learned = learn(lessons, self.recipe, self.threads, checkpoints)
-        return pack(learned.model), learned.windows
+    Raises:
+        NoGoodRows: no window can be read.
+    """
+    folder = open_store(checkpoints) if recipe.trains_encoder else None
+    readable = list(read_lessons(archive, lessons))
+    if not readable:
+        raise NoGoodRows(f"none of the {len(lessons)} windows to learn from can be read")
+    model, windows = learn(readable, recipe, threads, folder)
+    return pack(model), windows
 
 
-@dataclass(frozen=True, slots=True)
-class CompareJob(_OnWindows):
+def compare_job(
+    archive: str,
+    lessons: Sequence[ArchivedLesson],
+    most: int,
+    champion: str,
+    challenger: str,
+    seed: int,
+    method: Method,
+) -> list[Paired]:
     """Compare two models, given by paths or URIs, on the first windows that can be read."""
-
-    most: int
-    champion: str
-    challenger: str
-    seed: int
-    method: Method = "bp"
-
-    def __call__(self) -> list[Paired]:
-        champion, challenger = open_model(self.champion).model, open_model(self.challenger).model
-        lessons = islice(self.read(), self.most)
-        return compare_models(lessons, champion, challenger, self.seed, method=self.method)
+    models = open_model(champion).model, open_model(challenger).model
+    return compare_models(
+        islice(read_lessons(archive, lessons), most), *models, seed, method=method
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreJob(_OnWindows):
+def score_job(
+    archive: str, lessons: Sequence[ArchivedLesson], model_name: str, seed: int, method: Method
+) -> list[Scored]:
     """Measure a model on hidden edges, and NMI where windows are labelled."""
-
-    model: str
-    seed: int
-    method: Method = "bp"
-
-    def __call__(self) -> list[Scored]:
-        model = open_model(self.model).model
-        labelled = {window.name for window, labels in self.lessons if labels is not None}
-        return [self._scored(model, lesson, labelled) for lesson in self.read()]
-
-    def _scored(self, model: Model, lesson: Lesson, labelled: set[tuple[str, str]]) -> Scored:
+    model = open_model(model_name).model
+    labelled = {window.name for window, labels in lessons if labels is not None}
+    scored = []
+    for lesson in read_lessons(archive, lessons):
         name, agreement = (lesson.snapshot.graph, lesson.snapshot.id), None
         if lesson.labels is not None:
-            adjacency = lesson.snapshot.adjacency()
-            agreement = _nmi(lesson, _labels(adjacency, model, self.seed, self.method))
-        predicted = hidden_edges(lesson, model, self.seed, self.method)
-        return Scored(*name, predicted, name in labelled, agreement)
+            agreement = _nmi(lesson, _labels(lesson.snapshot.adjacency(), model, seed, method))
+        predicted = hidden_edges(lesson, model, seed, method)
+        scored.append(Scored(*name, predicted, name in labelled, agreement))
+    return scored
 
 
 CpuClock = Callable[[], float]

@@ -26,18 +26,12 @@ class LearnedFrom:
     known: Known
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Learned:
-    """A new model, and the windows that it was learned from."""
-
-    model: Model
-    windows: tuple[LearnedFrom, ...]
-
-
 def learn(
     lessons: Sequence[Lesson], recipe: Recipe, threads: int = 1, checkpoints: Store | None = None
-) -> Learned:
+) -> tuple[Model, tuple[LearnedFrom, ...]]:
     """Learn bp's parameters, and train the encoder if the recipe says so.
+
+    Returns the model, and the windows that it was learned from.
 
     Deterministic for windows and recipe. Labels are used if more than half of the windows are
     completely labelled, and then only those windows; otherwise all windows are used, without
@@ -77,7 +71,7 @@ def learn(
         LearnedFrom(lesson.snapshot.id, "labels" if by_labels else "edges", lesson.known)
         for lesson in used
     )
-    return Learned(model, windows)
+    return model, windows
 
 
 def described(windows: Sequence[LearnedFrom], data: DataRange, gate: Gate) -> dict[str, bytes]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -28,11 +29,11 @@ from stream_icd.registry.versions import existing_folder, import_folder, publish
 from stream_icd.retraining.gate import Paired, decide, watch
 from stream_icd.retraining.jobs import (
     ArchivedLesson,
-    CompareJob,
-    LearnJob,
     RunJob,
-    ScoreJob,
+    compare_job,
+    learn_job,
     run_job,
+    score_job,
 )
 from stream_icd.retraining.learn import LearnedFrom, described
 from stream_icd.retraining.settings import Retraining
@@ -274,9 +275,9 @@ class _Round:
         """Score windows; those that cannot be read, or all if they take too long, have no score."""
         settings, lessons = self.settings, self._lessons(windows)
         place = self._place(self.aliases.champion)
-        job = ScoreJob(settings.archive, lessons, place, settings.seed, settings.method)
+        what = settings.archive, lessons, place, settings.seed, settings.method
         try:
-            scored: list[Scored] = self.run(job, settings.budget)
+            scored: list[Scored] = self.run(partial(score_job, *what), settings.budget)
         except OverBudget:
             scored = []
         names = {window.name for window in scored}
@@ -298,7 +299,7 @@ class _Round:
         recipe = settings.encoder or Recipe(name=settings.name)
         recipe = recipe.changed(name=settings.name, seed=settings.seed, data=origin)
         checkpoints = self._checkpoints().uri
-        job = LearnJob(settings.archive, lessons, recipe, settings.threads, checkpoints)
+        job = partial(learn_job, settings.archive, lessons, recipe, settings.threads, checkpoints)
         made: tuple[PackedModel, tuple[LearnedFrom, ...]] = self.run(job, settings.budget)
         model, learned_from = made
         if model.version == parent:
@@ -343,8 +344,8 @@ class _Round:
             return []
         settings, lessons, before = self.settings, self._lessons(windows), self._place(champion)
         seed, method = settings.seed, settings.method
-        job = CompareJob(settings.archive, lessons, most, before, challenger, seed, method)
-        paired: list[Paired] = self.run(job, settings.budget)
+        what = settings.archive, lessons, most, before, challenger, seed, method
+        paired: list[Paired] = self.run(partial(compare_job, *what), settings.budget)
         return paired
 
     def _unseen(self, state: State) -> list[int]:

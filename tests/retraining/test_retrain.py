@@ -34,7 +34,7 @@ from stream_icd.registry.versions import (
     versions,
 )
 from stream_icd.retraining import retrain as rounds
-from stream_icd.retraining.jobs import Job, LearnJob, run_job
+from stream_icd.retraining.jobs import Job, learn_job, run_job
 from stream_icd.retraining.learn import LearnedFrom
 from stream_icd.retraining.retrain import Decision, retrain
 from stream_icd.retraining.settings import BUDGET, MOST_LOOKED_AT, Retraining, Triggers
@@ -74,11 +74,11 @@ LEARNED = pack(Model(RECIPE.changed(name="other"), BpParameters(mixing=0.5), Mod
 
 def _quick(job: Job, _budget: Allowance) -> object:
     """Run a job in this process; learning takes no time, and has a good result."""
-    if not isinstance(job, LearnJob):
+    if not (isinstance(job, partial) and job.func is learn_job):
         return job()
     learned_from = tuple(
         LearnedFrom(window.identity.snapshot_id, "edges" if labels is None else "labels", "none")
-        for window, labels in job.lessons
+        for window, labels in job.args[1]
     )
     return LEARNED, learned_from
 
@@ -784,11 +784,11 @@ def test_a_training_of_the_encoder_that_was_interrupted_goes_on_with_the_same_wi
     settings = replace(settings, encoder=SMALL_ENCODER)
     _champion(registry, GOOD)
     _archive(settings, 7)
-    jobs: list[LearnJob] = []
+    jobs: list[tuple[object, ...]] = []
 
     def killed_after_training(job: Job, _budget: Allowance) -> object:
-        if isinstance(job, LearnJob):
-            jobs.append(job)
+        if isinstance(job, partial) and job.func is learn_job:
+            jobs.append(job.args)
         result = job()
         if len(jobs) == 1:
             raise KeyboardInterrupt
