@@ -95,7 +95,7 @@ class Day:
 
 def named_days(data: Path, names: Path, spent: Spent) -> Iterator[Day]:
     """Yield all days."""
-    model, attributes = read_model(find_model("as"))[0], read_attributes(names)
+    model, attributes = read_model(find_model("as")).model, read_attributes(names)
     memory, recent, before = None, (), None
     for number, (snapshot, _) in enumerate(read_as_topology(data).snapshots):
         if number == WARM_UP:

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 from stream_icd.errors import ModelDamaged, ModelError, RegistryDamaged
 from stream_icd.lineage import Gate, Lineage
-from stream_icd.registry.about import read_about, read_card
 from stream_icd.registry.aliases import current
-from stream_icd.registry.model import differences, version_of
+from stream_icd.registry.model import differences, read_about, read_card, version_of
 from stream_icd.registry.versions import read_lineage, version_folder, versions
 from stream_icd.store.store import Store
 from stream_icd.wire.announcements import Announcement

@@ -54,7 +54,7 @@ def export_mlflow(folder: Store, uri: str) -> str:
     with needs_extra("mlflow", "mlflow"):
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
-    _, version = read_model(folder)
+    version = read_model(folder).version
     name = version.rpartition("@")[0]
     _check_that_somebody_answers(uri)
     try:

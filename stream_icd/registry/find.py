@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stream_icd.errors import BadSettings, ModelNotFound
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS, champion
-from stream_icd.registry.model import VersionedModel, models_in, proved_on, read_model
+from stream_icd.registry.model import VersionedModel, models_in, read_model
 from stream_icd.registry.versions import existing_folder, no_version, versions
 from stream_icd.store.store import Store, open_store, store_at
 
@@ -51,9 +51,7 @@ def open_model(name: str | os.PathLike[str]) -> VersionedModel:
         ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
         ModelNotFound, BadSettings, StoreUnreachable: as `folder_of`.
     """
-    folder = folder_of(os.fspath(name))
-    model, version = read_model(folder)
-    return VersionedModel(version, model, proved_on(folder))
+    return read_model(folder_of(os.fspath(name)))
 
 
 def find_model(name: str, registry: Store | None = None) -> Store:

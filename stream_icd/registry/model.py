@@ -1,4 +1,7 @@
-"""A model's folder: its recipe, its weights (as safetensors, or from a seed), and its lineage."""
+"""A model's folder: recipe, weights, lineage, and what it says to people.
+
+The weights are in a file of safetensors, or come from a seed.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +51,8 @@ WEIGHTS_FILE = "model.safetensors"
 RECIPE_FILE = "recipe.toml"
 LINEAGE_FILE = "lineage.json"
 LINEAGE_FORMAT = 1
+ABOUT_FILE, CARD_FILE = "about.toml", "card.md"
+UNSAID = "not said"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,8 +114,8 @@ def pack(model: Model) -> PackedModel:
     return PackedModel(_version(model.recipe, files[RECIPE_FILE]), files)
 
 
-def read_model(store: Store) -> tuple[Model, str]:
-    """Read and check the model in a folder; return it and its version (`version_of`).
+def read_model(store: Store) -> VersionedModel:
+    """Read and check the model in a folder.
 
     Neither torch is imported nor code from the files run. Weights that a seed makes are made and
     checked when the encoder is used (`Model.weights`).
@@ -125,13 +130,15 @@ def read_model(store: Store) -> tuple[Model, str]:
     """
     values, recipe, bp, version = _read_head(store)
     if values["format"] == STORED:
-        return Model(recipe, bp, _read_weights(store, recipe, values["sha256"])), version
-    if values.get("weights") != "seed":
+        model = Model(recipe, bp, _read_weights(store, recipe, values["sha256"]))
+    elif values.get("weights") == "seed":
+        model = Model(recipe, bp, sha256=values["sha256"])
+    else:
         raise ModelDamaged(
             f"{store.place}/{RECIPE_FILE}: weights = {values.get('weights')!r}; in this format it "
             'must be "seed"'
         )
-    return Model(recipe, bp, sha256=values["sha256"]), version
+    return VersionedModel(version, model, proved_on(store))
 
 
 def version_of(store: Store) -> str:
@@ -192,7 +199,7 @@ def _read_head(store: Store) -> _Head:
     if not store.exists(RECIPE_FILE):
         others = ", ".join(models_in(store.above())) or "none"
         raise ModelNotFound(f"no model in {store.place}; beside it: {others}")
-    path, content = f"{store.place}/{RECIPE_FILE}", read_file(store, RECIPE_FILE)
+    path, content = f"{store.place}/{RECIPE_FILE}", _read_file(store, RECIPE_FILE)
     try:
         values = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:  # from both decoders, and from very long numbers
@@ -211,12 +218,59 @@ def _read_head(store: Store) -> _Head:
         raise ModelDamaged(f"{path}: {error}") from error
 
 
-def read_file(store: Store, name: str, most_bytes: int = MOST_TEXT_BYTES) -> bytes:
-    """One file of a model's folder.
+@dataclass(frozen=True, slots=True)
+class About:
+    """A short description for lists of models, in plain text, at most a sentence each.
+
+    It says which graphs the model is for, what it learned from, and how good it is on which graphs.
+    """
+
+    purpose: str = UNSAID
+    learned_on: str = UNSAID
+    figures: str = UNSAID
+
+    def to_toml(self) -> bytes:
+        """The content of `about.toml`."""
+        return tomli_w.dumps(asdict(self)).encode()
+
+
+def read_about(store: Store) -> About:
+    """Read the description from a model's folder; empty if there is none.
 
     Raises:
-        ModelDamaged: it is missing, or too large.
+        ModelDamaged: the file is not TOML, holds something else, or is too large.
     """
+    if not store.exists(ABOUT_FILE):
+        return About()
+    text = _read_text(store, ABOUT_FILE)
+    try:
+        values = tomllib.loads(text)
+        about = About(**values)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: {error}") from error
+    if not all(isinstance(value, str) for value in values.values()):
+        raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: its values must be texts")
+    return about
+
+
+def read_card(store: Store) -> str:
+    """The model card in a folder, as Markdown.
+
+    Raises:
+        ModelDamaged: there is no card, or it is too large or not UTF-8.
+    """
+    return _read_text(store, CARD_FILE)
+
+
+def _read_text(store: Store, name: str) -> str:
+    try:
+        return _read_file(store, name).decode()
+    except UnicodeDecodeError as error:
+        raise ModelDamaged(f"{store.place}/{name}: {error}") from error
+
+
+def _read_file(store: Store, name: str, most_bytes: int = MOST_TEXT_BYTES) -> bytes:
+    """One file of a model's folder; ModelDamaged if it is missing or too large."""
     path, size = f"{store.place}/{name}", store.size(name)
     if size > most_bytes:
         raise ModelDamaged(f"{path} has {size} bytes; at most {most_bytes} fit this model")
@@ -232,7 +286,7 @@ def read_file(store: Store, name: str, most_bytes: int = MOST_TEXT_BYTES) -> byt
 def _read_weights(store: Store, recipe: Recipe, expected_hash: str) -> Weights:
     path, shapes = f"{store.place}/{WEIGHTS_FILE}", encoder(recipe.encoder).weight_shapes()
     n_bytes = 4 * sum(map(prod, shapes.values()))
-    content = read_file(store, WEIGHTS_FILE, n_bytes + MOST_TEXT_BYTES)  # its header is small
+    content = _read_file(store, WEIGHTS_FILE, n_bytes + MOST_TEXT_BYTES)  # its header is small
     found = hashlib.sha256(content).hexdigest()
     if found != expected_hash:
         raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {expected_hash}")

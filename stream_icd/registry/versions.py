@@ -19,9 +19,10 @@ import pyarrow as pa
 from stream_icd.errors import BadSettings, ModelDamaged, ModelError, ModelNotFound
 from stream_icd.lineage import Lineage
 from stream_icd.printable import shortened
-from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, read_about, read_card
 from stream_icd.registry.json_file import to_json
 from stream_icd.registry.model import (
+    ABOUT_FILE,
+    CARD_FILE,
     LINEAGE_FILE,
     LINEAGE_FORMAT,
     RECIPE_FILE,
@@ -30,7 +31,8 @@ from stream_icd.registry.model import (
     VersionedModel,
     lineage_in,
     models_in,
-    proved_on,
+    read_about,
+    read_card,
     read_model,
     version_of,
 )
@@ -89,9 +91,7 @@ def files_in(folder: Store, names: Iterable[str]) -> dict[str, bytes]:
 
 def open_version(registry: Store, version: str) -> VersionedModel:
     """Load a version; see `existing_folder` and `read_model` for errors."""
-    folder = existing_folder(registry, version)
-    model, _ = read_model(folder)
-    return VersionedModel(version, model, proved_on(folder))
+    return read_model(existing_folder(registry, version))
 
 
 def read_lineage(registry: Store, version: str) -> Lineage:
@@ -174,4 +174,4 @@ def _readable(folder: Store) -> str:
     read_about(folder)
     if folder.exists(CARD_FILE):
         read_card(folder)
-    return read_model(folder)[1]
+    return read_model(folder).version

@@ -11,7 +11,7 @@ from stream_icd.icd.recipe import Recipe, recipe_digest
 from stream_icd.imports import needs_extra
 from stream_icd.lineage import DataRange, Figure, Gate
 from stream_icd.model import Model
-from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, About
+from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About
 from stream_icd.retraining.windows import Known, Lesson
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters

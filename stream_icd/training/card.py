@@ -7,8 +7,7 @@ from io import BytesIO
 from statistics import median
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, About
-from stream_icd.registry.model import save_model
+from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About, save_model
 from stream_icd.training.bp.fitted import Fit, Tried
 from stream_icd.training.icd.epochs import best_epoch, draw_training
 from stream_icd.training.train_model import TrainedModel, split

@@ -12,9 +12,8 @@ from stream_icd.cli.main import app
 from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
-from stream_icd.registry.about import ABOUT_FILE, UNSAID, About, read_about
 from stream_icd.registry.find import models_folder, open_model, shipped_models
-from stream_icd.registry.model import save_model
+from stream_icd.registry.model import ABOUT_FILE, UNSAID, About, read_about, save_model
 from stream_icd.store.store import open_store
 
 SMALL = Recipe(name="small", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))

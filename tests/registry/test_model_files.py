@@ -43,7 +43,7 @@ def saved(recipe: Recipe, tmp_path: Path) -> Path:
 
 
 def load_model(folder: Path) -> Model:
-    model, _ = read_model(open_store(str(folder)))
+    model = read_model(open_store(str(folder))).model
     assert model.weights  # those that a seed makes are made, and checked, when they are asked for
     return model
 
@@ -246,7 +246,7 @@ from stream_icd.store.store import open_store
 ring = np.arange(12)
 adjacency = as_adjacency((np.stack([ring, (ring + 1) % 12]), 12))
 for method in ("bp", "icd"):
-    model, _ = read_model(open_store({str(saved)!r}))
+    model = read_model(open_store({str(saved)!r})).model
     found = detect(adjacency, model, 3, method=method).communities
     assert found.shape == (12,)
 loaded = {{"torch", "sklearn", "matplotlib"}} & sys.modules.keys()
@@ -274,7 +274,7 @@ def seeded(recipe: Recipe, tmp_path: Path) -> Path:
 )
 def test_parameters_that_are_0_come_back_as_0(tmp_path: Path, bp: BpParameters) -> None:
     save_model(Model(Recipe(name="zero"), bp), tmp_path / "zero")
-    assert read_model(open_store(str(tmp_path / "zero")))[0].bp == bp
+    assert read_model(open_store(str(tmp_path / "zero"))).model.bp == bp
 
 
 def test_weights_that_a_seed_makes_are_not_stored(seeded: Path) -> None:

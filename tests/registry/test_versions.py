@@ -19,10 +19,9 @@ from stream_icd.errors import (
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.model import Model
-from stream_icd.registry.about import read_about, read_card
 from stream_icd.registry.find import find_model, folder_of, open_model
 from stream_icd.registry.json_file import MOST_BYTES
-from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack
+from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack, read_about, read_card
 from stream_icd.registry.versions import (
     existing_folder,
     import_folder,

@@ -16,8 +16,8 @@ from stream_icd.errors import BadSettings, StoreUnwritable
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.programs.training_data import training_graphs
-from stream_icd.registry.about import read_about, read_card
 from stream_icd.registry.find import open_model
+from stream_icd.registry.model import read_about, read_card
 from stream_icd.store.store import open_store
 from stream_icd.training.card import about, card, write_model
 from stream_icd.training.icd.train_encoder import CHECKPOINT_FILE
