@@ -221,11 +221,9 @@ def write_samples(one: Soaked, path: Path) -> None:
 
 def draw(one: Soaked, path: Path) -> None:
     """Memory, lag and rates over time, while snapshots were sent at the rate."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 7.5), layout="constrained")
-    FigureCanvasAgg(figure)
     memory, lag, rates = figure.subplots(3, 1, sharex=True)
     minutes = (one.steady["time"] - one.offer.began) / 60
     for who, colour in (("detector", "#4477aa"), ("subscriber", "#228833")):

@@ -16,7 +16,6 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from benchmarks.shared.commit import measured_at
@@ -270,7 +269,6 @@ def internet_section(path: Path, n_days: int) -> str:
 def draw_alluvial(parts: Mapping[str, Sequence[CommunityEvents]], out: Path) -> None:
     """Write the picture: a part a detection, a column a day, a band a community."""
     figure = Figure(figsize=(14, 12), layout="constrained")
-    FigureCanvasAgg(figure)
     for axes, (title, windows) in zip(figure.subplots(len(parts)), parts.items(), strict=True):
         draw_bands(axes, windows, colours_of(windows))
         step = max(1, len(windows) // 10)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
@@ -81,7 +80,6 @@ ARROWS = (
 def main() -> None:
     """Draw it."""
     figure = Figure(figsize=(11.5, 12.2), dpi=110)
-    FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(-0.3, 11.4)
     axes.set_ylim(-12.35, 0.3)

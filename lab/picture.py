@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from lab.first import OURS
@@ -46,7 +45,6 @@ def draw(found: Measured, path: Path) -> None:
     """Write the picture as PNG."""
     rows = -(-len(found.data_sets) // COLUMNS)
     figure = Figure(figsize=(12, 3.4 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
     axes: Any = figure.subplots(rows, COLUMNS, squeeze=False)
     for panel, name in zip(axes.flat, found.data_sets, strict=False):
         _panel(panel, found, name)

@@ -10,7 +10,6 @@ from typing import cast
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure, SubFigure
@@ -68,7 +67,6 @@ def demo_figure(
         chosen = np.unique(np.linspace(0, n - 1, MOST_COLUMNS).round().astype(int)).tolist()
     colours = colours_of([found.windows[place] for place in chosen])
     figure = Figure(figsize=(14, 10.5), layout="constrained")
-    FigureCanvasAgg(figure)
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
     graph, seen = run.arrivals[-1].result["graph"], len(run.arrivals)
     title = f"stream_icd: communities of the graph {graph} in {seen} snapshot{'s' * (seen != 1)}"
@@ -292,7 +290,6 @@ def draw_story(
 ) -> None:
     """Write the picture: the largest communities over all windows, and the events below."""
     figure = Figure(figsize=(14, 9), layout="constrained")
-    FigureCanvasAgg(figure)
     above, below = figure.subplots(2, 1, height_ratios=(2.6, 1))
     places = np.unique(np.linspace(0, len(windows) - 1, STORY_COLUMNS).round().astype(int)).tolist()
     columns = [windows[at] for at in places]

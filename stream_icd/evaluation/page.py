@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich.table import Table
@@ -97,7 +96,6 @@ def write_picture(path: Path, results: Sequence[Result]) -> None:
 def figure_of(results: Sequence[Result]) -> Figure:
     """Score on hidden edges, modularity, stability and time of each method over the windows."""
     figure = Figure(figsize=(11, 6.5), layout="constrained")
-    FigureCanvasAgg(figure)
     axes: Any = figure.subplots(2, 2)
     methods = list(
         dict.fromkeys(result.method for result in results if result.measures is not None)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.dates import ConciseDateFormatter
 from matplotlib.figure import Figure
@@ -165,7 +164,6 @@ def life_picture(windows: Sequence[SeenWindow]) -> Figure:
 
 def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
     figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
     below = figure.subplots(rows, 1, squeeze=False)[:, 0]
     for axes in below:
         axes.spines[["top", "right"]].set_visible(False)

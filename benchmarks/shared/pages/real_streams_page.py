@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
@@ -183,7 +182,6 @@ def _commits(known: Known) -> str:
 def draw(known: Known, out: Path) -> None:
     """AMI over the windows of four streams, by method."""
     figure = Figure(figsize=(11, 7.5), layout="constrained")
-    FigureCanvasAgg(figure)
     panels = figure.subplots(2, 2).flat
     for panel, stream in zip(panels, DRAWN, strict=True):
         _draw_panel(panel, known, stream)

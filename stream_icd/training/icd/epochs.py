@@ -50,11 +50,9 @@ def draw_training(
     The dotted line is the untrained model, the first epoch: below it, training has not helped.
     """
     with needs_extra("plot", "matplotlib"):
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 6), layout="constrained")
-    FigureCanvasAgg(figure)
     figure.suptitle(title)
     grid = figure.add_gridspec(2, 4)
     _draw_validation(figure.add_subplot(grid[0, :]), history)
