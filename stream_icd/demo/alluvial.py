@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from stream_icd.arrays import NOBODY
 from stream_icd.events import CommunityEvents
-from stream_icd.tracking.partition import by_name, shared_nodes
+from stream_icd.tracking.confirmation import ids_in
 
 # Paul Tol's "muted" scheme: nine colours that are distinct for any colour vision.
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddcc77", "#88ccee",
@@ -94,9 +95,8 @@ def stack(column: Mapping[int, int], total: int) -> dict[int, float]:
 
 def moves(before: CommunityEvents, after: CommunityEvents, shown: Sequence[int]) -> Flows:
     """Return how many nodes moved from each band to each other band."""
-    old, new = by_name(before.nodes, before.communities), by_name(after.nodes, after.communities)
-    rows, columns = shared_nodes(old, new)
-    pairs = np.stack([old.names[old.labels[rows]], new.names[new.labels[columns]]])
+    pairs = np.stack([before.communities, ids_in(after, before.nodes)])
+    pairs = pairs[:, pairs[1] != NOBODY]
     pairs[~np.isin(pairs, shown)] = OTHERS
     ways, counts = np.unique(pairs, axis=1, return_counts=True)
     return {(a, b): n for a, b, n in zip(*ways.tolist(), counts.tolist(), strict=True)}

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from stream_icd.arrays import NOBODY
 from stream_icd.demo.alluvial import COLOURS, GREY, colours_of, draw_bands
 from stream_icd.demo.layout import community_layout
 from stream_icd.demo.results import Found, evidence_in_words, model_changes
@@ -24,8 +25,7 @@ from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.names.attributes import Attributes
 from stream_icd.names.names import named
 from stream_icd.snapshot import Snapshot
-from stream_icd.tracking.confirmation import CONFIRMED, lasting_events
-from stream_icd.tracking.partition import by_name, shared_nodes
+from stream_icd.tracking.confirmation import CONFIRMED, ids_in, lasting_events
 
 MOST_EDGES_DRAWN = 30_000
 MOST_COLUMNS = 20
@@ -196,10 +196,8 @@ def staying(windows: Sequence[CommunityEvents]) -> list[float]:
         if after.missed:
             shares.append(float("nan"))
             continue
-        rows, columns = shared_nodes(
-            by_name(before.nodes, before.communities), by_name(after.nodes, after.communities)
-        )
-        same = before.communities[rows] == after.communities[columns]
+        now = ids_in(after, before.nodes)
+        same = (now == before.communities)[now != NOBODY]
         shares.append(float(same.mean()) if len(same) else 0.0)
     return shares
 

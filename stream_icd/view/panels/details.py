@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, overload
+from typing import Any
 
 import pyarrow as pa
 
-from stream_icd.events import CommunityEvents
 from stream_icd.names.names import Naming
 from stream_icd.snapshot import Snapshot
 from stream_icd.tracking.explain import Explanation, explain, window_weights
@@ -23,26 +22,6 @@ LOOKED_BACK = 400
 
 Past = MutableMapping[SeenWindow, int | None]
 """The community of a node in windows; None where it is missing."""
-
-
-class Unpacked(Sequence[CommunityEvents]):
-    """Windows as a tracker keeps them, each unpacked when it is asked for, and not kept."""
-
-    def __init__(self, windows: Sequence[SeenWindow]) -> None:
-        self._windows = windows
-
-    def __len__(self) -> int:
-        return len(self._windows)
-
-    @overload
-    def __getitem__(self, at: int) -> CommunityEvents: ...
-    @overload
-    def __getitem__(self, at: slice) -> Unpacked: ...
-    def __getitem__(self, at: int | slice) -> CommunityEvents | Unpacked:
-        chosen = self._windows[at]
-        if isinstance(chosen, SeenWindow):
-            return chosen.tracked(events=False)
-        return Unpacked(chosen)
 
 
 def names_like(window: SeenWindow, beginning: str, limit: int) -> list[str]:
@@ -98,7 +77,12 @@ def explained(
     windows: Sequence[SeenWindow], node: str, read: Callable[[SeenWindow], Snapshot]
 ) -> tuple[Explanation, dict[int, str]]:
     """Explain the community of a node in the newest of some windows, and name communities."""
-    return explain(node, Unpacked(windows[-LOOKED_BACK:]), *_graphs(windows, read)), _names(windows)
+    newest, now = windows[-1], windows[-1].community_of(node)
+    earlier = reversed(windows[-LOOKED_BACK:-1])
+    before = next((one for one in earlier if one.community_of(node) not in (None, now)), None)
+    told_of = [newest] if before is None else [before, newest]  # of the others, nothing is said
+    tracked = [window.tracked(events=False) for window in told_of]
+    return explain(node, tracked, *_graphs(windows, read)), _names(windows)
 
 
 def explained_community(
