@@ -184,7 +184,7 @@ class _Round:
     def watched(self, state: State, since: Marks) -> Decision:
         """Watch a new champion on the first windows since it was promoted."""
         assert self.aliases.previous is not None, "only a promotion is watched"
-        windows, n_windows = self._after(since), self.settings.watch
+        windows, n_windows = self.past.after(since), self.settings.watch
         if state.compared is not None and state.compared.windows == len(windows):
             return self.said("not now", state.compared.reason)
         self.on_step("watch")
@@ -243,7 +243,8 @@ class _Round:
             return state, Due(True, state.begun.reason, state.begun.since)
         if asked:
             return state, Due(True, "asked by command")
-        triggers, new, answers = self.settings.triggers, self._after(state.attempted), list[Due]()
+        triggers, new = self.settings.triggers, self.past.after(state.attempted)
+        answers = list[Due]()
         if triggers.windows is not None:
             answers.append(every_windows(triggers.windows, len(new)))
         if triggers.period is not None:
@@ -286,11 +287,7 @@ class _Round:
 
     def _proved(self, chosen: Chosen, why: str) -> Decision:
         settings, parent = self.settings, self.aliases.champion
-        learn, prove = (
-            [self.past.windows[at] for at in positions]
-            for positions in (chosen.learn, chosen.prove)
-        )
-        data, lessons = data_range(learn), self._lessons(learn)
+        data, lessons = data_range(chosen.learn), self._lessons(chosen.learn)
         self.on_step("learn")
         origin = (
             f"{data.windows} windows of {', '.join(data.graphs)} from {data.start.isoformat()} "
@@ -308,9 +305,9 @@ class _Round:
         with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
             for name, content in model.files.items():
                 (Path(folder) / name).write_bytes(content)
-            paired = self._compared(prove, len(prove), parent, folder)
+            paired = self._compared(chosen.prove, len(chosen.prove), parent, folder)
         verdict = decide(paired, settings.rules, settings.seed)
-        proved, passed, reason = data_range(prove), verdict.promote, verdict.reason
+        proved, passed, reason = data_range(chosen.prove), verdict.promote, verdict.reason
         span = proved.start, proved.end, proved.windows
         gate = Gate(parent, model.version, *span, passed, reason, verdict.figures)
         reason = f"{why}: {reason}"
@@ -348,16 +345,13 @@ class _Round:
         paired: list[Paired] = self.run(partial(compare_job, *what), settings.budget)
         return paired
 
-    def _unseen(self, state: State) -> list[int]:
-        """Positions of windows after the last rollback that the champion did not learn from."""
+    def _unseen(self, state: State) -> list[ArchivedWindow]:
+        """The windows after the last rollback that the champion did not learn from."""
         data = read_lineage(self.registry, self.aliases.champion).data
         marks = {} if data is None else dict(data.until())
         for graph, end in (state.rolled_back or {}).items():
             marks[graph] = max(end, marks.get(graph, end))
         return self.past.after(marks)
-
-    def _after(self, marks: Marks) -> list[ArchivedWindow]:
-        return [self.past.windows[at] for at in self.past.after(marks)]
 
     def _lessons(self, windows: Sequence[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
         return tuple((window, self.past.labels_of(window)) for window in windows)

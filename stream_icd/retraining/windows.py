@@ -71,11 +71,9 @@ class Accumulated:
         before = tuple(window for window in self.windows if not _is_after(window, marks))
         return replace(self, windows=before)
 
-    def after(self, marks: Marks | None) -> list[int]:
-        """Positions of the windows that begin after the marks of their graph; None: of all."""
-        return [
-            at for at, window in enumerate(self.windows) if not marks or _is_after(window, marks)
-        ]
+    def after(self, marks: Marks) -> list[ArchivedWindow]:
+        """The windows that begin after the marks of their graph, or that it has none."""
+        return [window for window in self.windows if _is_after(window, marks)]
 
     def labels_of(self, window: ArchivedWindow) -> ArchivedWindow | None:
         """The labels of a window, if there are any."""
@@ -240,10 +238,10 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Positions of the chosen windows; those of a graph in time order."""
+    """The chosen windows; those of a graph in time order."""
 
-    learn: tuple[int, ...]
-    prove: tuple[int, ...]
+    learn: list[ArchivedWindow]
+    prove: list[ArchivedWindow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +256,8 @@ def choose_windows(
     sizes: Sizes,
     seed: int,
     *,
-    unseen: Sequence[int],
-    since: Sequence[int] | None = None,
+    unseen: Sequence[ArchivedWindow],
+    since: Sequence[ArchivedWindow] | None = None,
 ) -> Chosen | TooFew:
     """Choose windows: the newest prove, those before them teach, with a sample of older ones.
 
@@ -268,37 +266,40 @@ def choose_windows(
 
     Args:
         windows: those of a graph in time order.
-        unseen: positions of the windows that the champion did not learn from; only these can prove
-            anything.
-        since: positions of the windows since the law changed, the only ones that are used then;
-            None if it did not change.
+        unseen: those that the champion did not learn from; only these can prove anything.
+        since: those since the law changed, the only ones that are used then; None if it did not
+            change.
     """
     prove, after = sizes.prove, "" if since is None else " after the change"
     if len(unseen) < prove:
         return TooFew(f"{len(unseen)} of {prove} windows that the champion did not learn from")
-    usable = range(len(windows)) if since is None else sorted(since)
+    usable = windows if since is None else since
     if len(usable) < prove + sizes.least:
         return TooFew(f"{len(usable)} of {prove + sizes.least} windows{after}")
-    proving = sorted(set(unseen) & set(usable))[-prove:]
+    can_prove = set(unseen)
+    proving = [window for window in usable if window in can_prove][-prove:]
     if len(proving) < prove:
         return TooFew(
             f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
         )
-    first = {windows[at].partition.graph: windows[at].window.start for at in reversed(proving)}
+    first = {window.partition.graph: window.window.start for window in reversed(proving)}
     rest = [
-        at
-        for at in sorted(set(usable) - set(proving))
-        if (end := windows[at].window.end) <= first.get(windows[at].partition.graph, end)
+        window
+        for window in usable
+        if window not in proving
+        and (end := window.window.end) <= first.get(window.partition.graph, end)
     ]
     if len(rest) < sizes.least:
         return TooFew(
             f"{len(rest)} of {sizes.least} windows{after} that end before those that prove"
         )
 
-    def rank(at: int) -> bytes:
+    def rank(window: ArchivedWindow) -> bytes:
         """As at random, but a longer stream keeps most of the earlier sample."""
-        name = f"{windows[at].partition.graph} {windows[at].identity}"
+        name = f"{window.partition.graph} {window.identity}"
         return hashlib.sha256(f"{seed} {name}".encode()).digest()
 
-    older = [] if since is not None else heapq.nsmallest(sizes.older, rest[: -sizes.newest], rank)
-    return Chosen((*sorted(older), *rest[-sizes.newest :]), tuple(proving))
+    earlier = rest[: -sizes.newest] if since is None else []
+    drawn = heapq.nsmallest(sizes.older, earlier, rank)
+    older = [window for window in earlier if window in drawn]
+    return Chosen([*older, *rest[-sizes.newest :]], proving)

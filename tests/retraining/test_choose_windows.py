@@ -1,5 +1,6 @@
 """Which windows teach and which prove."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
 
@@ -33,6 +34,10 @@ def _windows(
     ]
 
 
+def _places(chosen: Sequence[ArchivedWindow], windows: list[ArchivedWindow]) -> list[int]:
+    return list(map(windows.index, chosen))
+
+
 @given(
     st.integers(0, 60),
     st.integers(0, 60),
@@ -50,42 +55,43 @@ def test_what_proves_is_newer_than_what_teaches(
     count: int, unseen: int, sizes: Sizes, since: int | None, seed: int
 ) -> None:
     unseen, since = min(unseen, count), None if since is None else min(since, count)
+    windows = _windows(count)
     chosen = choose_windows(
-        _windows(count),
+        windows,
         sizes,
         seed,
-        unseen=range(count - unseen, count),
-        since=None if since is None else range(count - since, count),
+        unseen=windows[count - unseen :],
+        since=None if since is None else windows[count - since :],
     )
     if isinstance(chosen, TooFew):
         assert unseen < sizes.prove or (count if since is None else since) < (
             sizes.prove + sizes.least
         )
         return
-    assert chosen.prove == tuple(range(count - sizes.prove, count))
-    assert list(chosen.learn) == sorted(set(chosen.learn))
-    assert max(chosen.learn) < min(chosen.prove)
-    assert min(chosen.prove) >= count - unseen  # the champion did not learn from them either
-    assert sizes.least <= len(chosen.learn) <= sizes.newest + sizes.older
+    learn, prove = _places(chosen.learn, windows), _places(chosen.prove, windows)
+    assert prove == list(range(count - sizes.prove, count))
+    assert learn == sorted(set(learn))
+    assert max(learn) < min(prove)
+    assert min(prove) >= count - unseen  # the champion did not learn from them either
+    assert sizes.least <= len(learn) <= sizes.newest + sizes.older
     if since is not None:
-        assert min(chosen.learn) >= count - since  # nothing from before the change
+        assert min(learn) >= count - since  # nothing from before the change
 
 
 def test_the_same_windows_and_seed_give_the_same_choice() -> None:
-    chosen = [
-        choose_windows(_windows(50), Sizes(), seed, unseen=range(50)) for seed in (1, 1, 2, 3)
-    ]
+    windows = _windows(50)
+    chosen = [choose_windows(windows, Sizes(), seed, unseen=windows) for seed in (1, 1, 2, 3)]
     assert chosen[0] == chosen[1]
-    assert len({one.learn for one in chosen if isinstance(one, Chosen)}) > 1
+    assert len({tuple(one.learn) for one in chosen if isinstance(one, Chosen)}) > 1
 
 
 def test_each_older_window_is_drawn_equally_often() -> None:
-    drawn = [0] * 20
+    drawn, windows = [0] * 20, _windows(34)
     for seed in range(600):
-        chosen = choose_windows(_windows(34), Sizes(older=5), seed, unseen=range(34))
+        chosen = choose_windows(windows, Sizes(older=5), seed, unseen=windows)
         assert isinstance(chosen, Chosen)
-        for window in chosen.learn[:5]:
-            drawn[window] += 1
+        for at in _places(chosen.learn[:5], windows):
+            drawn[at] += 1
     assert min(drawn) > 100
     assert max(drawn) < 200  # 150 expected
 
@@ -94,8 +100,8 @@ def test_a_longer_stream_keeps_most_of_the_sample() -> None:
     kept = 0
     for seed in range(50):
         a, b = (
-            choose_windows(_windows(count), Sizes(older=5), seed, unseen=range(count))
-            for count in (100, 101)
+            choose_windows(windows, Sizes(older=5), seed, unseen=windows)
+            for windows in (_windows(100), _windows(101))
         )
         assert isinstance(a, Chosen)
         assert isinstance(b, Chosen)
@@ -104,29 +110,31 @@ def test_a_longer_stream_keeps_most_of_the_sample() -> None:
 
 
 def test_it_says_how_many_windows_are_missing() -> None:
-    few = choose_windows(_windows(20), Sizes(), 0, unseen=range(17, 20))
+    windows = _windows(20)
+    few = choose_windows(windows, Sizes(), 0, unseen=windows[17:])
     assert few == TooFew("3 of 8 windows that the champion did not learn from")
-    few = choose_windows(_windows(20), Sizes(), 0, unseen=range(20), since=range(15, 20))
+    few = choose_windows(windows, Sizes(), 0, unseen=windows, since=windows[15:])
     assert few == TooFew("5 of 11 windows after the change")
 
 
 def test_windows_of_a_graph_that_the_champion_knows_teach_beside_unseen_ones_of_another() -> None:
-    chosen = choose_windows(_windows(20, ("new", "known")), Sizes(), 0, unseen=range(0, 20, 2))
+    windows = _windows(20, ("new", "known"))
+    chosen = choose_windows(windows, Sizes(), 0, unseen=windows[::2])
     assert isinstance(chosen, Chosen)
-    assert chosen.prove == tuple(range(4, 20, 2))
-    assert chosen.learn[-6:] == (9, 11, 13, 15, 17, 19)
-    few = choose_windows(_windows(20), Sizes(), 0, unseen=range(9), since=range(5, 20))
+    assert chosen.prove == windows[4::2]
+    assert chosen.learn[-6:] == windows[9::2]
+    few = choose_windows(windows, Sizes(), 0, unseen=windows[:9], since=windows[5:])
     assert few == TooFew("4 of 8 windows after the change that the champion did not learn from")
 
 
 def test_windows_that_overlap_those_that_prove_do_not_teach() -> None:
     hours = _windows(40, length=timedelta(hours=1))
-    chosen = choose_windows(hours, Sizes(), 0, unseen=range(40))
+    chosen = choose_windows(hours, Sizes(), 0, unseen=hours)
     assert isinstance(chosen, Chosen)
-    assert chosen.prove == tuple(range(32, 40))
-    assert chosen.learn[-6:] == tuple(range(21, 27))
+    assert chosen.prove == hours[32:]
+    assert chosen.learn[-6:] == hours[21:27]
     assert hours[26].window.end == hours[32].window.start
-    few = choose_windows(hours[:14], Sizes(), 0, unseen=range(14))
+    few = choose_windows(hours[:14], Sizes(), 0, unseen=hours[:14])
     assert few == TooFew("1 of 3 windows that end before those that prove")
 
 
