@@ -10,15 +10,16 @@ learning.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, compress, islice
+from dataclasses import dataclass, field
+from itertools import chain, compress, groupby, islice
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.arrays import Floats, Labels
+from stream_icd.arrays import Labels
 from stream_icd.bp.belief_propagation import Model, believe
 from stream_icd.bp.find import found_exactly
 from stream_icd.bp.level_graph import finest_level
@@ -51,17 +52,11 @@ EVIDENCE = 2000
 """Number of hidden edges after which the worse half of the choices is dropped; it doubles for each
 further round. On small graphs, where the criterion is noisy, no choice is dropped early."""
 
-Choice = tuple[int, int]
-"""Positions in RESOLUTIONS and in SIZE_SPREADS."""
-
-SEARCH: Choice = (-1, -1)
-"""The search of each graph for its own resolution, as the model `default` does."""
-
 SEARCHING = BpParameters(search=True)
+"""Each graph searches for its own resolution, as with the model `default`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(NamedTuple):
     """The result of a choice on one graph with hidden edges."""
 
     hidden_edges: float
@@ -69,7 +64,29 @@ class _Result:
     mixing: float
 
 
-_Results = dict[Choice, list[_Result]]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Choice:
+    """A resolution and a size spread, and the results; without a resolution, `SEARCHING`."""
+
+    resolution: float = 0.0
+    size_spread: float | None = None
+    results: list[_Result] = field(default_factory=list)
+
+    def mean(self, name: str) -> float:
+        """Rounded, so that equal scores stay equal whatever the order of a sum."""
+        return float(np.round(np.mean([getattr(result, name) for result in self.results]), 9))
+
+    @property
+    def parameters(self) -> BpParameters:
+        if not self.resolution:
+            return SEARCHING
+        return candidate(self.resolution, self.size_spread, self.mean("mixing"))
+
+    def tried(self) -> Tried:
+        length = self.mean("description_length")
+        return Tried(
+            self.parameters, hidden_edges=self.mean("hidden_edges"), description_length=length
+        )
 
 
 def fit_unlabelled(
@@ -83,23 +100,22 @@ def fit_unlabelled(
     of_graph = [islice(hide_edges(comparable(graph), seed), SPLITS) for graph in graphs]
     splits = list(chain.from_iterable(zip(*of_graph, strict=True)))  # graphs in turn
     rounds = _rounds(splits)
-    kept = [(r, s) for r in range(len(RESOLUTIONS)) for s in range(len(SIZE_SPREADS))]
-    n_kept = [max(len(kept) >> number, 4) for number in range(len(rounds))]
-    n_runs = sum(n * len(of_round) for n, of_round in zip(n_kept, rounds, strict=True))
-    steps, results = Steps(n_runs, progress), defaultdict[Choice, list[_Result]](list)
+    kept = choices = [_Choice(r, spread) for r in RESOLUTIONS for spread in SIZE_SPREADS]
+    n_kept = [max(len(choices) >> number, 4) for number in range(len(rounds))]
+    steps = Steps(sum(n * len(each) for n, each in zip(n_kept, rounds, strict=True)), progress)
     for number, of_round in enumerate(rounds):
         if number:
-            score = {choice: _mean(_hidden(results[choice])) for choice in sorted(kept)}
-            kept = sorted(score, key=score.__getitem__, reverse=True)[: n_kept[number]]
-        _try(kept, of_round, seed, threads, results, steps)
-    learned = _choose({choice: results[choice] for choice in kept})
-    results[SEARCH] = in_threads(lambda split: _searched(split, seed), splits, threads)
-    chosen = _choose({choice: results[choice] for choice in (learned, SEARCH)})
+            best_first = sorted(kept, key=lambda one: one.mean("hidden_edges"), reverse=True)
+            kept = [one for one in kept if one in best_first[: n_kept[number]]]
+        _try(kept, of_round, seed, threads, steps)
+    learned = _best(kept)
+    searching = _Choice(results=in_threads(lambda one: _searched(one, seed), splits, threads))
+    chosen = _best([searching, learned])
     return Fit(
-        _parameters(chosen, results),
-        "default" if chosen == SEARCH else "hidden edges",
+        chosen.parameters,
+        "default" if chosen is searching else "hidden edges",
         len(graphs),
-        tuple(_tried((r, learned[1]), results) for r in range(len(RESOLUTIONS))),
+        tuple(one.tried() for one in choices if one.size_spread == learned.size_spread),
     )
 
 
@@ -117,39 +133,35 @@ def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
 
 
 def _try(
-    choices: Sequence[Choice],
+    choices: Sequence[_Choice],
     splits: Sequence[HiddenEdges],
     seed: int,
     threads: int,
-    results: _Results,
     steps: Steps,
 ) -> None:
-    """Add the result of each choice on each split to `results`; the choices share local moves."""
-    spreads = defaultdict(list)
-    for resolution, spread in choices:
-        spreads[resolution].append(spread)
-    runs = [(split, r, tuple(spreads[r])) for split in splits for r in sorted(spreads)]
+    """Add the result on each split to each choice; those of a resolution share local moves."""
+    of_resolutions = [list(some) for _, some in groupby(choices, attrgetter("resolution"))]
+    runs = [(split, some) for split in splits for some in of_resolutions]
     found = in_threads(
         lambda run: list(_results_of(*run, seed)),
         runs,
         threads,
-        lambda run: steps.done(len(run[2])),
+        lambda run: steps.done(len(run[1])),
     )
-    for (_, resolution, of_spreads), of_run in zip(runs, found, strict=True):
-        for spread, result in zip(of_spreads, of_run, strict=True):
-            results[resolution, spread].append(result)
+    for (_, some), results in zip(runs, found, strict=True):
+        for choice, result in zip(some, results, strict=True):
+            choice.results.append(result)
 
 
-def _results_of(
-    split: HiddenEdges, resolution: int, spreads: Sequence[int], seed: int
-) -> Iterator[_Result]:
+def _results_of(split: HiddenEdges, choices: Sequence[_Choice], seed: int) -> Iterator[_Result]:
+    """The results of choices with one resolution."""
     graph, rng = finest_level(split.visible), np.random.default_rng(seed)
-    start = maximise_modularity(graph, RESOLUTIONS[resolution], rng)
-    for spread in spreads:
-        size_spread, found = SIZE_SPREADS[spread], start
-        if size_spread is not None:  # belief propagation corrects the start's mixing itself
+    start = maximise_modularity(graph, choices[0].resolution, rng)
+    for choice in choices:
+        found = start
+        if choice.size_spread is not None:  # belief propagation corrects the start's mixing itself
             k = int(start.max()) + 1
-            model = Model(_mixing(split.visible, start), size_spread, k)
+            model = Model(_mixing(split.visible, start), choice.size_spread, k)
             found = believe(graph, start, k, model, BpParameters().sweeps).likeliest
         yield _result(split, found)
 
@@ -171,36 +183,9 @@ def _mixing(adjacency: csr_array, labels: Labels) -> float:
     return bounded_mixing(mixing_of(adjacency, labels))
 
 
-def _mean(values: Sequence[float] | Floats) -> float:
-    """Rounded, so that equal scores stay equal whatever the order of a sum."""
-    return float(np.round(np.mean(values), 9))
-
-
-def _hidden(results: Sequence[_Result]) -> Floats:
-    return np.array([result.hidden_edges for result in results])
-
-
-def _choose(results: dict[Choice, list[_Result]]) -> Choice:
+def _best(choices: Sequence[_Choice]) -> _Choice:
     """Of the choices as good as the best on hidden edges, the one with the shortest description."""
-    choices = sorted(results)
-    scores = np.array([_hidden(results[choice]) for choice in choices])  # (choices, splits)
-    best = int(np.argmax(np.round(scores.mean(axis=1), 9)))
-
-    def length(choice: Choice) -> float:
-        return round(_mean([result.description_length for result in results[choice]]), 4)
-
-    return min(compress(choices, as_good(scores, best)), key=length)
-
-
-def _parameters(choice: Choice, results: _Results) -> BpParameters:
-    if choice == SEARCH:
-        return SEARCHING
-    mixing = _mean([result.mixing for result in results[choice]])
-    return candidate(RESOLUTIONS[choice[0]], SIZE_SPREADS[choice[1]], mixing)
-
-
-def _tried(choice: Choice, results: _Results) -> Tried:
-    length = _mean([result.description_length for result in results[choice]])
-    hidden_edges = _mean(_hidden(results[choice]))
-    parameters = _parameters(choice, results)
-    return Tried(parameters, hidden_edges=hidden_edges, description_length=length)
+    scores = np.array([[result.hidden_edges for result in one.results] for one in choices])
+    best = int(np.argmax(np.round(scores.mean(axis=1), 9)))  # (choices, splits) -> (choices,)
+    good = compress(choices, as_good(scores, best))
+    return min(good, key=lambda choice: round(choice.mean("description_length"), 4))
