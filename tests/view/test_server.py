@@ -209,9 +209,9 @@ def test_kept_answers_are_bounded_with_their_questions(monkeypatch: pytest.Monke
         for number in range(80):
             connection.request("GET", f"/api/node?node={number:0>1000}")
             assert connection.getresponse().read()
-        held = [*view.answers._kept.items()]
+        held = [*view.answers._kept._entries]
     assert 10 < len(held) < 50
-    assert held[-1][0][1] == (("node", f"{79:0>1000}"),)
+    assert held[-1][1] == (("node", f"{79:0>1000}"),)
 
 
 NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,6 +15,7 @@ from stream_icd.names.names import Naming
 from stream_icd.printable import shortened
 from stream_icd.quality.agreement import nmi
 from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
+from stream_icd.view.data.kept import Kept
 from stream_icd.view.data.series import MOST_ENDS, Identity, Series, SeriesIndex, SeriesName
 from stream_icd.view.data.window import SeenWindow, packed, partition
 from stream_icd.wire.announcements import Announcement
@@ -80,15 +81,13 @@ class AllSeries:
         self.index = SeriesIndex(naming)  # never waits for a window that is being tracked
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self._bytes = 0
-        self._early_events: OrderedDict[Identity, tuple[ReadEvents, int]] = OrderedDict()
-        self._early_bytes = 0
-        # Graphs whose tracking was reset, and the first result that was tracked since.
-        self._anew: OrderedDict[str, Identity | None] = OrderedDict()
-        self._truth: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._truth_bytes = 0
+        self._early_events = Kept[Identity, ReadEvents](self._budget.waiting_bytes)
+        # Graphs whose tracking was reset, and the first result that was tracked since, if any.
+        self._anew = Kept[str, tuple[Identity, ...]](MOST_ENDS)
+        self._truth = Kept[tuple[str, str], bytes](self._budget.waiting_bytes)
         self._dead: deque[DeadLetter] = deque(maxlen=MOST_DEAD_LETTERS)
         self._n_dead = 0
-        self._announced: OrderedDict[tuple[str, str], Announcement] = OrderedDict()
+        self._announced = Kept[tuple[str, str], Announcement](MOST_ANNOUNCEMENTS)
 
     def summaries(self, most: int = 1000, graph: str = "") -> list[Summary]:
         """Return at most so many series in short, in the order in which they began.
@@ -135,11 +134,11 @@ class AllSeries:
     def add(self, communities: Communities, origin: str) -> News | None:
         """Add a result; return None if it is late."""
         with self._lock:
-            if self._anew.get(communities.graph) == communities.identity():
+            if self._anew.get(communities.graph) == (communities.identity(),):
                 self._begin_anew(communities.graph)
-            decode, size = self._early_events.pop(communities.identity(), (lambda: None, 0))
-            self._early_bytes -= size
-            return self._add(self._series_of(communities, origin), communities, decode())
+            decode = self._early_events.pop(communities.identity())
+            published = None if decode is None else decode()
+            return self._add(self._series_of(communities, origin), communities, published)
 
     def add_events(self, identity: Identity, decode: ReadEvents, n_bytes: int = 0) -> News | None:
         """Take a message of the events topic, for a result that is here or still to come.
@@ -147,8 +146,8 @@ class AllSeries:
         Until then, `decode` keeps `n_bytes` in memory.
         """
         with self._lock:
-            if self._anew.get(identity[0], identity) is None:
-                self._anew[identity[0]] = identity
+            if self._anew.get(identity[0]) == ():
+                self._anew.put(identity[0], (identity,))
             for series in self.index.of_graph(identity[0]):
                 if (place := series.place_of(identity)) is not None:
                     tracked = decode()
@@ -158,13 +157,17 @@ class AllSeries:
                     window = series.take_tracked(place, tracked)
                     self._bytes += window.bytes_held
                     return News(series.name, window)
-            self._keep_early(identity, decode, n_bytes)
+            size = n_bytes + sum(map(sys.getsizeof, identity))
+            self._early_events.put(identity, decode, size)
             return None
 
     def know(self, truth: Labels) -> list[News]:
         """Take the known communities of a snapshot; return the windows whose agreement is new."""
         with self._lock:
-            self._keep_truth(truth)
+            name = truth.graph, truth.snapshot_id
+            nodes_and_labels = packed(truth.nodes, truth.labels.astype("int64"))
+            size = len(nodes_and_labels) + sum(map(sys.getsizeof, name))
+            self._truth.put(name, nodes_and_labels, size)
             known = by_first_node(truth.nodes, truth.labels)
             return [
                 News(series.name, series.agree(place, agreement(partition(window.members), known)))
@@ -179,9 +182,7 @@ class AllSeries:
         So is the first that a tracker tells of from now on, which may come long before its result.
         """
         with self._lock:
-            self._anew[graph] = None
-            if len(self._anew) > MOST_ENDS:
-                self._anew.popitem(last=False)
+            self._anew.put(graph, ())
             self._begin_anew(graph)
 
     def _begin_anew(self, graph: str) -> None:
@@ -190,8 +191,7 @@ class AllSeries:
 
     def announcements(self) -> list[Announcement]:
         """Return the newest decisions about models, oldest first."""
-        with self._lock:
-            return list(self._announced.values())
+        return self._announced.values()
 
     def announce(self, announcement: Announcement) -> None:
         """Note a decision about models, once."""
@@ -205,9 +205,8 @@ class AllSeries:
             gate=None,
         )
         with self._lock:
-            self._announced.setdefault((brief.registry, brief.id), brief)
-            if len(self._announced) > MOST_ANNOUNCEMENTS:
-                self._announced.popitem(last=False)
+            if self._announced.get((brief.registry, brief.id)) is None:
+                self._announced.put((brief.registry, brief.id), brief)
 
     def bury(self, letter: DeadLetter) -> None:
         """Note a dead letter, once."""
@@ -264,29 +263,11 @@ class AllSeries:
         self._keep_within_budget()
         return News(series.name, window)
 
-    def _keep_early(self, identity: Identity, decode: ReadEvents, n_bytes: int) -> None:
-        size = n_bytes + sum(map(sys.getsizeof, identity))
-        self._early_bytes += size - self._early_events.pop(identity, (decode, 0))[1]
-        self._early_events[identity] = decode, size
-        while (
-            len(self._early_events) > self._budget.windows
-            or self._early_bytes > self._budget.waiting_bytes
-        ):
-            self._early_bytes -= self._early_events.popitem(last=False)[1][1]
-
     def _agreement(self, communities: Communities) -> float | None:
         truth = self._truth.get((communities.graph, communities.snapshot_id))
         if truth is None:
             return None
         return agreement(by_first_node(communities.nodes, communities.labels), partition(truth))
-
-    def _keep_truth(self, truth: Labels) -> None:
-        name = truth.graph, truth.snapshot_id
-        self._truth_bytes -= _bytes_of(name, self._truth.pop(name)) if name in self._truth else 0
-        self._truth[name] = packed(truth.nodes, truth.labels.astype("int64"))
-        self._truth_bytes += _bytes_of(name, self._truth[name])
-        while self._truth_bytes > self._budget.waiting_bytes:
-            self._truth_bytes -= _bytes_of(*self._truth.popitem(last=False))
 
     def _keep_within_budget(self) -> None:
         while len(self._arrived) > 1 and (
@@ -296,10 +277,6 @@ class AllSeries:
             self._bytes -= series.take_oldest().bytes_held
             if not series.windows:
                 self.index.forget(series)
-
-
-def _bytes_of(name: tuple[str, str], truth: bytes) -> int:
-    return sum(map(sys.getsizeof, name)) + len(truth)
 
 
 def agreement(ours: Partition, theirs: Partition) -> float | None:

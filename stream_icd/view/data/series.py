@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
@@ -14,6 +14,7 @@ from stream_icd.events import CommunityEvents
 from stream_icd.names.names import Naming
 from stream_icd.tracking.confirmation import CONFIRMED, still_hold
 from stream_icd.tracking.track import DEFAULTS, track
+from stream_icd.view.data.kept import Kept
 from stream_icd.view.data.window import SeenWindow, seen_window
 
 MOST_ENDS = 5000
@@ -189,7 +190,7 @@ class SeriesIndex:
         self._lock = threading.Lock()
         self._series: dict[SeriesName, Series] = {}
         self._of_graph: dict[str, dict[SeriesName, Series]] = {}
-        self._ends: OrderedDict[SeriesName, tuple[int, int]] = OrderedDict()
+        self._ends = Kept[SeriesName, tuple[int, int]](MOST_ENDS)
         self._versions = count(1)
 
     def __len__(self) -> int:
@@ -217,7 +218,7 @@ class SeriesIndex:
         """Return the series of that name; a new one, which continues one that was forgotten."""
         with self._lock:
             if name not in self._series:
-                ended = self._ends.pop(name, (0, 0))
+                ended = self._ends.pop(name) or (0, 0)
                 series = Series(name, self._versions, self._naming, *ended)
                 self._series[name] = self._of_graph.setdefault(name.graph, {})[name] = series
             return self._series[name]
@@ -230,9 +231,7 @@ class SeriesIndex:
             del self._of_graph[name.graph][name]
             if not self._of_graph[name.graph]:
                 del self._of_graph[name.graph]
-            self._ends[name] = series.numbered, series.next_id
-            if len(self._ends) > MOST_ENDS:
-                self._ends.popitem(last=False)
+            self._ends.put(name, (series.numbered, series.next_id))
 
     def find(self, graph: str, model: str, origin: str) -> SeriesName | None:
         """Return the name of the first series that fits; None if none does.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from stream_icd.errors import StreamIcdError
 from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.all_series import Publish
+from stream_icd.view.data.kept import Kept
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow
 
@@ -34,22 +34,18 @@ class KeptSnapshots:
     """The graphs that were read last, within `KEPT_PARTS`; `source` reads one at a time."""
 
     source: Callable[[SeriesName, SeenWindow], Snapshot]
-    _kept: OrderedDict[tuple[str, ...], Snapshot] = field(default_factory=OrderedDict)
+    _kept: Kept[tuple[str, ...], Snapshot] = field(default_factory=lambda: Kept(KEPT_PARTS))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, name: SeriesName, window: SeenWindow) -> Snapshot:
         """Return the graph; raise `StreamIcdError`, such as `NoGraph`, if it is not available."""
         with self._lock:
             identity = (name.origin, *window.result.identity())
-            snapshot = self._kept.get(identity) or self.source(name, window)
-            self._kept[identity] = snapshot
-            self._kept.move_to_end(identity)
-            while len(self._kept) > 1 and self._parts() > KEPT_PARTS:
-                self._kept.popitem(last=False)
-            return snapshot
-
-    def _parts(self) -> int:
-        return sum(snapshot.n_nodes + snapshot.n_edges for snapshot in self._kept.values())
+            if (kept := self._kept.get(identity)) is not None:
+                return kept
+            snapshot = self.source(name, window)
+            parts = min(snapshot.n_nodes + snapshot.n_edges, KEPT_PARTS)  # it is kept in any case
+            return self._kept.put(identity, snapshot, parts)
 
 
 @dataclass(frozen=True, slots=True)

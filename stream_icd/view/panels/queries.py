@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from stream_icd.errors import BadSettings, StreamIcdError
@@ -14,6 +14,7 @@ from stream_icd.events import KINDS
 from stream_icd.printable import shortened
 from stream_icd.tracking.confirmation import CONFIRMED
 from stream_icd.view.data.all_series import AllSeries, Summary
+from stream_icd.view.data.kept import Kept
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow
 from stream_icd.view.feeds.sources import Sources
@@ -33,8 +34,6 @@ from stream_icd.view.panels.life import comparison, life
 
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 MOST_WINDOWS = 6000
 MOST_COLUMNS = 120
@@ -83,8 +82,8 @@ class Queries:
 
     seen: AllSeries
     sources: Sources
-    _maps: dict[SeriesName, Drawn] = field(default_factory=dict)
-    _pasts: dict[str, Past] = field(default_factory=dict)  # by node
+    _maps: Kept[SeriesName, Drawn] = field(default_factory=lambda: Kept(KEPT_MAPS))
+    _pasts: Kept[str, Past] = field(default_factory=lambda: Kept(KEPT_PASTS))  # by node
 
     def overview(self, asked: Parameters) -> Answer:
         """Series in short, dead letters, decisions about models, and what is wrong.
@@ -163,7 +162,7 @@ class Queries:
             snapshot = self.sources.snapshots.read(name, window)
         except StreamIcdError as error:
             snapshot, trouble = None, str(error)
-        before = kept(self._maps, name, Drawn, KEPT_MAPS).centres
+        before = self._drawn(name).centres
         drawn = quotient(window, snapshot, before)
         if len(before) > KEPT_CENTRES:
             before.clear()
@@ -185,7 +184,7 @@ class Queries:
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
         snapshot = self.sources.snapshots.read(name, window)
-        return opened(window, snapshot, chosen, kept(self._maps, name, Drawn, KEPT_MAPS).centres)
+        return opened(window, snapshot, chosen, self._drawn(name).centres)
 
     def places(self, asked: Parameters) -> Answer:
         """Nodes of a window where their source says they are."""
@@ -193,7 +192,7 @@ class Queries:
         snapshot = self.sources.snapshots.read(name, window)
         if snapshot.coordinates is None:
             raise NothingSeen("the snapshot does not say where its nodes are")
-        drawn = kept(self._maps, name, Drawn, KEPT_MAPS)
+        drawn = self._drawn(name)
         drawn.frame = frame_of(snapshot.coordinates, drawn.frame)
         return places(window, snapshot, drawn.frame)
 
@@ -206,7 +205,8 @@ class Queries:
         """Where a node was."""
         windows = self._windows(asked, SEARCHED_WINDOWS, SEARCHED_WINDOWS)
         node = text(asked, "node")
-        return node_past(windows, node, kept(self._pasts, node, WeakKeyDictionary, KEPT_PASTS))
+        known = self._pasts.get(node) or self._pasts.put(node, WeakKeyDictionary())
+        return node_past(windows, node, known)
 
     def explain(self, asked: Parameters) -> Answer:
         """What happened around a node."""
@@ -224,6 +224,9 @@ class Queries:
             at = windows[-1].result.window.start
             raise NothingSeen(f"no window up to {at} has community {community}")
         return as_answer(*explained_community(windows, community, read, after))
+
+    def _drawn(self, name: SeriesName) -> Drawn:
+        return self._maps.get(name) or self._maps.put(name, Drawn())
 
     def _until(self, asked: Parameters) -> tuple[SeriesName, list[SeenWindow]]:
         """Return a series, and its windows up to the one that is asked for."""
@@ -268,17 +271,6 @@ class Queries:
         if window is None:
             raise NothingSeen(NO_WINDOW)
         return name, window
-
-
-def kept(known: dict[Key, Value], key: Key, new: Callable[[], Value], most: int) -> Value:
-    """Return what is kept under a key, new if there is none; drop what was asked for least lately.
-
-    Several threads may call it: two of them may then begin with a new one each.
-    """
-    value = known[key] = known.pop(key, None) or new()
-    for oldest in list(known)[:-most]:
-        known.pop(oldest, None)
-    return value
 
 
 def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:

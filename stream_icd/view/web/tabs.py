@@ -9,12 +9,12 @@ import asyncio
 import gzip
 import json
 import sys
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from stream_icd.errors import Overloaded
+from stream_icd.view.data.kept import Kept
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.panels.queries import BadQuestion, NothingSeen, Parameters, Queries
 
@@ -24,7 +24,7 @@ AT_A_TIME = 2
 MOST_WAITING = 64
 KEPT_BYTES = 32 * 2**20
 ENTRY = 200
-"""Bytes of an entry of an `OrderedDict`."""
+"""Bytes of an entry of `Kept`."""
 
 MOST_TABS = 200
 MOST_NEWS = 256
@@ -79,8 +79,7 @@ class Answers:
         self._pool = ThreadPoolExecutor(AT_A_TIME, "view")
         self._reading = ThreadPoolExecutor(1, "view graphs")
         self._running: dict[Key, asyncio.Future[bytes]] = {}
-        self._kept: OrderedDict[Key, bytes] = OrderedDict()
-        self._bytes = 0
+        self._kept = Kept[Key, bytes](KEPT_BYTES)
 
     async def answer(self, question: str, asked: Parameters) -> bytes:
         """Return an answer; a question that is being answered is not asked a second time.
@@ -96,9 +95,8 @@ class Answers:
         check_known(asked, parameters)
         version = () if question == "overview" else self._queries.version(asked)
         key = question, tuple(sorted(asked.items())), version
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
+        if (kept := self._kept.get(key)) is not None:
+            return kept
         if key not in self._running:
             if len(self._running) >= MOST_WAITING:
                 raise Overloaded("too many questions wait for an answer: try again")
@@ -118,10 +116,7 @@ class Answers:
         self._running.pop(key, None)
         if done.cancelled() or done.exception() is not None or key[0] == "overview":
             return
-        self._kept[key] = done.result()
-        self._bytes += bytes_of(key, done.result())
-        while self._bytes > KEPT_BYTES:
-            self._bytes -= bytes_of(*self._kept.popitem(last=False))
+        self._kept.put(key, done.result(), bytes_of(key, done.result()))
 
 
 def bytes_of(key: Key, answer: bytes) -> int:
