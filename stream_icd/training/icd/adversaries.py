@@ -81,8 +81,11 @@ class Adversaries:
         self.discriminator = _parameters(
             initial_discriminator(recipe.discriminator_widths, rng), device
         )
-        self._generator_optimiser = _optimiser(self.generator, recipe.optimiser)
-        self._discriminator_optimiser = _optimiser(self.discriminator, recipe.optimiser)
+        self._players = {"G": self.generator, "D": self.discriminator}
+        self._optimisers = {
+            player: _optimiser(parameters, recipe.optimiser)
+            for player, parameters in self._players.items()
+        }
 
     def step(
         self, graph: TrainingGraph, rows: NDArray[np.int64] | None, update: bool = True
@@ -108,9 +111,10 @@ class Adversaries:
 
     def state(self) -> Parameters:
         """Parameters and optimiser states by name: all that is needed to resume."""
-        flat = {f"G.{name}": weight.detach() for name, weight in self.generator.items()}
-        flat |= {f"D.{name}": weight.detach() for name, weight in self.discriminator.items()}
-        for player, optimiser in self._optimisers():
+        flat: Parameters = {}
+        for player, parameters in self._players.items():
+            flat |= {f"{player}.{name}": weight.detach() for name, weight in parameters.items()}
+        for player, optimiser in self._optimisers.items():
             for index, moments in optimiser.state_dict()["state"].items():
                 flat |= {f"{player}.moment.{index}.{key}": m for key, m in moments.items()}
         return flat
@@ -118,10 +122,10 @@ class Adversaries:
     def restore(self, flat: Parameters) -> None:
         """Resume from what `state` returned."""
         with torch.no_grad():
-            for player, parameters in (("G", self.generator), ("D", self.discriminator)):
+            for player, parameters in self._players.items():
                 for name, weight in parameters.items():
                     weight.copy_(flat[f"{player}.{name}"])
-        for player, optimiser in self._optimisers():
+        for player, optimiser in self._optimisers.items():
             state: dict[int, Parameters] = {}
             for name, moment in flat.items():
                 if name.startswith(f"{player}.moment."):
@@ -130,9 +134,6 @@ class Adversaries:
             groups = optimiser.state_dict()["param_groups"]
             optimiser.load_state_dict({"state": state, "param_groups": groups})
 
-    def _optimisers(self) -> tuple[tuple[str, torch.optim.Optimizer], ...]:
-        return ("G", self._generator_optimiser), ("D", self._discriminator_optimiser)
-
     def _step_discriminator(self, induced: Tensor, embedded: Tensor, update: bool) -> float:
         loss = discriminator_loss(
             discriminate(self.discriminator, induced),
@@ -140,7 +141,7 @@ class Adversaries:
             self._recipe.losses.discriminator,
         )
         if update:
-            _descend(self._discriminator_optimiser, loss)
+            _descend(self._optimisers["D"], loss)
         return loss.item()
 
     def _step_generator(
@@ -153,7 +154,7 @@ class Adversaries:
         if settings.adversarial:
             loss = loss + adversarial
         if update:
-            _descend(self._generator_optimiser, loss)
+            _descend(self._optimisers["G"], loss)
         return {
             "adversarial": adversarial.item(),
             "reconstruction": reconstruction.item(),

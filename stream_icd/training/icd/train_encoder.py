@@ -81,7 +81,10 @@ def train(
     if device != "cpu" and not torch.cuda.is_available():
         raise BadSettings(f"torch has no {device!r} on this machine; give device='cpu'")
     players = Adversaries(recipe, device)
-    run = _resume(players, recipe, checkpoints)
+    kept = None if checkpoints is None else load_checkpoint(recipe, checkpoints)
+    if kept is not None:
+        players.restore(kept.state)
+    run = kept or Checkpoint((), players.generator_weights(), players.state())
     prepared_graph = lru_cache(PREPARED)(lambda index: prepare(graphs[index], recipe, device))
 
     for number in range(len(run.history), recipe.schedule.epochs + 1):
@@ -98,15 +101,6 @@ def train(
         progress(epoch)
     last = Model(recipe, trained=players.generator_weights())
     return Training(Model(recipe, trained=run.best), last, run.history)
-
-
-def _resume(players: Adversaries, recipe: Recipe, checkpoints: Store | None) -> Checkpoint:
-    """The run so far: from the folder of checkpoints, or a run without any epoch."""
-    kept = None if checkpoints is None else load_checkpoint(recipe, checkpoints)
-    if kept is None:
-        return Checkpoint((), players.generator_weights(), players.state())
-    players.restore(kept.state)
-    return kept
 
 
 def _run_epoch(
