@@ -28,8 +28,6 @@ EARTH_RADIUS_M = 6_371_008.8
 
 MAX_PAIRS = 50_000_000
 
-Pairs = Ids
-
 
 def on_unit_sphere(latitude: Floats, longitude: Floats) -> Floats:
     """Convert degrees to points (n, 3) on the unit sphere.
@@ -41,7 +39,7 @@ def on_unit_sphere(latitude: Floats, longitude: Floats) -> Floats:
     return np.stack([np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), np.sin(phi)], axis=1)
 
 
-def nearest_pairs(points: Floats, k: int) -> Pairs:
+def nearest_pairs(points: Floats, k: int) -> Ids:
     """Return pairs (2, E) where either is among the other's `k` nearest; each once, low < high."""
     n = len(points)
     k = min(k, n - 1)
@@ -55,7 +53,7 @@ def nearest_pairs(points: Floats, k: int) -> Pairs:
     return _each_once(np.repeat(np.arange(n), k), others.ravel(), n)
 
 
-def pairs_within(points: Floats, radius_m: float) -> Pairs:
+def pairs_within(points: Floats, radius_m: float) -> Ids:
     """Return pairs (2, E) at most `radius_m` apart along the surface; each once, low < high.
 
     Raises `LimitExceeded` if there would be more than `MAX_PAIRS`.
@@ -72,7 +70,7 @@ def pairs_within(points: Floats, radius_m: float) -> Pairs:
     return _each_once(pairs[:, 0], pairs[:, 1], len(points))
 
 
-def _each_once(pairs: Pairs, other: Pairs, n: int) -> Pairs:
+def _each_once(pairs: Ids, other: Ids, n: int) -> Ids:
     # Sort, because numpy.unique hashes and takes ten times as long on these keys.
     keys = np.sort(np.minimum(pairs, other) * n + np.maximum(pairs, other))
     first = np.diff(keys, prepend=-1) > 0

@@ -64,7 +64,7 @@ class Windows:
         return len(self.found.windows) - self.n_past
 
     def _lesson(self, window: ArchivedWindow) -> Lesson:
-        return read_lesson(self.store, window, self.found.labels_of(window))
+        return read_lesson(self.store, window, self.found.labels.get(window.name))
 
 
 def open_windows(

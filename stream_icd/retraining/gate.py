@@ -45,10 +45,6 @@ class Paired:
     challenger: Measured
 
 
-Average = Callable[..., Any]
-"""`numpy.mean` or `numpy.median`."""
-
-
 class Interval(NamedTuple):
     """A mean and its confidence interval."""
 
@@ -62,7 +58,7 @@ def paired_bootstrap(
     confidence: float,
     seed: int = 0,
     resamples: int = 10_000,
-    average: Average = np.mean,
+    average: Callable[..., Any] = np.mean,
 ) -> Interval:
     """The mean of the differences; the true mean is above `low` with this confidence.
 
@@ -197,7 +193,7 @@ def _compared(paired: Sequence[Paired], name: str, rules: Rules, seed: int) -> _
     values = [(a, b) for a, b in both if a is not None and b is not None]
     if not values:
         return None
-    average: Average = np.median if name == "seconds" else np.mean  # a first one may compile code
+    average = np.median if name == "seconds" else np.mean  # a first one may compile code
     champion, challenger = map(float, average(values, axis=0))
     differences = [b - a for a, b in values]
     gain = paired_bootstrap(differences, rules.confidence, seed, average=average)

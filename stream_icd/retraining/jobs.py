@@ -262,15 +262,12 @@ def score_job(
     return scored
 
 
-CpuClock = Callable[[], float]
-
-
 def compare_models(
     lessons: Iterable[Lesson],
     champion: Model,
     challenger: Model,
     seed: int = 0,
-    cpu_clock: CpuClock = time.process_time,
+    cpu_clock: Callable[[], float] = time.process_time,
     method: Method = "bp",
 ) -> list[Paired]:
     """Measure both models on each window; both see the same hidden edges.
@@ -322,7 +319,7 @@ def _detected(
     lessons: Iterable[Lesson],
     models: Sequence[Model],
     seed: int,
-    cpu_clock: CpuClock,
+    cpu_clock: Callable[[], float],
     method: Method,
 ) -> Iterator[tuple[Judged, ...]]:
     """What each model finds in each window."""

@@ -355,7 +355,7 @@ class _Round:
         return self.past.after(marks)
 
     def _lessons(self, windows: Sequence[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
-        return tuple((window, self.past.labels_of(window)) for window in windows)
+        return tuple((window, self.past.labels.get(window.name)) for window in windows)
 
     def _place(self, version: str) -> str:
         return existing_folder(self.registry, version).uri

@@ -75,10 +75,6 @@ class Accumulated:
         """The windows that begin after the marks of their graph, or that it has none."""
         return [window for window in self.windows if _is_after(window, marks)]
 
-    def labels_of(self, window: ArchivedWindow) -> ArchivedWindow | None:
-        """The labels of a window, if there are any."""
-        return self.labels.get(window.name)
-
 
 def accumulated(
     store: Store, now: datetime, graph: str | None = None, most: int = MOST_WINDOWS

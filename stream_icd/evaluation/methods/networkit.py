@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def graph_of(adjacency: csr_array) -> Any:
     )
 
 
-def _find(task: Task, algorithm: Callable[[Any, Any], Any]) -> Labels:
+def _find(algorithm: Callable[[Any, Any], Any], task: Task) -> Labels:
     import networkit
 
     networkit.setNumberOfThreads(1)
@@ -33,19 +34,9 @@ def _find(task: Task, algorithm: Callable[[Any, Any], Any]) -> Labels:
     return np.unique(partition.getVector(), return_inverse=True)[1].astype(np.int32)
 
 
-def plm(task: Task) -> Labels:
-    """Louvain with refinement."""
-    return _find(task, lambda community, graph: community.PLM(graph, refine=True))
-
-
-def plp(task: Task) -> Labels:
-    """Label propagation."""
-    return _find(task, lambda community, graph: community.PLP(graph))
-
-
-def _method(find: Callable[[Task], Labels]) -> Method:
+def _method(algorithm: Callable[[Any, Any], Any]) -> Method:
     return Method(
-        find,
+        partial(_find, algorithm),
         "Staudt, Meyerhenke 2016; networkit",
         k="ignored",
         weighted=True,
@@ -53,4 +44,7 @@ def _method(find: Callable[[Task], Labels]) -> Method:
     )
 
 
-METHODS = {"plm": _method(plm), "plp": _method(plp)}
+METHODS = {
+    "plm": _method(lambda community, graph: community.PLM(graph, refine=True)),  # Louvain
+    "plp": _method(lambda community, graph: community.PLP(graph)),  # label propagation
+}
