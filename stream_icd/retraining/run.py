@@ -174,9 +174,9 @@ def run_once(
 
     An empty registry gets its first champion, and then the round is made.
     """
-    observed = observed or Observed()
+    rounds = _Rounds(registry, settings, announce, observed or Observed())
     while True:
-        decision = _round(registry, settings, announce, clock(), observed, asked=asked)
+        decision = rounds.make(clock(), asked=asked)
         if decision.outcome != "first champion":
             return decision
 
@@ -194,60 +194,54 @@ def run_until(
     If registry or archive do not answer, or a registry that had a champion has none, this is
     logged, and the next round tries again. Other errors of `retrain` are raised.
     """
-    observed = observed or Observed()
-    before: Decision | None = None
-    had_champion = False
+    rounds = _Rounds(registry, settings, announce, observed or Observed())
     with suppress(StreamIcdError):  # the first round says it
-        had_champion = current(registry) is not None
+        rounds.had_champion = current(registry) is not None
     while not stop.is_set():
         try:
-            before = _round(
-                registry,
-                settings,
-                announce,
-                utc_now(),
-                observed,
-                before=before,
-                had_champion=had_champion,
-            )
-            had_champion = had_champion or before.generation > 0
+            rounds.make(utc_now())
         except StreamIcdError as error:
             if error.action is not Action.RETRY:
                 raise
-            before = None
+            rounds.said = None
             structlog.get_logger().warning(
                 "no round now; the champion stays", reason=f"{type(error).__name__}: {error}"
             )
         stop.wait(every_s)
 
 
-def _round(
-    registry: Store,
-    settings: Retraining,
-    announce: Sequence[Announce],
-    now: datetime,
-    observed: Observed,
-    *,
-    asked: bool = False,
-    before: Decision | None = None,
-    had_champion: bool = False,
-) -> Decision:
-    """Make a round, and announce its decision unless it says the same as the one before."""
-    with observed.round():
+@dataclass(slots=True)
+class _Rounds:
+    """Makes rounds, and announces each decision unless it says the same as the one before."""
+
+    registry: Store
+    settings: Retraining
+    announce: Sequence[Announce]
+    observed: Observed
+    had_champion: bool = False
+    said: tuple[str, str] | None = None  # by the last decision
+
+    def make(self, now: datetime, *, asked: bool = False) -> Decision:
+        with self.observed.round():
+            decision = self._decided(now, asked=asked)
+            self.observed.decided(decision)
+            said = decision.outcome, decision.reason
+            if said != self.said:
+                for announce_to_one in self.announce:
+                    announce_to_one(decision)
+        self.said, self.had_champion = said, self.had_champion or decision.generation > 0
+        return decision
+
+    def _decided(self, now: datetime, *, asked: bool) -> Decision:
+        registry, on_step = self.registry, self.observed.on_step
         try:
-            if had_champion:
+            if self.had_champion:
                 champion(registry)
-            decision = retrain(registry, settings, now, asked=asked, on_step=observed.on_step)
+            return retrain(registry, self.settings, now, asked=asked, on_step=on_step)
         except ModelError as error:
-            if had_champion and current(registry) is None:
+            if self.had_champion and current(registry) is None:
                 raise StoreUnreachable(
                     f"{registry.place} has no champion any more, as if its disk were unmounted: "
                     "put it back, or start the retrainer again to begin a new registry there"
                 ) from error
             raise
-        observed.decided(decision)
-        said = decision.outcome, decision.reason
-        if before is None or said != (before.outcome, before.reason):
-            for announce_to_one in announce:
-                announce_to_one(decision)
-    return decision

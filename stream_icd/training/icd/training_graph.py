@@ -107,10 +107,7 @@ class Reconstruction:
         structure = structure_matrix(adjacency, variant)
         self._range = _range(structure) if scaled else None
         self._sparse = structure.sparse.astype(np.float32)
-        self._outer = None
-        if structure.outer is not None:
-            u, v = structure.outer
-            self._outer = self._tensor(u.astype(np.float32)), self._tensor(v.astype(np.float32))
+        self._outer = [self._tensor(part.astype(np.float32)) for part in structure.outer or ()]
         self._labels = self._tensor(labels.astype(np.int64))
         strength = membership_strength(adjacency, labels, variant)
         self._strength = self._tensor(strength.astype(np.float32))
@@ -148,7 +145,7 @@ class Reconstruction:
         block = torch.zeros(len(rows) * n, device=self._device)
         block[self._tensor(filled)] = self._tensor(part.data)
         block = block.view(len(rows), n)
-        if self._outer is not None:
+        if self._outer:
             u, v = self._outer
             block = block + torch.outer(u[self._tensor(rows)], v)
         if self._range is not None:
