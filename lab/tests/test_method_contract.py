@@ -11,7 +11,7 @@ import pytest
 
 from lab.packages import PACKAGES
 from stream_icd.arrays import Labels
-from stream_icd.evaluation.limits import Learning, MethodRun, Runner
+from stream_icd.evaluation.limits import MethodRun, Runner
 from stream_icd.evaluation.method import Method, Task, methods_in
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.agreement import nmi
@@ -45,7 +45,7 @@ def found(name: str, task: Task) -> Labels:
 def test_a_method_keeps_the_contract(named: tuple[str, Method]) -> None:
     name, method = named
     past = (LabelledGraph(PAST.adjacency(), PAST.communities),)
-    learned = pickle.loads(pickle.dumps(run()((name, Learning(past, 0)))))  # as from a process
+    learned = pickle.loads(pickle.dumps(run()((name, (past, 0)))))  # as from a process
     assert learned.status == "ok", learned.detail
     assert (learned.learned is None) == (method.learn is None)
 

@@ -26,22 +26,15 @@ OnProgress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class PublicData:
-    """A public data set, in one file or several.
-
-    Attributes:
-        urls: one for each file.
-        page: URL of the owner's description.
-        terms: the owner's terms of use.
-        produce: command to send it, with `{path}` for the file, or the folder of several files.
-    """
+    """A public data set, in one file or several."""
 
     name: str
-    urls: tuple[str, ...]
+    urls: tuple[str, ...]  # one for each file
     about: str
-    page: str
-    terms: str
+    page: str  # URL of the owner's description
+    terms: str  # the owner's terms of use
     citation: str
-    produce: str
+    produce: str  # command to send it, with `{path}` for the file, or the folder of several
 
 
 SNAP_TERMS = "SNAP states no licence for the data; it asks for the citation."

@@ -81,24 +81,16 @@ def _each_once(pairs: Ids, other: Ids, n: int) -> Ids:
 class TaxiSettings:
     """How position fixes become snapshots.
 
-    Attributes:
-        tick: time from one snapshot to the next; ticks lie at its multiples since 1970.
-        stale: ignore fixes older than this at a tick.
-        nearest: join two taxis if either is among this many nearest of the other; 0 for none.
-        radius_m: join two taxis at most this many metres apart; 0 for none.
-        sample: use this many random active taxis, the same ones while they are active.
-        lateness: how far behind the newest fix another may arrive.
-
     Raises `BadSettings` if a value is negative, nothing joins taxis, or `stale` is below `tick`.
     """
 
-    tick: timedelta
-    stale: timedelta
-    nearest: int = 50
-    radius_m: float = 0.0
-    sample: int | None = None
+    tick: timedelta  # from one snapshot to the next; ticks lie at its multiples since 1970
+    stale: timedelta  # ignore fixes older than this at a tick
+    nearest: int = 50  # join taxis if either is among this many nearest of the other; 0 for none
+    radius_m: float = 0.0  # join taxis at most this many metres apart; 0 for none
+    sample: int | None = None  # use so many random active taxis, the same while they are active
     seed: int = 0
-    lateness: timedelta = timedelta(0)
+    lateness: timedelta = timedelta(0)  # how far behind the newest fix another may arrive
     graph: str = "taxi"
     coordinates: bool = True
 

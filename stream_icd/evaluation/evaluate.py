@@ -200,24 +200,16 @@ CONTRADICTED = "the labels contradict the edges, so they are not used"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How one method did on one window.
-
-    Attributes:
-        detail: why it has no result, or no agreement though the window has labels.
-        hidden_edges: how well communities found on 9/10 of the edges predict the others, in bits
-            per edge; None if one of these runs has no result.
-        stability: fraction of the nodes common with the window before that keep their community;
-            None if there are none, for the first window, and after a window without a result.
-    """
+    """How one method did on one window; numbers that it lacks are None."""
 
     method: str
     snapshot: str
     status: Status
-    detail: str = ""
+    detail: str = ""  # why it has no result, or no agreement though the window has labels
     seconds: float = 0.0  # processor time of finding the communities of the whole window
     measures: Measures | None = None  # None: it has no result
-    hidden_edges: float | None = None
-    stability: float | None = None
+    hidden_edges: float | None = None  # how well 9/10 of the edges predict the others, bits each
+    stability: float | None = None  # share of the common nodes that stay since the window before
 
 
 def evaluate(

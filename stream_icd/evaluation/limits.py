@@ -26,6 +26,9 @@ Status = Literal["ok", "missing", "error", "crash", "limit"]
 """How a run ended: with a result; its library is missing; it raised an error; its process ended;
 it exceeded its time or memory."""
 
+History = tuple[tuple[LabelledGraph, ...], int]
+"""Past graphs for a method to learn from, and the seed."""
+
 REPEATED_BELOW = 2.0
 """Seconds below which a run on the largest graph so far is repeated, and the second counts: it may
 need code that smaller ones did not compile."""
@@ -35,10 +38,7 @@ need code that smaller ones did not compile."""
 class MethodRun:
     """How a run ended.
 
-    Attributes:
-        seconds: processor time, without the stage `CONVERT`. A method runs on one thread, so this
-            is the time that it takes on an idle core.
-        peak_bytes: growth of memory at its peak; None where the system does not tell (not Linux).
+    A method runs on one thread, so processor time is the time that it takes on an idle core.
     """
 
     status: Status
@@ -46,10 +46,10 @@ class MethodRun:
     labels: Labels | None = None  # (n,) in 0..K-1
     learned: Any = None  # what learning returned
     memory: Any = None  # what a method with memory remembers for the next window
-    seconds: float = 0.0
+    seconds: float = 0.0  # processor time, without the stage `CONVERT`
     stages: dict[str, float] = field(default_factory=dict)  # seconds of each
     clock_seconds: float = 0.0  # wall-clock time of all stages
-    peak_bytes: int | None = None
+    peak_bytes: int | None = None  # growth of memory at its peak; None where not Linux
 
 
 class MethodProcess:
@@ -68,7 +68,7 @@ class MethodProcess:
 
     def learn(self, name: str, history: Sequence[LabelledGraph], seed: int) -> MethodRun:
         """Let a method learn from past graphs; nothing is learned if the method cannot."""
-        return self._run(name, Learning(tuple(history), seed))
+        return self._run(name, (tuple(history), seed))
 
     def find(self, name: str, task: Task) -> MethodRun:
         """Let a method find communities."""
@@ -79,7 +79,7 @@ class MethodProcess:
         process, self._process = self._process, None
         return None if process is None else process.end()
 
-    def _run(self, name: str, job: Learning | Task) -> MethodRun:
+    def _run(self, name: str, job: History | Task) -> MethodRun:
         missing = self._methods[name].missing()
         if missing is not None:
             return MethodRun("missing", missing)
@@ -100,14 +100,6 @@ class MethodProcess:
         return outcome
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Learning:
-    """Past graphs for a method to learn from."""
-
-    history: tuple[LabelledGraph, ...]
-    seed: int
-
-
 class Runner:
     """Runs methods in this process, without limits; a job is a method's name and its work."""
 
@@ -116,13 +108,12 @@ class Runner:
         self._largest: dict[str, int] = {}
         threadpool_limits(1)
 
-    def __call__(self, job: tuple[str, Learning | Task]) -> MethodRun:
+    def __call__(self, job: tuple[str, History | Task]) -> MethodRun:
         name, work = job
         method = self._methods[name]
         try:
-            if isinstance(work, Learning):
-                learn = method.learn or (lambda _history, _seed: None)
-                learned = partial(learn, work.history, work.seed)
+            if not isinstance(work, Task):
+                learned = partial(method.learn or (lambda _history, _seed: None), *work)
                 return _measured(lambda: MethodRun("ok", learned=learned()), {})
             if name not in self._largest:
                 _warm_up(method, work)

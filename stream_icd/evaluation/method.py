@@ -34,14 +34,9 @@ since an application may hold that object already."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """One graph for a method.
+    """One graph for a method; all weights are 1 for a method that does not use weights."""
 
-    Attributes:
-        adjacency: `(n, n)` float64, canonical (see `as_adjacency`); all weights are 1 for a method
-            that does not use weights.
-    """
-
-    adjacency: csr_array
+    adjacency: csr_array  # (n, n) float64, canonical (see `as_adjacency`)
     n_communities: int | None = None  # K; None: the method shall determine it
     seed: int = 0
     learned: Any = None  # what the method's `learn` returned

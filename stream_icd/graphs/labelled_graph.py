@@ -26,17 +26,12 @@ class Moment:
 class LabelledGraph:
     """A graph and, if known, its communities.
 
-    Attributes:
-        adjacency: `(n, n)`, canonical; see `graphs.adjacency.as_adjacency`.
-        labels: community of each node, `(n,)` int32 in 0..K-1; None if unknown.
-        moment: None if the graph is of no stream.
-
     Raises `BadInput` if a node has no label, or one is negative.
     """
 
-    adjacency: csr_array
-    labels: NDArray[np.int32] | None = None
-    moment: Moment | None = None
+    adjacency: csr_array  # (n, n), canonical; see `graphs.adjacency.as_adjacency`
+    labels: NDArray[np.int32] | None = None  # (n,), in 0..K-1; None if unknown
+    moment: Moment | None = None  # None if the graph is of no stream
 
     def __post_init__(self) -> None:
         if self.labels is None:

@@ -38,19 +38,14 @@ class UndirectedGraph:
     """A NetworkX graph, ready for this backend.
 
     NetworkX keeps it for later calls, also for those with another attribute or none as the weight.
-
-    Attributes:
-        nodes: in the order of the original, `(n,)`.
-        ends: rows of `nodes` that the edges join, `(2, m)`; parallel edges and self loops too.
-        weights: by attribute, the weight of each edge, `(m,)`.
     """
 
     __networkx_backend__: ClassVar[str] = "stream_icd"
 
     original: Any
-    nodes: Sequence[Any]
-    ends: Ids
-    weights: Mapping[str, Floats]
+    nodes: Sequence[Any]  # (n,), in the order of the original
+    ends: Ids  # (2, m), rows of `nodes` that the edges join; parallel edges and self loops too
+    weights: Mapping[str, Floats]  # by attribute, the weight of each edge, (m,)
 
     def is_directed(self) -> bool:
         """False: see `convert_from_nx`."""

@@ -23,17 +23,13 @@ class Measured:
     """One model on one window; None where the window has no labels, or none is before it.
 
     Hidden edges are fair between models that find different numbers of communities.
-
-    Attributes:
-        predicted: how well the communities of the window before, found with memory, predict the
-            edges of this one that are new, bits per edge (`training.yardstick`).
     """
 
     hidden_edges: float  # how well its communities predict them, bits per edge
     seconds: float  # processor time of one detection
     nmi: float | None = None  # against the labels, 0..1
     churn: float | None = None  # share of the nodes that change community since the window before
-    predicted: float | None = None
+    predicted: float | None = None  # how well those of the window before predict its new edges
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,6 @@ class Triggers:
 class Retraining:
     """Settings of a retrainer.
 
-    Attributes:
-        encoder: recipe by which the encoder is trained too; models are then compared by method icd.
-            None: the encoder is not trained, and models are compared by method bp.
-
     Raises:
         BadSettings: the name or a number is out of range.
     """
@@ -60,7 +56,7 @@ class Retraining:
     budget: Allowance = BUDGET
     most_windows: int = MOST_WINDOWS  # to look at, the newest ones
     watch: int = 8  # windows after a swap that must confirm the new champion
-    encoder: Recipe | None = None
+    encoder: Recipe | None = None  # by which the encoder is trained too; None: it is not
     seed: int = 0
     threads: int = 1
 

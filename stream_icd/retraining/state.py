@@ -24,15 +24,11 @@ FORMAT = 3
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """How good the champion is in a window.
-
-    Attributes:
-        hidden_edges: bits per edge; None if the window cannot be read, or takes too long. Called
-            `evidence` in files of format 2.
-    """
+    """How good the champion is in a window."""
 
     graph: str
     window: str  # its snapshot id
+    # Bits per edge; None if the window cannot be read, or takes too long. "evidence" in format 2.
     hidden_edges: Annotated[
         float | None, Field(validation_alias=AliasChoices("hidden_edges", "evidence"))
     ]

@@ -11,17 +11,11 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Whether a trigger asks for a new model.
-
-    Attributes:
-        reason: why, or why not yet, in a few words.
-        since: number of the newest windows that follow the change of the stream's law, the change
-            included; None if the trigger knows of no change.
-    """
+    """Whether a trigger asks for a new model."""
 
     due: bool
-    reason: str
-    since: int | None = None
+    reason: str  # why, or why not yet, in a few words
+    since: int | None = None  # number of windows from a change of the stream's law on, if known
 
 
 def any_due(answers: Sequence[Due]) -> Due:

@@ -49,18 +49,14 @@ Marks = dict[str, datetime]
 class Accumulated:
     """Archived windows and labels, by their descriptions; no rows are read.
 
-    Attributes:
-        windows: the newest ones; those of a graph in time order, and graphs in turn, so that a
-            graph of the past has its place beside one of today.
-        labels: by graph and snapshot id, for those windows that have some.
-        strayed: labels in the same days for windows that the archive does not have; not used.
-        ahead: windows so far in the future that their time cannot be right; not used.
+    The windows of a graph are in time order, and graphs in turn, so that a graph of the past has its
+    place beside one of today.
     """
 
-    windows: tuple[ArchivedWindow, ...]
-    labels: dict[tuple[str, str], ArchivedWindow]
-    strayed: int
-    ahead: tuple[tuple[str, str], ...] = ()
+    windows: tuple[ArchivedWindow, ...]  # the newest ones
+    labels: dict[tuple[str, str], ArchivedWindow]  # by graph and snapshot id, where there are some
+    strayed: int  # labels in the same days of windows that the archive does not have; not used
+    ahead: tuple[tuple[str, str], ...] = ()  # windows too far in the future to be right; not used
 
     def marks(self) -> Marks:
         """How far each graph has come."""
@@ -158,14 +154,10 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """A window to learn from, or to compare models on.
-
-    Attributes:
-        labels: community of each node, `(n_nodes,)`, or `UNKNOWN`; None without usable labels.
-    """
+    """A window to learn from, or to compare models on."""
 
     snapshot: Snapshot
-    labels: NDArray[np.int32] | None = None
+    labels: NDArray[np.int32] | None = None  # (n_nodes,), or UNKNOWN; None: none can be used
     known: Known = "none"
 
     def graph(self, *, by_labels: bool) -> LabelledGraph:

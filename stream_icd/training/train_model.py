@@ -41,18 +41,13 @@ UNTRAINED = "the untrained encoder"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
-    """A model with its training and test results.
-
-    Attributes:
-        test: results on the test graphs; the first one says whether the model is better than the
-            shipped `default`. Empty if there are no test graphs.
-    """
+    """A model with its training and test results."""
 
     model: Model
     fit: Fit
     history: History  # of the encoder's training; empty if it was not trained
     graphs: Sequence[LabelledGraph]  # from all of which the model was made
-    test: tuple[Comparison, ...]
+    test: tuple[Comparison, ...]  # the first compares it with `default`; empty without test graphs
 
 
 def train_model(

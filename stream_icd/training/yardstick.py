@@ -38,13 +38,11 @@ WARM_UP = 5
 class Judged:
     """How good the communities of one graph are; K is not given.
 
-    Attributes:
-        bits: bits per edge that communities save. In a stream, those of the window before, on the
-            edges that it lacks (`nats_saved`); None in the first window. For a graph of no
-            stream, its own communities in describing it (`quality.partition`).
+    Bits are saved, in a stream, by the communities of the window before, on the edges that it lacks
+    (`nats_saved`); for a graph of no stream, by its own in describing it (`quality.partition`).
     """
 
-    bits: float | None
+    bits: float | None  # saved per edge; None in the first window
     communities: Labels = field(compare=False)  # (n_nodes,)
     seconds: float = field(compare=False)  # of detection
     ami: float | None = None  # agreement with the labels, if there are any

@@ -85,14 +85,12 @@ def _stay(graph: LabelledGraph, other: LabelledGraph) -> float:
 class Prepared:
     """A window, prepared once for all parameters that are tried on it.
 
-    Attributes:
-        comparable: the adjacency with comparable weights, as in `graph`.
-        unseen: the graph with the edges that the window before lacks, which judge the communities
-            found before; with all edges, if it lacks none.
+    `unseen` has the edges that the window before lacks, which judge the communities found before,
+    or all edges if it lacks none.
     """
 
     adjacency: csr_array
-    comparable: csr_array
+    comparable: csr_array  # with comparable weights, as in `graph`
     graph: LevelGraph
     unseen: LevelGraph
     moment: Moment

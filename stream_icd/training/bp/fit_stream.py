@@ -54,21 +54,14 @@ the best choice saves 0 to 2 by chance."""
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A choice of the parameters after some windows.
-
-    Attributes:
-        bits: bits saved per edge of each window but the first, by the communities before it.
-        nats: saved on all these edges together.
-        stays: η of each window but the first; 0 for one that was unrelated to the past.
-        length: description length of the last window, bits per edge.
-    """
+    """A choice of the parameters after some windows."""
 
     parameters: BpParameters
     memory: Memory | None = None
-    bits: tuple[float, ...] = ()
-    nats: float = 0.0
-    stays: tuple[float, ...] = ()
-    length: float = 0.0
+    bits: tuple[float, ...] = ()  # per edge of each window but the first, by communities before it
+    nats: float = 0.0  # saved on all these edges together
+    stays: tuple[float, ...] = ()  # η of each window but the first; 0: unrelated to the past
+    length: float = 0.0  # description length of the last window, bits per edge
 
     @property
     def kind(self) -> tuple[bool, float]:

@@ -52,12 +52,8 @@ class Tried:
 class Fit:
     """The learned parameters, and what they were learned from.
 
-    Attributes:
-        learned_from: "labels"; "the next window" for consecutive windows without labels; "hidden
-            edges" for other graphs without labels; "each graph" if each one searches; "default" if
-            nothing that was learned is better than the shipped model.
-        compared: what was compared at last, and its mean score: AMI with the labels, or the bits
-            saved per edge of windows; the first one that is as good as the best was taken.
+    "the next window" are consecutive windows without labels, "hidden edges" other graphs without
+    labels. "each graph": each one searches. "default": nothing learned is better than that model.
     """
 
     parameters: BpParameters
@@ -65,7 +61,7 @@ class Fit:
     n_graphs: int
     curve: tuple[Tried, ...]  # choices that differ from the selected one only in resolution
     n_windows: int = 0  # consecutive ones, that the stay probability was learned from
-    compared: tuple[tuple[str, float], ...] = ()
+    compared: tuple[tuple[str, float], ...] = ()  # at last, with mean scores; one was taken
     compared_by: Literal["AMI", "bits"] = "AMI"
 
     @property

@@ -11,19 +11,12 @@ from stream_icd.imports import needs_extra
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One epoch of training; epoch 0 is the untrained model and has no losses.
-
-    Attributes:
-        validation: mean score on the validation graphs after the epoch, 0 to 1.
-        losses: mean of each loss over the epoch's steps, before weighting: "discriminator",
-            "adversarial", "reconstruction" and "regularisation".
-        seconds: with the validation.
-    """
+    """One epoch of training; epoch 0 is the untrained model and has no losses."""
 
     number: int
-    validation: float
-    losses: dict[str, float]
-    seconds: float
+    validation: float  # mean score on the validation graphs after the epoch, 0 to 1
+    losses: dict[str, float]  # mean of each loss over the steps, before weighting (`_TITLES`)
+    seconds: float  # with the validation
 
 
 History = tuple[Epoch, ...]

@@ -28,15 +28,12 @@ Identity = tuple[str, str, str, str]
 class SeriesName(NamedTuple):
     """Identifies a series.
 
-    Attributes:
-        model: empty: one model after the other, as a detector changes them. A model that detects
-            windows which already have a result has a series of its own, with the model's name.
-        origin: topic or archive that the results were read from.
+    A model that detects windows which already have a result has a series of its own.
     """
 
     graph: str
-    model: str
-    origin: str
+    model: str  # of such a series; empty: one model after the other, as a detector changes them
+    origin: str  # topic or archive that the results were read from
 
 
 @dataclass(slots=True)
