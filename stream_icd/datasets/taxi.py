@@ -121,10 +121,8 @@ class TaxiSettings:
     def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:
         """Return the graph at a tick: each taxi is at the position of its last fix.
 
-        None if no two taxis are close; `LimitExceeded` if too many pairs are.
-
-        Args:
-            rows: fixes, `taxi`, `lat` and `lon`, in time order.
+        `rows` are fixes, `taxi`, `lat` and `lon`, in time order. None if no two taxis are close;
+        `LimitExceeded` if too many pairs are.
         """
         taxis, last = _last_fixes(rows["taxi"])
         if self.sample is not None and self.sample < len(taxis):

@@ -78,12 +78,7 @@ def place_members(degrees: NDArray[np.int64]) -> Points:
 
 
 def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> Points:
-    """Return the positions of the nodes of a graph, `(n, 2)`.
-
-    Args:
-        edges: `(2, n_edges)` positions of the ends.
-        labels: community of each node, `(n,)`, in 0..K-1.
-    """
+    """Return the positions of the nodes of a graph, `(n, 2)`; edges are `(2, n_edges)`."""
     sizes, degrees = np.bincount(labels), np.bincount(edges.ravel(), minlength=len(labels))
     links = np.zeros((len(sizes), len(sizes)))
     np.add.at(links, (labels[edges[0]], labels[edges[1]]), 1.0)

@@ -26,10 +26,6 @@ def reduced_features(
 
     XC of ICD-C has at most 2E entries; that of ICD-M adds a rank-one term. So graphs of any size
     have the same number of columns, and the first layer of an encoder is a sparse product.
-
-    Args:
-        adjacency: the graph, `(n, n)`, canonical.
-        exponent: of |v*| in the coarsening matrix; see `coarsening_matrix`.
     """
     structure = structure_matrix(adjacency, variant)
     coarsening = coarsening_matrix(structure, adjacency, size, exponent)

@@ -67,8 +67,7 @@ def convert_from_nx(
 ) -> UndirectedGraph:
     """Return an undirected graph, with weights that are not negative, for this backend.
 
-    Args:
-        edge_attrs: attributes that hold weights, and the weight of an edge without the attribute.
+    edge_attrs: attributes that hold weights, and the weight of an edge without the attribute.
     """
     if graph.is_directed():
         raise NotImplementedError(DIRECTED)

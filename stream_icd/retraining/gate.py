@@ -61,9 +61,7 @@ def paired_bootstrap(
     It is also below `high` with this confidence (each end is one-sided). The ends are quantiles of
     the means of windows drawn with replacement (Efron, 1979).
 
-    Args:
-        differences: (n,) at least one, one for each window.
-        average: another average than the mean, such as the median.
+    differences: (n,), at least one.
 
     >>> paired_bootstrap([1.0, 1.0, 1.0], 0.99)
     Interval(low=1.0, mean=1.0, high=1.0)

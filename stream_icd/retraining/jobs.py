@@ -272,12 +272,9 @@ def compare_models(
 ) -> list[Paired]:
     """Measure both models on each window; both see the same hidden edges.
 
-    With bp, each model follows the windows of a graph as a detector does, with its own memory. The
-    score on hidden edges is that of single windows: memory would know them from the windows before.
-
-    Args:
-        lessons: those of a graph in time order.
-        cpu_clock: processor time in seconds.
+    With bp, each model follows the windows of a graph, in time order, as a detector does, with its
+    own memory. The score on hidden edges is that of single windows: memory would know them from the
+    windows before.
     """
     models = champion, challenger
     lessons, windows = tee(lessons)

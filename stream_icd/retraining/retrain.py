@@ -104,7 +104,6 @@ def retrain(
     """Make one round, and return its decision.
 
     Args:
-        now: the time, UTC.
         asked: learn now, whatever the triggers say.
         run: where learning and comparing is done; by default in a process of its own.
 

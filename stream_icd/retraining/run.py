@@ -62,10 +62,8 @@ def announce_in_topic(
 
     A promotion or a rollback that was not announced, such as by a retrainer that was killed right
     after it, is announced together with the next decision. A broker that does not answer stops
-    nothing, since the registry holds the truth and detectors look there. This is logged.
-
-    Args:
-        name: of the retrainer; its state says what was announced.
+    nothing, since the registry holds the truth and detectors look there. This is logged. The state
+    of the retrainer of this name says what was announced.
     """
 
     def announce_decision(decision: Decision) -> None:

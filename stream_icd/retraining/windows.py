@@ -49,8 +49,8 @@ Marks = dict[str, datetime]
 class Accumulated:
     """Archived windows and labels, by their descriptions; no rows are read.
 
-    The windows of a graph are in time order, and graphs in turn, so that a graph of the past has its
-    place beside one of today.
+    The windows of a graph are in time order, and graphs in turn, so that a graph of the past has
+    its place beside one of today.
     """
 
     windows: tuple[ArchivedWindow, ...]  # the newest ones
@@ -77,9 +77,7 @@ def accumulated(
 ) -> Accumulated:
     """Look up the newest windows of the archive, and their labels, however late these came.
 
-    Args:
-        now: the time, UTC; windows far ahead of it are not used.
-        graph: only this graph; None for all.
+    Windows far ahead of `now`, the time in UTC, are not used.
 
     Raises:
         HistoryDamaged: a file is not an archive file.

@@ -68,7 +68,6 @@ def train_model(
 
     Args:
         checkpoints: a folder from which an interrupted training of the encoder resumes.
-        on_epoch: called after each epoch of the encoder's training.
 
     Raises:
         BadSettings: too few graphs for the split, or that do not overlap the test windows; none

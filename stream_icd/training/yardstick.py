@@ -173,9 +173,7 @@ def compared_with_default(
 def against_default(judged: Sequence[tuple[Judged, Judged]], *, memory: bool) -> list[Comparison]:
     """Compare a model with the shipped `default`; the first comparison decides.
 
-    Args:
-        judged: both on each graph, which the model did not learn from.
-        memory: whether they were found with memory.
+    `judged`: both on each graph, which the model did not learn from.
     """
     name = "bp with memory" if memory else "bp"
     measures: tuple[tuple[Measure, str, float], ...] = (

@@ -58,9 +58,6 @@ def fit_parameters(
     Graphs without edges are ignored. If some graphs have labels, those without are ignored too.
     The same seed gives the same parameters, on any number of threads. Ctrl-C ends it.
 
-    Args:
-        threads: number of graphs or choices to process at once.
-
     Raises:
         BadSettings: no graph has an edge.
     """

@@ -127,10 +127,7 @@ def in_threads(
     """The results of `work` for all items, in their order, for any number of threads.
 
     The kernels release the global interpreter lock. After an exception, including Ctrl-C, it ends
-    as soon as the current items are done.
-
-    Args:
-        on_done: called in the caller's thread with each item when it is done, in their order.
+    as soon as the current items are done. `on_done` is called in the caller's thread.
     """
     pool = ThreadPoolExecutor(threads)
     try:

@@ -92,9 +92,7 @@ class Adversaries:
     ) -> dict[str, float]:
         """Update D, then G, on one graph; return each loss by name, as it was before the update.
 
-        Args:
-            rows: rows of X used for the losses FR and CR; None: all rows.
-            update: whether to update; False: only compute the losses.
+        FR and CR are computed from these rows of X; None: all. Without `update`, nothing changes.
         """
         encode = partial(self._encoder.forward, self.generator, graph.features)
         embedded = encode(graph.neighbourhood)  # D's update does not change it

@@ -32,11 +32,9 @@ Frame = tuple[float, float, float, float]
 
 
 def quotient(window: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dict[str, Any]:
-    """Return the communities as discs, and the heaviest links between them.
+    """Return the communities as discs, and the heaviest links between them, if the graph is there.
 
-    Args:
-        snapshot: the window's graph; None: without links.
-        before: centres of an earlier window, by id.
+    `before`: centres of an earlier window, by id.
     """
     ids, sizes = window.ids, window.sizes
     links = csr_array((len(ids), len(ids))) if snapshot is None else _links(window, snapshot)
@@ -73,12 +71,9 @@ def quotient(window: SeenWindow, snapshot: Snapshot | None, before: Centres) -> 
 def opened(
     window: SeenWindow, snapshot: Snapshot, communities: Collection[int] | None, centres: Centres
 ) -> dict[str, Any]:
-    """Return members and edges of some communities, placed around the centres of their discs.
+    """Return members and edges of some communities, or of all, around the centres of their discs.
 
     At most `MOST_NODES` nodes, those with the most links first, and `MOST_EDGES` edges.
-
-    Args:
-        communities: stable ids; None for all.
     """
     of_node = ids_of_nodes(window, snapshot)
     wanted = np.isin(of_node, window.ids if communities is None else list(communities))

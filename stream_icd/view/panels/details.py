@@ -93,9 +93,6 @@ def explained_community(
 ) -> tuple[CommunityExplanation, dict[int, str]]:
     """Explain a community in the newest of some windows, and name communities.
 
-    Args:
-        after: the window after these.
-
     Raises:
         BadSettings: none of the windows has the community.
         StreamIcdError: the graph of a window cannot be read.
