@@ -34,22 +34,14 @@ Identities = Ids
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """Changes between the previous snapshot and this one; events come before moves.
+    """Changes between the previous snapshot and this one; events come before moves."""
 
-    identities:  (K,) ascending; label c of this snapshot's communities is identities[c].
-    moved:       ascending ids of the nodes that changed community one by one, not by an event.
-    merges:      (absorbed, survivor) identities; the survivor was the larger.
-    splits:      (parent, child) identities; the child took half of the parent's nodes.
-    births:      identities founded by nodes of many communities.
-    deaths:      identities whose nodes scattered over many communities.
-    """
-
-    identities: Identities
-    moved: Ids
-    merges: tuple[tuple[int, int], ...] = ()
-    splits: tuple[tuple[int, int], ...] = ()
-    births: tuple[int, ...] = ()
-    deaths: tuple[int, ...] = ()
+    identities: Identities  # (K,) ascending; label c of this snapshot's communities is the c-th
+    moved: Ids  # ascending; nodes that changed community one by one, not by an event
+    merges: tuple[tuple[int, int], ...] = ()  # (absorbed, survivor); the survivor was the larger
+    splits: tuple[tuple[int, int], ...] = ()  # (parent, child); the child took half of the nodes
+    births: tuple[int, ...] = ()  # founded by nodes of many communities
+    deaths: tuple[int, ...] = ()  # their nodes scattered over many communities
 
 
 def generate_drifting_lfr(

@@ -35,17 +35,14 @@ degree sequence of no simple graph (three hubs in a community of ten) would neve
 
 @dataclass(frozen=True)
 class LfrSettings:
-    """Parameters of an LFR graph, checked on creation (`BadSettings`).
-
-    mixing is μ, the share of a node's edges that leave its community.
-    """
+    """Parameters of an LFR graph, checked on creation (`BadSettings`)."""
 
     n_nodes: int = 5000
     mean_degree: float = 10
     max_degree: int = 100
     min_community: int = 10
     max_community: int = 200
-    mixing: float = 0.3
+    mixing: float = 0.3  # μ, the share of a node's edges that leave its community
 
     def __post_init__(self) -> None:
         check_size(self.n_nodes)

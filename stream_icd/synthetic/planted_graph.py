@@ -21,16 +21,11 @@ MOST_NODES = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class PlantedGraph:
-    """An undirected simple graph whose communities are known.
+    """An undirected simple graph whose communities are known."""
 
-    n_nodes:      number of nodes; ids are 0..n_nodes-1, and isolated nodes count.
-    edges:        (2, E) int64, edges[0] < edges[1], each pair once, in lexicographic order.
-    communities:  (n_nodes,) int32, labels 0..K-1, none empty.
-    """
-
-    n_nodes: int
-    edges: Edges
-    communities: Labels
+    n_nodes: int  # ids are 0..n_nodes-1, and isolated nodes count
+    edges: Edges  # (2, E) int64, edges[0] < edges[1], each pair once, in lexicographic order
+    communities: Labels  # (n_nodes,) int32, labels 0..K-1, none empty
 
     @property
     def n_communities(self) -> int:
