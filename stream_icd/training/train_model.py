@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import Method, detect
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.recipe import Recipe
 from stream_icd.imports import needs_extra
 from stream_icd.model import Model
@@ -28,9 +29,6 @@ from stream_icd.training.yardstick import (
     comparison,
     nmi_or_modularity,
 )
-
-if TYPE_CHECKING:
-    from stream_icd.training.icd.train_encoder import Training
 
 Stage = Literal["learn", "train the encoder", "test"]
 OnStep = Callable[[Stage, int, int], None]
@@ -78,7 +76,9 @@ def train_model(
     if not recipe.every_kind:
         used = [graph for graph in graphs if graph.labels is not None] or used
     first, second, third = split(used, recipe)
-    training: Training | None = None
+    weights: Weights | None = None
+    last: Model | None = None
+    history: History = ()
     if recipe.trains_encoder:
         with needs_extra("train", "torch"):
             from stream_icd.training.icd.train_encoder import train
@@ -92,14 +92,12 @@ def train_model(
             progress=on_epoch,
             on_step=partial(on_step, "train the encoder"),
         )
+        weights, last, history = training.model.trained, training.last, training.history
     if recipe.every_kind:
         fit = Fit(BpParameters(search=True), "each graph", len(second), ())
     else:
         fit = fit_parameters(second, recipe.seed, threads, partial(on_step, "learn"))
-    weights = None if training is None else training.model.trained
     model = Model(recipe, fit.parameters, weights)
-    last = None if training is None else training.last
-    history = () if training is None else training.history
     tested = _tested(model, last, second, third, threads, partial(on_step, "test"))
     return TrainedModel(model, fit, history, used, tuple(tested))
 

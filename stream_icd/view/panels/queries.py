@@ -52,6 +52,7 @@ KEPT_PASTS = 20
 MOST_MODELS = 8
 MOST_BITS = 10**6
 
+ANNOUNCED = ("kind", "version", "reason", "by")
 NO_WINDOW = "this window is no longer in memory, or was never seen"
 
 
@@ -107,14 +108,8 @@ class Queries:
                 for letter in reversed(letters[-100:])
             ],
             "announcements": [
-                {
-                    "at": announcement.at.isoformat(),
-                    "kind": announcement.kind,
-                    "version": announcement.version,
-                    "reason": announcement.reason,
-                    "by": announcement.by,
-                }
-                for announcement in reversed(self.seen.announcements()[-100:])
+                {"at": one.at.isoformat(), **{name: getattr(one, name) for name in ANNOUNCED}}
+                for one in reversed(self.seen.announcements()[-100:])
             ],
             "troubles": troubles,
             "attributes": [] if naming is None else list(naming.attributes.names),
