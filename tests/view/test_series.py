@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from stream_icd.communities import Labels
-from stream_icd.events import CommunityEvents
 from stream_icd.lineage import Gate
 from stream_icd.snapshot import Window
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
@@ -17,7 +16,7 @@ from stream_icd.view.data.window import packed_events, unpacked, unpacked_events
 from stream_icd.view.panels.queries import NothingSeen
 from stream_icd.wire.announcements import Announcement
 from testbed.windows import START, follow, window
-from tests.view.windows import ORIGIN, drifting, name, queries, renamed, seen
+from tests.view.windows import ORIGIN, drifting, name, queries, renamed, seen, tracked_elsewhere
 
 
 def ids_of(everything: AllSeries) -> list[list[int]]:
@@ -34,21 +33,6 @@ def test_ids_and_events_are_those_that_a_tracker_gives() -> None:
     assert [one.events for one in everything.windows(name(), 100)] == [day.events for day in days]
 
 
-def tracked_elsewhere(n: int) -> tuple[list, list[CommunityEvents]]:
-    """Results, and what a tracker says that knew communities 0 to 99 before."""
-    found = [window(hour, labels) for hour, labels in enumerate(drifting(n))]
-    shifted = [
-        replace(
-            events,
-            communities=events.communities + 100,
-            events=tuple(replace(e, community=e.community + 100) for e in events.events),
-            next_community=events.next_community + 100,
-        )
-        for events in follow(found)
-    ]
-    return found, shifted
-
-
 @pytest.mark.parametrize("first", ["events", "results", "alternately"])
 def test_what_a_tracker_published_is_used_whenever_it_comes(first: str) -> None:
     found, days = tracked_elsewhere(5)
@@ -59,7 +43,6 @@ def test_what_a_tracker_published_is_used_whenever_it_comes(first: str) -> None:
     for step in {"events": take + add, "results": add + take, "alternately": pairs}[first]:
         step()
     assert ids_of(everything) == [day.communities.tolist() for day in days]
-    assert all(one.from_tracker for one in everything.windows(name(), 100))
 
 
 def test_the_page_continues_where_a_tracker_stopped() -> None:

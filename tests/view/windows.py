@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stream_icd.communities import Communities
 from stream_icd.coordinates import DEGREES, Coordinates
+from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.data.series import SeriesName
@@ -26,7 +27,7 @@ from stream_icd.view.data.window import SeenWindow
 from stream_icd.view.feeds.sources import KeptSnapshots, NoGraph, Sources
 from stream_icd.view.panels.queries import Queries
 from stream_icd.view.web.access import Access, access_for
-from testbed.windows import window
+from testbed.windows import follow, window
 
 if TYPE_CHECKING:
     from stream_icd.view.web.app import View
@@ -184,3 +185,18 @@ def ask(everything: AllSeries, question: str, **asked: str) -> Any:
     """Ask without a server; an error is what the page would say."""
     found = getattr(queries(everything), question)(asked)
     return json.loads(json.dumps(found, allow_nan=False))
+
+
+def tracked_elsewhere(n: int) -> tuple[list, list[CommunityEvents]]:
+    """Results, and what a tracker says that knew communities 0 to 99 before."""
+    found = [window(hour, labels) for hour, labels in enumerate(drifting(n))]
+    shifted = [
+        replace(
+            events,
+            communities=events.communities + 100,
+            events=tuple(replace(e, community=e.community + 100) for e in events.events),
+            next_community=events.next_community + 100,
+        )
+        for events in follow(found)
+    ]
+    return found, shifted

@@ -99,10 +99,7 @@ class Series:
             return None
         if revised:
             self.take_newest()
-        of_tracker, number = tracked is published, self.numbered
-        window = seen_window(
-            number, communities, tracked, self.naming, from_tracker=of_tracker, nmi=nmi
-        )
+        window = seen_window(self.numbered, communities, tracked, self.naming, nmi)
         self.anew = False
         self.numbered += 1
         self.next_id = tracked.next_community
@@ -128,9 +125,7 @@ class Series:
     def take_tracked(self, place: int, published: CommunityEvents) -> SeenWindow:
         """Take the identities of a tracker for a window that was tracked here."""
         known = self.windows[place]
-        window = seen_window(
-            known.number, known.result, published, self.naming, from_tracker=True, nmi=known.nmi
-        )
+        window = seen_window(known.number, known.result, published, self.naming, known.nmi)
         self._replace(place, window)
         if place == len(self.windows) - 1:
             self.next_id = published.next_community

@@ -82,7 +82,6 @@ class SeenWindow:
     members: bytes  # nodes and stable ids (`unpacked`)
     happened: bytes  # events (`unpacked_events`)
     kinds: frozenset[str]  # of the events: only windows with wanted ones are unpacked
-    from_tracker: bool  # whether ids and events are those of the events topic
     nmi: float | None  # agreement with the known communities, if these are known
     known: WindowNames
     held: tuple[int, ...]
@@ -149,8 +148,6 @@ def seen_window(
     result: Communities,
     tracked: CommunityEvents,
     naming: Naming | None,
-    *,
-    from_tracker: bool,
     nmi: float | None,
 ) -> SeenWindow:
     """Return the window of a result, with the identities that were tracked in it."""
@@ -165,7 +162,6 @@ def seen_window(
         members=packed(nodes, communities),
         happened=packed_events(tracked.events),
         kinds=frozenset(event.kind for event in tracked.events),
-        from_tracker=from_tracker,
         nmi=nmi,
         known=NOTHING if naming is None else naming.of(result.graph, nodes, communities),
         held=(0,) * len(tracked.events),
