@@ -143,7 +143,7 @@ def _set(registry: Store, wanted: Aliases) -> Aliases:
     path, before = _path(wanted.generation), wanted.generation - 1
     if before and not registry.exists(_path(before)):  # it was deleted, or all is gone
         raise _changed(registry, champion(registry))
-    if registry.create(path, to_json(Aliases, wanted, FORMAT)):
+    if registry.create(path, to_json(wanted, FORMAT)):
         return wanted
     aliases = _read(registry, wanted.generation)
     if aliases.id == wanted.id:  # ours: an answer of the store was lost, and the request repeated

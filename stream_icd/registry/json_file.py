@@ -20,9 +20,9 @@ MOST_BYTES = 2**24
 """A retrainer remembers a score for each of `settings.MOST_LOOKED_AT` windows: 3 MB, as a rule."""
 
 
-def to_json(kind: type[Entry], entry: Entry, format_: int) -> pa.Buffer:
+def to_json(entry: object, format_: int) -> pa.Buffer:
     """The file of an entry; times and numbers are as in JSON Schema."""
-    values = TypeAdapter(kind).dump_python(entry, mode="json")
+    values = TypeAdapter(type(entry)).dump_python(entry, mode="json")
     return pa.py_buffer(json.dumps({"format": format_, **values}, indent=2).encode() + b"\n")
 
 

@@ -56,7 +56,7 @@ def publish(registry: Store, model: PackedModel, lineage: Lineage) -> bool:
     folder = version_folder(registry, model.version)
     if _is_whole(folder, model.version):
         return False
-    folder.put(LINEAGE_FILE, to_json(Lineage, lineage, LINEAGE_FORMAT))
+    folder.put(LINEAGE_FILE, to_json(lineage, LINEAGE_FORMAT))
     for name in sorted(model.files, key=MODEL_FILES.index):
         folder.put(name, pa.py_buffer(model.files[name]))
     return True

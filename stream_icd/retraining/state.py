@@ -103,7 +103,7 @@ def read_state(registry: Store, name: str) -> State:
 
 def write_state(registry: Store, name: str, state: State) -> None:
     """Replace the state."""
-    registry.put(_path(name), to_json(State, state, FORMAT))
+    registry.put(_path(name), to_json(state, FORMAT))
 
 
 def _path(name: str) -> str:

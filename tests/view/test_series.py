@@ -12,6 +12,7 @@ from stream_icd.communities import Labels
 from stream_icd.lineage import Gate
 from stream_icd.snapshot import Window
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
+from stream_icd.view.data.kept import Kept
 from stream_icd.view.data.window import packed_events, unpacked, unpacked_events
 from stream_icd.view.panels.queries import NothingSeen
 from stream_icd.wire.announcements import Announcement
@@ -202,6 +203,30 @@ def test_a_decision_about_models_is_kept_in_short() -> None:
     (kept,) = everything.announcements()
     assert len(repr(kept)) < 3000
     assert kept.version == f"{'x' * 499}…"
+
+
+def test_a_decision_that_is_announced_again_keeps_its_place() -> None:
+    everything = AllSeries()
+    said = [
+        Announcement("promoted", "here", why, "test", START, generation=at)
+        for at, why in enumerate(("one", "two"), 1)
+    ]
+    for announcement in (*said, said[0]):
+        everything.announce(announcement)
+    assert [one.reason for one in everything.announcements()] == ["one", "two"]
+
+
+def test_what_is_used_least_lately_is_dropped_first() -> None:
+    kept = Kept[str, int](10)
+    assert [kept.put(key, size, size) for key, size in (("a", 3), ("b", 3), ("c", 3))] == [3, 3, 3]
+    assert kept.get("a") == 3
+    kept.put("d", 4, 4)  # "b" has been used least lately
+    assert [key for key in "abcd" if key in kept] == ["a", "c", "d"]
+    kept.put("a", 5, 5)  # in its place, not beside it
+    assert [key for key in "abcd" if key in kept] == ["a", "d"]
+    assert (kept.pop("d"), kept.get("d"), len(kept)) == (4, None, 1)
+    kept.put("e", 11, 11)
+    assert len(kept) == 0  # nothing that is larger than all that may be kept
 
 
 @pytest.mark.parametrize("budget", [Budget(windows=10), Budget(bytes=30_000)])

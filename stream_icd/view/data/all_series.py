@@ -205,7 +205,7 @@ class AllSeries:
             gate=None,
         )
         with self._lock:
-            if self._announced.get((brief.registry, brief.id)) is None:
+            if (brief.registry, brief.id) not in self._announced:
                 self._announced.put((brief.registry, brief.id), brief)
 
     def bury(self, letter: DeadLetter) -> None:

@@ -20,6 +20,9 @@ class Kept(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
     def put(self, key: Key, value: Value, size: int = 1) -> Value:
         """Keep a value, and return it."""
         with self._lock:
