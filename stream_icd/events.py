@@ -15,6 +15,8 @@ from stream_icd.snapshot import Window
 
 Kind = Literal["born", "grown", "shrunk", "merged", "split", "continued", "died"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+CHANGES: tuple[Kind, ...] = ("born", "merged", "split", "died")
+"""Kinds that change which communities there are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stream_icd.arrays import NOBODY
-from stream_icd.events import CommunityEvents
+from stream_icd.events import CHANGES, CommunityEvents
 from stream_icd.tracking.confirmation import ids_in
 
 # Paul Tol's "muted" scheme: nine colours that are distinct for any colour vision.
@@ -41,7 +41,7 @@ def _changed(windows: Sequence[CommunityEvents]) -> set[int]:
     return {
         community
         for event in (event for window in windows for event in window.events)
-        if event.kind in ("born", "merged", "split", "died")
+        if event.kind in CHANGES
         for community in (event.community, *event.parents, *event.children)
     }
 

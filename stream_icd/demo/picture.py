@@ -21,7 +21,7 @@ from stream_icd.demo.alluvial import COLOURS, GREY, colours_of, draw_bands
 from stream_icd.demo.layout import community_layout
 from stream_icd.demo.results import Found, evidence_in_words, model_changes
 from stream_icd.demo.run import DemoRun
-from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.events import CHANGES, CommunityEvent, CommunityEvents
 from stream_icd.names.attributes import Attributes
 from stream_icd.names.names import named
 from stream_icd.snapshot import Snapshot
@@ -40,8 +40,6 @@ DPI = 120
 
 LASTING = 5
 """Number of snapshots in which a community is seen, from which on it lasts."""
-
-KINDS = ("born", "merged", "split", "died")
 
 STORY_COLUMNS = 30
 MOST_EVENTS = 10
@@ -236,13 +234,13 @@ def happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
     seen: Counter[int] = Counter()
     for window in windows:
         seen.update(np.unique(window.communities).tolist())
-    events = [event for window in windows[1:] for event in window.events if event.kind in KINDS]
+    events = [event for window in windows[1:] for event in window.events if event.kind in CHANGES]
     lasting: Counter[str] = Counter(
         event.kind
         for event in events
         if all(seen[c] >= LASTING for c in (event.community, *event.parents, *event.children))
     )
-    counts = ", ".join(f"{lasting[kind]:,} {kind}" for kind in KINDS)
+    counts = ", ".join(f"{lasting[kind]:,} {kind}" for kind in CHANGES)
     others = len(events) - lasting.total()
     return (
         f"all snapshots: {counts}",

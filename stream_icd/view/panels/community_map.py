@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stream_icd import node_ids
 from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.demo.layout import largest, place_discs, place_members, radii_of
 from stream_icd.snapshot import Snapshot
-from stream_icd.view.data.window import SeenWindow, unpacked
+from stream_icd.tracking.confirmation import ids_in
+from stream_icd.view.data.window import SeenWindow
 
 MOST_LINKS = 1500
 MOST_NODES, MOST_EDGES, MOST_PLACES = 5000, 25_000, 10_000
@@ -102,8 +102,7 @@ def opened(
 
 def ids_of_nodes(window: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the stable id of each node of the snapshot; -1 for nodes without a community."""
-    nodes, ids = unpacked(window.members)
-    return np.append(ids, -1)[node_ids.places(snapshot.nodes, nodes)]  # place -1: without
+    return ids_in(window.tracked(events=False), snapshot.nodes)
 
 
 def _links(window: SeenWindow, snapshot: Snapshot) -> csr_array:

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.events import CommunityEvent
+from stream_icd.events import CHANGES, CommunityEvent
 from stream_icd.names.names import Naming
 from stream_icd.tracking.partition import overlaps
 from stream_icd.view.data.window import SeenWindow, for_pairs, partition
 
 OTHERS = -1
 """Stands for all communities that have no band of their own."""
-
-MARKED = ("born", "merged", "split", "died")
 
 Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
@@ -105,12 +103,12 @@ def column(window: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
 
 def marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
     """Return the births, mergers, splits and deaths of the shown communities."""
-    if window.kinds.isdisjoint(MARKED):
+    if window.kinds.isdisjoint(CHANGES):
         return []
     wanted = set(shown)
     return [
         {"kind": event.kind, "id": event.community, **certainty(event, held)}
-        for event, held in window.held_events(MARKED)
+        for event, held in window.held_events(CHANGES)
         if event.community in wanted
     ]
 

@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from stream_icd.errors import BadSettings, StreamIcdError
-from stream_icd.events import KINDS
+from stream_icd.events import CHANGES, KINDS
 from stream_icd.printable import shortened
 from stream_icd.tracking.confirmation import CONFIRMED
 from stream_icd.view.data.all_series import AllSeries, Summary
@@ -135,7 +135,7 @@ class Queries:
 
     def events(self, asked: Parameters) -> Answer:
         """The events of some kinds, newest first; `of_newest`: of so many windows, not of all."""
-        kinds = frozenset((asked.get("kinds") or "born,merged,split,died").split(","))
+        kinds = frozenset((asked.get("kinds") or ",".join(CHANGES)).split(","))
         if unknown := kinds - set(KINDS):
             raise BadQuestion(f"kinds: {min(unknown)!r:.40} is unknown; known: {', '.join(KINDS)}")
         community = ids(asked, "community", 1)
