@@ -64,7 +64,8 @@ def as_adjacency(graph: Any) -> csr_array:
     weights = np.asarray(matrix.data[paired], dtype=np.float64)
     pairs = coo_array((weights, (row[paired], column[paired])), shape=matrix.shape)
     directed = _canonical(pairs.tocsr())
-    return directed if _is_symmetric(directed) else _canonical(directed + directed.T)
+    is_symmetric = (directed != directed.T).nnz == 0
+    return directed if is_symmetric else _canonical(directed + directed.T)
 
 
 class NamedGraph(NamedTuple):
@@ -347,13 +348,3 @@ def _canonical(matrix: csr_array) -> csr_array:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
-
-
-def _is_symmetric(matrix: csr_array) -> bool:
-    transposed = matrix.T.tocsr()
-    transposed.sort_indices()
-    return bool(
-        np.array_equal(matrix.indptr, transposed.indptr)
-        and np.array_equal(matrix.indices, transposed.indices)
-        and np.array_equal(matrix.data, transposed.data)
-    )
