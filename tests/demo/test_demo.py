@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import Progress
@@ -306,8 +307,9 @@ def axes_titled(figure: Figure, title: str) -> Axes:
 @pytest.mark.parametrize("memory", [False, True])
 def test_nothing_of_the_picture_is_cut_off(memory: bool) -> None:
     figure = drawn(memory=memory)
-    figure.canvas.draw()
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
     for axes in figure.axes:
         whole = axes.get_tightbbox(renderer)
         assert whole is not None
@@ -324,8 +326,9 @@ def test_no_title_reaches_into_the_next_panel(monkeypatch: pytest.MonkeyPatch) -
     )
     monkeypatch.setattr("stream_icd.demo.picture.happened", lambda _: many)
     figure = stream_that_changes(gap=True)
-    figure.canvas.draw()
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
     above, below = figure.axes[:2], figure.axes[2:]
     for left, right in (above, below):
         for axes, most in ((left, right.get_position().x0), (right, 1.0)):
