@@ -29,14 +29,13 @@ from stream_icd.registry.versions import existing_folder, import_folder, publish
 from stream_icd.retraining.gate import Paired, decide, watch
 from stream_icd.retraining.jobs import (
     ArchivedLesson,
-    LearnedFrom,
     RunJob,
     compare_job,
-    described,
     learn_job,
     run_job,
     score_job,
 )
+from stream_icd.retraining.learn import LearnedFrom, described
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.state import Begun, Compared, Scored, State, read_state, write_state
 from stream_icd.retraining.triggers import Due, any_due, drift, every_period, every_windows

@@ -16,7 +16,8 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
 from stream_icd.registry.model import pack
-from stream_icd.retraining.jobs import compare_models, learn
+from stream_icd.retraining.jobs import compare_models
+from stream_icd.retraining.learn import learn
 from stream_icd.retraining.windows import UNKNOWN, Lesson, lesson
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.store.store import open_store

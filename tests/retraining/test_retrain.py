@@ -34,7 +34,8 @@ from stream_icd.registry.versions import (
     versions,
 )
 from stream_icd.retraining import retrain as rounds
-from stream_icd.retraining.jobs import Job, LearnedFrom, learn_job, run_job
+from stream_icd.retraining.jobs import Job, learn_job, run_job
+from stream_icd.retraining.learn import LearnedFrom
 from stream_icd.retraining.retrain import Decision, retrain
 from stream_icd.retraining.settings import BUDGET, MOST_LOOKED_AT, Retraining, Triggers
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
