@@ -34,7 +34,7 @@ from stream_icd.execution.worker_process import start_fork_server
 from stream_icd.kafka.record import Record
 from stream_icd.lineage import DataRange, Gate, Lineage
 from stream_icd.messages.records import Outcome
-from stream_icd.registry.aliases import current, promote
+from stream_icd.registry.aliases import Aliases, current, promote
 from stream_icd.registry.find import folder_of, open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.registry.versions import pack_folder, publish, version_folder
@@ -43,8 +43,7 @@ from stream_icd.store.store import Store, open_store
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.follow_champion import ChampionFollower, Refusal, start_with_champion
-from stream_icd.workers.model_swap import ModelSwap
+from stream_icd.workers.model_swap import ChampionFollower, ModelSwap, start_with_champion
 
 MODELS = ("lfr", "gn")
 GRAPH = "stream"
@@ -184,8 +183,8 @@ class Bench:
         return changed
 
 
-def refuse(refusal: Refusal) -> None:
-    raise SystemExit(f"{refusal.version}: {refusal.error}")
+def refuse(aliases: Aliases, error: Exception) -> None:
+    raise SystemExit(f"{aliases.champion}: {error}")
 
 
 def measure(processes: int, changes: int, snapshot: Record, *, by_gate: bool) -> Measured:

@@ -19,12 +19,16 @@ from stream_icd.kafka.topics import MODELS
 from stream_icd.kafka.waiting import in_background
 from stream_icd.messages.announce import announce, refusal
 from stream_icd.programs.worker import WorkerRun
-from stream_icd.registry.aliases import CHAMPION
+from stream_icd.registry.aliases import CHAMPION, Aliases
 from stream_icd.registry.find import find_model, open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.registry.settings import RegistrySettings, registry_at, required
-from stream_icd.workers.follow_champion import ChampionFollower, Refusal, start_with_champion
-from stream_icd.workers.model_swap import ModelSwap, Pool
+from stream_icd.workers.model_swap import (
+    ChampionFollower,
+    ModelSwap,
+    Pool,
+    start_with_champion,
+)
 
 JOIN_S = 5.0
 """How long a background thread may take to end before it dies with the process."""
@@ -62,13 +66,12 @@ def model_at_work(
         metrics.swaps.inc()
         log.info("the model changed", before=version(old), model=version(new))
 
-    def refused(champion: Refusal) -> None:
-        aliases, error = champion.aliases, champion.error
+    def refused(aliases: Aliases, error: Exception) -> None:
         kind = type(error).__name__
         metrics.refused_models.labels(kind).inc()
         log.error(
             "champion refused; the one before it is used",
-            model=champion.version,
+            model=aliases.champion,
             reason=f"{kind}: {error}",
         )
         now, by = datetime.now(UTC), "consume detect"

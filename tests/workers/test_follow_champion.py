@@ -23,17 +23,16 @@ from stream_icd.errors import (
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Lineage
 from stream_icd.model import Model
-from stream_icd.registry.aliases import champion, current, promote, roll_back
+from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
 from stream_icd.registry.model import VersionedModel, pack
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.store.store import Store, open_store
-from stream_icd.workers.follow_champion import (
+from stream_icd.workers.model_swap import (
     TRY_AGAIN_S,
     ChampionFollower,
-    Refusal,
+    ModelSwap,
     start_with_champion,
 )
-from stream_icd.workers.model_swap import ModelSwap
 from testbed.brokers import wait_until
 from tests.workers.test_model_swap import FakePool
 
@@ -51,20 +50,23 @@ class Bench:
         for model in MODELS:
             publish(registry, model, Lineage("test", NOW, "0"))
         self.crown(A)
-        self.refusals: list[Refusal] = []
+        self.refusals: list[tuple[str, Exception]] = []
         self.error: Exception | None = None
         self.now = 0.0
         self.swap = ModelSwap(self._opened)
         self.stop = threading.Event()
         self.start()
         self.follower = ChampionFollower(
-            registry, self.swap, self.stop, self.refusals.append, lambda: self.now
+            registry, self.swap, self.stop, self.refuse, lambda: self.now
         )
 
     def start(self) -> str:
         """Start as a new detector does; return its model."""
-        start_with_champion(self.registry, self.swap, self.stop, self.refusals.append)
+        start_with_champion(self.registry, self.swap, self.stop, self.refuse)
         return self.swap.current
+
+    def refuse(self, aliases: Aliases, error: Exception) -> None:
+        self.refusals.append((aliases.champion, error))
 
     @contextmanager
     def _opened(self, model: VersionedModel, place: str) -> Iterator[FakePool]:
@@ -138,8 +140,8 @@ def test_a_champion_that_cannot_be_loaded_is_refused_and_the_old_one_goes_on(
     files = dict(MODELS[1].files)
     bench.spoil(B, name, change(files[name]))  # type: ignore[operator]
     assert bench.after_a_look() == A
-    (refusal,) = bench.refusals
-    assert (refusal.version, type(refusal.error)) == (B, error)
+    ((version, because),) = bench.refusals
+    assert (version, type(because)) == (B, error)
     assert not bench.follower.in_use
     assert bench.after_a_look() == A
     assert len(bench.refusals) == 1
@@ -170,7 +172,7 @@ def test_a_model_that_worker_processes_cannot_use_is_refused(bench: Bench) -> No
     bench.crown(B)
     bench.error = ZeroDivisionError("in the warm-up")
     assert bench.after_a_look() == A
-    assert [str(refusal.error) for refusal in bench.refusals] == ["in the warm-up"]
+    assert [str(because) for _, because in bench.refusals] == ["in the warm-up"]
 
 
 @pytest.mark.parametrize("error", [WorkersLost("no memory"), MemoryError("no memory")])
@@ -233,7 +235,7 @@ def test_a_detector_starts_with_the_newest_champion_that_can_be_used(bench: Benc
     assert bench.start() == C
     bench.spoil(C, "recipe.toml", b"")
     assert bench.start() == B
-    assert [refusal.version for refusal in bench.refusals] == [C]
+    assert [version for version, _ in bench.refusals] == [C]
     for version in (A, B):
         bench.spoil(version, "recipe.toml", b"")
     with pytest.raises(ModelForeign, match=C.replace("@", "-")):
@@ -252,7 +254,7 @@ def test_a_model_that_fails_at_the_start_is_refused_too(bench: Bench) -> None:
     bench.crown(B)
     bench.error = ZeroDivisionError("in the warm-up")
     assert bench.start() == A
-    assert [refusal.version for refusal in bench.refusals] == [B]
+    assert [version for version, _ in bench.refusals] == [B]
     bench.error = WorkersLost("no memory")
     with pytest.raises(WorkersLost):
         bench.start()

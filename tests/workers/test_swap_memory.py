@@ -19,8 +19,7 @@ from stream_icd.registry.model import VersionedModel, pack
 from stream_icd.registry.versions import publish
 from stream_icd.store.store import open_store
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.follow_champion import ChampionFollower, start_with_champion
-from stream_icd.workers.model_swap import ModelSwap, Pool
+from stream_icd.workers.model_swap import ChampionFollower, ModelSwap, Pool, start_with_champion
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
 from testbed.drifting import remembering_model, stream
@@ -36,8 +35,8 @@ MODELS = FIRST, SECOND
 HALVES = slice(0, 4), slice(4, 8)
 
 
-def refuse(refusal: object) -> None:
-    raise AssertionError(refusal)
+def refuse(_aliases: object, error: Exception) -> None:
+    raise error
 
 
 def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: str, s3: str) -> None:
