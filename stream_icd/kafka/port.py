@@ -18,10 +18,8 @@ from stream_icd.kafka.waiting import Stop
 
 DAY_MS = 24 * 3600 * 1000
 MINUTE_MS = 60 * 1000
-# A record's frame also holds batch and partition headers.
-FRAME_ROOM = MEBIBYTE
-# A dead letter is a record, perhaps framed by another program, together with the reason.
-DEAD_LETTER_ROOM = 2 * FRAME_ROOM
+FRAME_ROOM = MEBIBYTE  # a record's frame also holds batch and partition headers
+DEAD_LETTER_ROOM = 2 * FRAME_ROOM  # a record, perhaps framed by another program, with the reason
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -77,15 +75,11 @@ class TopicSpec:
         return {name: str(value) for name, value in chosen.items() if value is not None}
 
     def with_dead_letters(self) -> tuple[TopicSpec, TopicSpec]:
-        """This topic and its dead-letter topic, which keeps records for 30 days.
-
-        The dead-letter topic has room for this topic's largest record and the reason.
-        """
-        largest = self.max_message_bytes + DEAD_LETTER_ROOM
+        """This topic, and its dead-letter topic: for 30 days, with room for the reason."""
         return self, TopicSpec(
             dead_letter_topic(self.name),
             retention_ms=30 * DAY_MS,
-            max_message_bytes=largest,
+            max_message_bytes=self.max_message_bytes + DEAD_LETTER_ROOM,
             broker_clock=self.broker_clock,
         )
 
@@ -259,12 +253,9 @@ class TransactionalProducer(Producer, Protocol):
 
     Of all producers with the same name, only the last one may continue.
 
-    `begin`, `send_offsets`, `commit` and `abort` raise GroupMovedOn, NotAllowed, Fenced, or
-    DeliveryFailed if the outcome is unknown.
+    All but `send` raise GroupMovedOn, NotAllowed, Fenced, or DeliveryFailed if the outcome is
+    unknown.
     """
-
-    def begin_transactions(self) -> None:
-        """Take over the name, and end the transaction left open under it. Call this first."""
 
     def begin(self) -> None:
         """Begin a transaction: records sent from now on become visible when it is committed."""
@@ -289,7 +280,6 @@ class Capabilities:
             exactly-once depends on this. None: not known.
         exact_end_offsets: a request for a partition's end offset returns the true end.
         exact_times: a request for the offset of a time uses the records' timestamps.
-        enforces_message_size: the broker itself refuses records above `max.message.bytes`.
         joins_at_once: a group assigns partitions as soon as its members have asked for them; else
             only after half their session timeout, in whole seconds.
     """
@@ -298,14 +288,13 @@ class Capabilities:
     hides_aborted: bool | None
     exact_end_offsets: bool = True
     exact_times: bool = True
-    enforces_message_size: bool = True
     joins_at_once: bool = True
 
 
 KAFKA = Capabilities("kafka", hides_aborted=True)
 MEMORY = Capabilities("memory", hides_aborted=True)
 UNKNOWN = Capabilities("unknown", hides_aborted=None)
-TANSU = Capabilities("tansu", False, False, False, False, False)
+TANSU = Capabilities("tansu", False, False, False, False)
 
 
 class Admin(Protocol):
@@ -359,7 +348,10 @@ class Broker(Protocol):
     def producer(self) -> Producer: ...
 
     def transactional_producer(self, name: str) -> TransactionalProducer:
-        """No two at the same time may share a name."""
+        """Take over the name, and end the transaction left open under it.
+
+        No two at the same time may share a name.
+        """
 
     def reader(self, stop: Stop | None = None) -> Reader:
         """A reader without a group.

@@ -104,7 +104,6 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
     with memory_broker("one", clock=Clock(now=lambda: now)):
         create_topics(at("one"), [TopicSpec("t")])
         producer = connect(at("one", transaction_timeout_s=10)).transactional_producer("p")
-        producer.begin_transactions()
         producer.begin()
         outcomes: list[Exception | None] = []
         producer.send(OutgoingRecord("t", b"late"), outcomes.append)

@@ -164,7 +164,6 @@ def test_what_another_worker_has_just_published_is_waited_for(
     records, topic = sent_windows(memory, memory_topics[0], 4), memory_topics[1]
     first, *rest = records
     producer = connect(memory.settings(transaction_timeout_s=60.0)).transactional_producer("p")
-    producer.begin_transactions()
     producer.begin()
     refusals: list[Exception | None] = []
     for sent in tracker(memory, topic).handle([first]):

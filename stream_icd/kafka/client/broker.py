@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as client
@@ -23,7 +24,7 @@ from stream_icd.kafka.client.connections import (
     open_producer,
     positions,
 )
-from stream_icd.kafka.client.reader import ClientMember, ClientReader
+from stream_icd.kafka.client.reader import CLOSE_TIMEOUT_S, ClientMember, ClientReader
 from stream_icd.kafka.client.translate import (
     GROUP_MOVED_ON,
     TOO_LARGE,
@@ -51,7 +52,6 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
 
-_EXISTS = client.TopicAlreadyExistsError.errno
 # Brokers of a cluster learn of a new topic one after the other.
 KNOWN_WITHIN_S, LOOK_AGAIN_S = 3.0, 0.1
 
@@ -114,10 +114,10 @@ class ClientAdmin:
     def _create(self, missing: dict[str, dict[str, Any]]) -> frozenset[str]:
         answer = self._admin.create_topics(missing, timeout_ms=self._timeout_ms, raise_errors=False)
         for topic in answer["topics"]:
-            if _failed(topic) and topic["error_code"] != _EXISTS:
+            if topic["error_code"] not in (0, client.TopicAlreadyExistsError.errno):
                 error = client.for_code(topic["error_code"])(topic.get("error_message") or "")
                 raise translate(error, f"create topic {topic['name']}") from error
-        return frozenset(topic["name"] for topic in answer["topics"] if not _failed(topic))
+        return frozenset(topic["name"] for topic in answer["topics"] if not topic["error_code"])
 
     def delete_topic(self, topic: str) -> None:
         with translated(f"delete topic {topic}"):
@@ -169,11 +169,7 @@ class ClientAdmin:
 def _is_there(described: dict[str, Any]) -> bool:
     if described["error_code"] == client.TopicAuthorizationFailedError.errno:
         raise client.TopicAuthorizationFailedError(f"may not describe {described['name']}")
-    return not _failed(described)
-
-
-def _failed(answer: dict[str, Any]) -> bool:
-    return bool(answer["error_code"] != 0)
+    return bool(described["error_code"] == 0)
 
 
 def _encodable(name: str) -> str:
@@ -181,11 +177,11 @@ def _encodable(name: str) -> str:
     return name if name.isascii() else HeaderName(name)
 
 
+@dataclass(slots=True)
 class ClientProducer:
     """Implements the port's Producer; closes the client's producer."""
 
-    def __init__(self, producer: Any) -> None:
-        self._producer = producer
+    _producer: Any
 
     def send(self, record: OutgoingRecord, settled: Settled) -> None:
         try:
@@ -208,16 +204,11 @@ class ClientProducer:
         close_producer(self._producer, timeout_s)
 
 
+@dataclass(slots=True)
 class ClientTransactionalProducer(ClientProducer):
     """Implements the port's TransactionalProducer, under one name."""
 
-    def __init__(self, producer: Any, name: str) -> None:
-        super().__init__(producer)
-        self._name = name
-
-    def begin_transactions(self) -> None:
-        with translated(f"begin transactions as {self._name}"):
-            self._producer.init_transactions()
+    _name: str
 
     def begin(self) -> None:
         self._in_transaction(self._producer.begin_transaction)
@@ -268,11 +259,11 @@ def _refusal(error: Exception, topic: str) -> Exception:
     return refused
 
 
+@dataclass(frozen=True, slots=True)
 class ClientBroker:
     """Implements the port's Broker with the addresses, login and timeouts of the settings."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
+    _settings: KafkaSettings
 
     @contextmanager
     def admin(self) -> Iterator[ClientAdmin]:
@@ -283,7 +274,14 @@ class ClientBroker:
         return ClientProducer(open_producer(self._settings))
 
     def transactional_producer(self, name: str) -> ClientTransactionalProducer:
-        return ClientTransactionalProducer(open_producer(self._settings, name), name)
+        producer = open_producer(self._settings, name)
+        try:
+            with translated(f"begin transactions as {name}"):
+                producer.init_transactions()
+        except BaseException:
+            close_producer(producer, CLOSE_TIMEOUT_S)
+            raise
+        return ClientTransactionalProducer(producer, name)
 
     def reader(self, stop: Stop | None = None) -> ClientReader:
         return ClientReader(open_consumer(self._settings), self._settings, stop)

@@ -130,11 +130,6 @@ class ExactlyOnce:
         self._producer = connect(settings).transactional_producer(self._name)
         self._publisher = Publisher(settings, self._producer)
         self._caller = Worker("transaction")
-        try:
-            self._producer.begin_transactions()
-        except BaseException:
-            self.close()
-            raise
 
     def check(self, record: OutgoingRecord) -> None:
         self._publisher.check(record)

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from stream_icd.errors import (
     BadSettings,
@@ -34,11 +35,11 @@ from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
 from stream_icd.kafka.waiting import Clock, Stop
 
 
+@dataclass(slots=True)
 class MemoryProducer:
     """Implements the port's Producer; each record is settled before `send` returns."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    _state: State
 
     def send(self, record: OutgoingRecord, settled: Settled) -> None:
         refused: BrokerError | None = None
@@ -56,18 +57,13 @@ class MemoryProducer:
         return None
 
 
+@dataclass(slots=True)
 class MemoryTransactionalProducer(MemoryProducer):
-    """Implements the port's TransactionalProducer."""
+    """Implements the port's TransactionalProducer, as one of the owners of a name."""
 
-    def __init__(self, state: State, name: str, timeout_s: float) -> None:
-        super().__init__(state)
-        self._name = name
-        self._timeout_s = timeout_s
-        self._epoch = 0
-
-    def begin_transactions(self) -> None:
-        with self._state.held():
-            self._epoch = self._state.take_over(self._name)
+    _name: str
+    _epoch: int
+    _timeout_s: float
 
     def begin(self) -> None:
         with self._transactions() as ours:
@@ -99,58 +95,6 @@ class MemoryTransactionalProducer(MemoryProducer):
             except BrokerUnavailable as error:
                 raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
             yield self._state.transactions(self._name, self._epoch)
-
-
-class MemoryAdmin:
-    """Implements the port's Admin."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    def known_capabilities(self) -> Capabilities:
-        return MEMORY
-
-    def topic_names(self) -> list[str]:
-        with self._state.held():
-            return sorted(self._state.topics)
-
-    def describe_topic(self, topic: str) -> ExistingTopic | None:
-        with self._state.held():
-            if topic not in self._state.topics:
-                return None
-            spec = self._state.topics[topic].spec
-            return ExistingTopic(topic, spec.partitions, spec.max_message_bytes)
-
-    def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
-        with self._state.held():
-            return frozenset(spec.name for spec in specs if self._state.create(spec))
-
-    def delete_topic(self, topic: str) -> None:
-        with self._state.held():
-            self._state.delete(topic)
-
-    def begins(self, partitions: Partitions) -> Offsets:
-        with self._state.held():
-            return {partition: self._state.log(partition).begin for partition in partitions}
-
-    def ends(self, partitions: Partitions) -> Offsets:
-        with self._state.held():
-            return {partition: self._state.log(partition).end for partition in partitions}
-
-    def group_offsets(self, group: str) -> Offsets:
-        with self._state.held():
-            return dict(self._state.group(group).committed)
-
-    def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        with self._state.held():
-            moved = self._state.group(group)
-            if moved.members:
-                raise BrokerError(f"group {group} still has running members: stop them first")
-            moved.committed |= offsets
-
-    def members(self, group: str) -> dict[str, str]:
-        with self._state.held():
-            return {member.id: member.name for member in self._state.group(group).members.values()}
 
 
 _running: dict[str, State] = {}
@@ -213,7 +157,7 @@ def memory_broker(
 
 
 class MemoryConnection:
-    """Implements the port's Broker for the running in-memory broker that the settings name."""
+    """Implements the port's Broker and Admin, for the running broker that the settings name."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -228,15 +172,13 @@ class MemoryConnection:
             )
         self._state = state
 
-    @contextmanager
-    def admin(self) -> Iterator[MemoryAdmin]:
-        yield MemoryAdmin(self._state)
-
     def producer(self) -> MemoryProducer:
         return MemoryProducer(self._state)
 
     def transactional_producer(self, name: str) -> MemoryTransactionalProducer:
-        return MemoryTransactionalProducer(self._state, name, self._settings.transaction_timeout_s)
+        with self._state.held():
+            epoch, timeout_s = self._state.take_over(name), self._settings.transaction_timeout_s
+        return MemoryTransactionalProducer(self._state, name, epoch, timeout_s)
 
     def reader(self, stop: Stop | None = None) -> MemoryReader:  # noqa: ARG002
         return MemoryReader(self._state)
@@ -244,3 +186,52 @@ class MemoryConnection:
     def member(self, group: str, max_records: int, stop: Stop) -> MemoryMember:  # noqa: ARG002
         name, patience_s = self._settings.member_name, self._settings.max_poll_interval_s
         return MemoryMember(self._state, group, name, max_records, patience_s)
+
+    @contextmanager
+    def admin(self) -> Iterator[MemoryConnection]:
+        yield self
+
+    def known_capabilities(self) -> Capabilities:
+        return MEMORY
+
+    def topic_names(self) -> list[str]:
+        with self._state.held():
+            return sorted(self._state.topics)
+
+    def describe_topic(self, topic: str) -> ExistingTopic | None:
+        with self._state.held():
+            if topic not in self._state.topics:
+                return None
+            spec = self._state.topics[topic].spec
+            return ExistingTopic(topic, spec.partitions, spec.max_message_bytes)
+
+    def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
+        with self._state.held():
+            return frozenset(spec.name for spec in specs if self._state.create(spec))
+
+    def delete_topic(self, topic: str) -> None:
+        with self._state.held():
+            self._state.delete(topic)
+
+    def begins(self, partitions: Partitions) -> Offsets:
+        with self._state.held():
+            return {partition: self._state.log(partition).begin for partition in partitions}
+
+    def ends(self, partitions: Partitions) -> Offsets:
+        with self._state.held():
+            return {partition: self._state.log(partition).end for partition in partitions}
+
+    def group_offsets(self, group: str) -> Offsets:
+        with self._state.held():
+            return dict(self._state.group(group).committed)
+
+    def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        with self._state.held():
+            moved = self._state.group(group)
+            if moved.members:
+                raise BrokerError(f"group {group} still has running members: stop them first")
+            moved.committed |= offsets
+
+    def members(self, group: str) -> dict[str, str]:
+        with self._state.held():
+            return {member.id: member.name for member in self._state.group(group).members.values()}

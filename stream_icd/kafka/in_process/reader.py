@@ -6,8 +6,7 @@ import time
 from collections.abc import Mapping
 
 from stream_icd.errors import BrokerError, BrokerUnavailable, OffsetGone
-from stream_icd.kafka.in_process.groups import Membership
-from stream_icd.kafka.in_process.state import State
+from stream_icd.kafka.in_process.state import Membership, State
 from stream_icd.kafka.port import (
     GroupMetadata,
     Listener,
