@@ -30,14 +30,9 @@ STAGES = ("features", "encode", "cluster")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detection:
-    """Communities of one graph, and the time of each stage.
+    """Communities of one graph, and the time of each stage; method bp only clusters."""
 
-    Attributes:
-        communities: community of each node, `(n,)` int32, in 0..K-1.
-        milliseconds: by stage; method bp only clusters.
-    """
-
-    communities: NDArray[np.int32]
+    communities: NDArray[np.int32]  # of each node, `(n,)`, in 0..K-1
     milliseconds: dict[str, float]
 
 
@@ -49,7 +44,6 @@ def detect(
     method: Method = "bp",
     seed: int = 0,
     threads: int = 2,
-    known: Labels | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Detection:
     """Find the communities of a graph with a frozen model.
@@ -64,8 +58,6 @@ def detect(
             (`find_communities`); "icd" for the paper's method, K-means on the embedding.
         seed: seed of every random choice; the same seed gives the same result on any number of
             threads.
-        known: communities of the nodes in a similar graph, `(n,)`, negative for new nodes. Method
-            "icd" also starts K-means from them, and takes what fits the embedding better.
         threads: cores to use; bp uses one below 50,000 nodes.
         clock: monotonic clock in seconds, for the stage timings.
 
@@ -75,7 +67,7 @@ def detect(
     check_method(method)
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     if method == "icd":
-        return _detect_by_icd(adjacency, model, n_communities, seed, threads, known, clock)
+        return _detect_by_icd(adjacency, model, n_communities, seed, threads, None, clock)
     started = clock()
     communities = find_communities(adjacency, model.bp, n_communities, seed=seed, threads=threads)
     return Detection(communities, stage_ms(1000 * (clock() - started)))
@@ -92,7 +84,8 @@ def finding(
 ) -> Callable[[csr_array, int | None, Labels], Labels] | None:
     """Return how a method finds communities on a stream (`memory.detect.Find`).
 
-    None: by bp, with which memory works unless it is told otherwise.
+    None: by bp, with which memory works unless it is told otherwise. Method "icd" also starts
+    K-means from what is known, and takes what fits the embedding better.
 
     Args:
         spent: the milliseconds of each of `STAGES` are added to it.
@@ -102,16 +95,8 @@ def finding(
         return None
 
     def find(adjacency: csr_array, n_communities: int | None, known: Labels) -> Labels:
-        detection = detect(
-            adjacency,
-            model,
-            n_communities,
-            method=method,
-            seed=seed,
-            threads=threads,
-            known=known,
-            clock=clock,
-        )
+        k = checked_n_communities(n_communities, adjacency.shape[0])
+        detection = _detect_by_icd(adjacency, model, k, seed, threads, known, clock)
         if spent is not None:
             for stage, milliseconds in detection.milliseconds.items():
                 spent[stage] = spent.get(stage, 0.0) + milliseconds

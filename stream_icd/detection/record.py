@@ -128,24 +128,16 @@ class RecentMemories:
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """The communities of a snapshot, and their message.
-
-    Attributes:
-        state: the memory after the snapshot; None if it changed nothing.
-    """
+    """The communities of a snapshot, and their message."""
 
     communities: Communities
     message: Message
-    state: OutgoingRecord | None = None
+    state: OutgoingRecord | None  # the memory after the snapshot; None if it changed nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """A model and the settings to detect with, in any process.
-
-    Attributes:
-        recent: memories that need not be decoded.
-    """
+    """A model and the settings to detect with, in any process."""
 
     model: VersionedModel
     settings: DetectSettings
@@ -192,9 +184,9 @@ class Detection:
             communities = detect_snapshot(
                 fetched, model, settings, checked, memory, decode_ms, place
             )
-            message, state = encode_communities(communities), None
-            if memory is not None:
-                state = memory.hand_on(communities)
+            message = encode_communities(communities)
+            state = None if memory is None else memory.hand_on(communities)
+            return Detected(communities, message, state)
         except BadMemory:
             raise
         except Exception as error:
@@ -205,7 +197,6 @@ class Detection:
             if isinstance(error, BadInput):
                 return Refused(stage, error)
             raise
-        return Detected(communities, message, state)
 
     def warm_up(self) -> None:
         """Detect small snapshots, so that all code compiled at first use is compiled now."""
@@ -235,10 +226,7 @@ class RecordDetection(Detection):
         return graph_in_key(record)
 
     def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
-        """Return the communities of the record's snapshot, or why there are none.
-
-        Log lines meanwhile name the record. Without a relay, it is detected without memory.
-        """
+        """Return the communities of the record's snapshot, or why there are none."""
         with about(record, model=self.version):
             outcome = self.detected(
                 lambda: self.settings.reader.decoded(record, decode_snapshot),

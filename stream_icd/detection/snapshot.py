@@ -65,8 +65,8 @@ def detect_snapshot(
     the graph.
 
     Args:
-        checked: graphs, each with a model, for which it was checked whether the model fits; a
-            graph's first snapshot is, unless this is None.
+        checked: graphs, each with a model, for which it was checked whether the model fits, as a
+            graph's first snapshot is; None: nothing is checked.
         memory: of earlier windows; None: detect without memory.
         decode_ms: how long it took to fetch the snapshot.
         place: `PARTITION@OFFSET` of the snapshot, if it was read from a topic.
@@ -87,35 +87,13 @@ def detect_snapshot(
         remembered = memory.detect(snapshot, adjacency, model.model, at_most, spent)
         labels = remembered[0].communities
         milliseconds = stage_ms(remembered[0].milliseconds, spent)
-    if checked is not None and settings.method == "bp":
-        _check_fit(checked, snapshot, model, adjacency, labels, k, settings.seed)
-    milliseconds["decode"] = decode_ms
-    return communities_with(
-        labels, milliseconds, snapshot, adjacency, model, settings, remembered, place
-    )
-
-
-def _check_fit(
-    checked: set[tuple[str, str]],
-    snapshot: Snapshot,
-    model: VersionedModel,
-    adjacency: csr_array,
-    labels: NDArray[np.int32],
-    n_communities: int | None,
-    seed: int,
-) -> None:
-    """Log a warning if the model does not fit; this takes as long as detecting it once more.
-
-    Graphs that the model is proved on (`VersionedModel.proved_on`) are not checked, so a champion
-    that the gate promoted has no slower first snapshot.
-    """
-    graph, bp = (snapshot.graph, model.version), model.model.bp
-    if snapshot.graph in model.proved_on or graph in checked or len(checked) >= MOST_GRAPHS:
-        return
-    checked.add(graph)
-    if bp == BpParameters() or bp.search:
-        return  # no model, or the model has already compared
-    if reason := misfit(adjacency, labels, n_communities, seed):
+    is_new = checked is not None and _is_new(snapshot.graph, model, checked)
+    # To compare takes as long as to detect it once more.
+    if (
+        is_new
+        and settings.method == "bp"
+        and (reason := misfit(adjacency, labels, k, settings.seed))
+    ):
         structlog.get_logger().warning(
             "model does not fit",
             graph=snapshot.graph,
@@ -123,6 +101,23 @@ def _check_fit(
             reason=reason,
             advice="stream-icd models list shows others; stream-icd train learns one for it",
         )
+    milliseconds["decode"] = decode_ms
+    return communities_with(
+        labels, milliseconds, snapshot, adjacency, model, settings, remembered, place
+    )
+
+
+def _is_new(graph: str, model: VersionedModel, checked: set[tuple[str, str]]) -> bool:
+    """Whether to check that the model fits the graph; adds both to what was `checked`.
+
+    It is proved to fit some graphs (`VersionedModel.proved_on`), so a champion that the gate
+    promoted has no slower first snapshot.
+    """
+    both, bp = (graph, model.version), model.model.bp
+    if graph in model.proved_on or both in checked or len(checked) >= MOST_GRAPHS:
+        return False
+    checked.add(both)
+    return bp != BpParameters() and not bp.search  # there is a model, and it has not compared yet
 
 
 def misfit(
@@ -135,9 +130,6 @@ def misfit(
 
     Compares description lengths, since modularity prefers communities that maximise modularity
     even where a model's are right.
-
-    Args:
-        n_communities: K, if it was given.
     """
     plain = find_communities(adjacency, BpParameters(), n_communities, seed=seed)
     weighed = comparable(adjacency)
@@ -208,13 +200,7 @@ def communities_with(
 
 @dataclass(slots=True)
 class Remembering:
-    """The memory for one snapshot: before it, and after it.
-
-    Attributes:
-        relay: gives the memory before the snapshot, and gets the memory after it.
-        recent: memories that need not be decoded.
-        after: None if the snapshot changes nothing.
-    """
+    """The memory for one snapshot: before it, and after it (None: the snapshot changes nothing)."""
 
     relay: Relay
     settings: DetectSettings
@@ -235,11 +221,7 @@ class Remembering:
         n_communities: int | None,
         spent: dict[str, float],
     ) -> tuple[Remembered, MemoryUse]:
-        """Return the communities, and what memory contributed; for `spent`, see `finding`.
-
-        Raises:
-            BadMemory: what is remembered cannot be read.
-        """
+        """Return the communities, and what memory contributed; for `spent`, see `finding`."""
         method, seed, threads = self.settings.method, self.settings.seed, self.settings.threads
         if (encoded := self.relay.take()) is not None:
             self.before = self._read(snapshot.graph, encoded)
