@@ -65,12 +65,12 @@ class Link:
             self.before.add_done_callback(lambda before: self.pass_on(before.result()))
 
 
+@dataclass(slots=True)
 class Chains:
     """The links of jobs, in the order of the jobs."""
 
-    def __init__(self, first: First) -> None:
-        self._first = first
-        self._last: dict[str, Future[Baton]] = {}
+    first: First
+    _last: dict[str, Future[Baton]] = field(default_factory=dict)
 
     def link(self, chain: str | None) -> Link | None:
         """Return the link of the chain's next job; None if the job depends on no other."""
@@ -78,15 +78,15 @@ class Chains:
             return None
         if chain not in self._last:
             self._last[chain] = Future()
-            self._last[chain].set_result(self._first.of_chain(chain))
-        link = Link(chain, self._last[chain], Future(), self._first.most_bytes)
+            self._last[chain].set_result(self.first.of_chain(chain))
+        link = Link(chain, self._last[chain], Future(), self.first.most_bytes)
         self._last[chain] = link.after
         return link
 
 
 @dataclass(slots=True, eq=False)
 class Waiting(Generic[Job, Result]):
-    """A job that waits for a process, or for its outcome.
+    """A job that waits for a process, or for its outcome; it is cancelled if nobody waits for it.
 
     Attributes:
         link: its place in its chain, if it belongs to one.
@@ -94,30 +94,21 @@ class Waiting(Generic[Job, Result]):
     """
 
     job: Job
-    link: Link | None = None
+    link: Link | None
     attempts: int = 0
     future: Future[Result] = field(default_factory=Future)
 
+    def __post_init__(self) -> None:
+        if (link := self.link) is not None:
+            self.future.add_done_callback(lambda _: link.ended())
+
     def done(self, result: Result) -> None:
-        """Give the job its outcome, unless nobody waits for it any more."""
         with suppress(InvalidStateError):
             self.future.set_result(result)
-        self._leave()
 
     def failed(self, error: BaseException) -> None:
-        """The same with what the job raises."""
         with suppress(InvalidStateError):
             self.future.set_exception(error)
-        self._leave()
-
-    def cancel(self) -> None:
-        """Nobody waits for the job any more: it need not run, and what follows it goes on."""
-        self.future.cancel()
-        self._leave()
-
-    def _leave(self) -> None:
-        if self.link is not None:
-            self.link.ended()
 
 
 def next_jobs(waiting: list[Waiting[Job, Result]], n_processes: int) -> list[Waiting[Job, Result]]:
@@ -147,10 +138,8 @@ def next_jobs(waiting: list[Waiting[Job, Result]], n_processes: int) -> list[Wai
 def _urgency(
     link: Link | None, last: Link | None, left: Mapping[str, int]
 ) -> tuple[bool, bool, int]:
-    """Return whether a job follows the last one, can run at once, and how many of its chain wait.
-
-    left: how many jobs of each chain wait; it counts for those that can run at once.
-    """
+    """Return whether a job follows the last one, can run at once, and if so, how many of its chain
+    are `left`."""
     if link is None:
         return False, True, 1
     follows = last is not None and link.before is last.after

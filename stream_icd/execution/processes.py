@@ -102,7 +102,7 @@ class Processes(Generic[Job, Result]):
         with self._lock:
             self._closed = True
             for job in self._waiting:
-                job.cancel()
+                job.future.cancel()
             for process in self._all:
                 process.end()
         self._threads.shutdown(cancel_futures=True)
@@ -168,7 +168,7 @@ class Processes(Generic[Job, Result]):
         except BaseException:
             with self._lock:
                 for job in chain(self._waiting, *self._at.values()):
-                    job.cancel()
+                    job.future.cancel()
                 for process in self._at:
                     process.end()
             raise
@@ -216,7 +216,12 @@ class Processes(Generic[Job, Result]):
                 died = f"{DIED}: a worker process, with exit status {status}"
                 self._failed(job, CrashedWorker(f"MemoryError: {error}" if short else died))
             elif job.attempts == GIVEN_UP_AFTER:
-                self._failed(job, self._overloaded(job))
+                overloaded = Overloaded(
+                    f"{self._name(job)}: {GIVEN_UP_AFTER} worker processes were killed, or got no "
+                    "memory, while they worked on it: give more memory, or fewer than "
+                    f"{self._count} processes. Completed work is kept"
+                )
+                self._failed(job, overloaded)
         finally:
             with self._lock:
                 self._at.pop(process, None)
@@ -253,13 +258,6 @@ class Processes(Generic[Job, Result]):
             job.done(Refused("budget", error))
         else:
             job.failed(error)
-
-    def _overloaded(self, job: Waiting[Job, Result | Refused]) -> Overloaded:
-        return Overloaded(
-            f"{self._name(job)}: {GIVEN_UP_AFTER} worker processes were killed, or got no memory, "
-            f"while they worked on it: give more memory, or fewer than {self._count} processes. "
-            "Completed work is kept"
-        )
 
     def _name(self, job: Waiting[Job, Result | Refused]) -> str:
         return self._work.name(job.job)

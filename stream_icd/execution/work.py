@@ -32,7 +32,6 @@ class Settings(Protocol):
     @property
     def threads(self) -> int:
         """Cores that one job may use."""
-        ...
 
 
 class Work(Protocol[JobIn, OutcomeOut]):
@@ -46,23 +45,18 @@ class Work(Protocol[JobIn, OutcomeOut]):
 
     def __call__(self, job: JobIn, relay: Relay = ..., /) -> OutcomeOut:
         """Return the outcome of a job; the relay is given if it belongs to a chain."""
-        ...
 
     def chain(self, job: JobIn, /) -> str | None:
         """Return the chain that the job belongs to; None if it depends on no other job."""
-        ...
 
     def name(self, job: JobIn, /) -> str:
         """Return the job's name for error messages."""
-        ...
 
     def allowance(self, job: JobIn, /) -> Allowance:
         """Return the resource limits for the job."""
-        ...
 
     def warm_up(self) -> None:
         """Make the first job as fast as later ones."""
-        ...
 
 
 class Relay(Protocol):
@@ -71,21 +65,15 @@ class Relay(Protocol):
     @property
     def most_bytes(self) -> float:
         """The size that the message of what is handed on may have."""
-        ...
 
     def take(self) -> Baton:
-        """Return what the job before handed on; wait for it if necessary.
-
-        Jobs of a chain may begin before the job before them has ended; only this waits.
-        """
-        ...
+        """Return what the job before handed on; if it has not ended yet, wait for it here."""
 
     def pass_on(self, baton: bytes) -> None:
         """Hand something on when the job is done; the next one of the chain continues with it.
 
         A job that hands nothing on, or that fails, hands on what it could take.
         """
-        ...
 
 
 @dataclass(slots=True)

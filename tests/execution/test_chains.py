@@ -63,7 +63,7 @@ def test_a_job_that_has_to_wait_for_another_process_keeps_no_others_waiting() ->
 
 def test_a_job_that_is_cancelled_hands_on_what_it_could_take() -> None:
     first, second, third = waiting("a1 a2 a3")
-    second.cancel()
+    second.future.cancel()
     assert first.link is not None
     assert third.link is not None
     assert not third.link.is_ready
