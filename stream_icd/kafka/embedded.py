@@ -74,13 +74,14 @@ def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[Emb
         log = log_file or Path(folder) / "broker.log"
         with _held_port(port) as chosen:
             endpoint = f"{LOOPBACK}:{chosen}"
-            process = _start(binary, endpoint, log)
+            broker = EmbeddedBroker(endpoint, _start(binary, endpoint, log), log)
             try:
-                _wait_until_it_answers(process, endpoint, log)
-                yield EmbeddedBroker(endpoint, process, log)
+                _wait_until_it_answers(broker)
+                yield broker
             finally:
-                process.kill()  # asked to end, it waits for its clients; its data is lost anyway
-                process.wait()
+                # Asked to end, it waits for its clients; its data is lost anyway.
+                broker.process.kill()
+                broker.process.wait()
 
 
 def _binary() -> str:
@@ -132,19 +133,15 @@ def _start(binary: str, endpoint: str, log: Path) -> subprocess.Popen[bytes]:
     return start_child(command, log, env=environment)
 
 
-def _wait_until_it_answers(process: subprocess.Popen[bytes], endpoint: str, log: Path) -> None:
+def _wait_until_it_answers(broker: EmbeddedBroker) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not listens(endpoint):
-        if process.poll() is not None or time.monotonic() > deadline:
+    while not listens(broker.bootstrap_servers):
+        if (status := broker.process.poll()) is not None or time.monotonic() > deadline:
             raise BrokerUnavailable(
-                f"the embedded broker did not start on {endpoint} "
-                f"(exit status {process.poll()}): {tail(log) or 'it logged nothing'}"
+                f"the embedded broker did not start on {broker.bootstrap_servers} "
+                f"(exit status {status}): {tail(broker.log_file) or 'it logged nothing'}"
             )
         time.sleep(0.02)
-    settings = KafkaSettings(
-        bootstrap_servers=endpoint,
-        security_protocol="PLAINTEXT",
-        connect_timeout_s=max(1.0, deadline - time.monotonic()),
-    )
-    with connect(settings).admin():
+    left_s = max(1.0, deadline - time.monotonic())
+    with connect(broker.settings.model_copy(update={"connect_timeout_s": left_s})).admin():
         pass

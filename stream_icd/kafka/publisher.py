@@ -96,7 +96,7 @@ class Publisher:
         if record.topic not in self._limits:
             self._limits[record.topic] = record_limit(self._settings, record.topic)
         limit = self._limits[record.topic]
-        if not fits(record, limit):
+        if size_as_sent(record) > limit:
             raise too_large(record, limit)
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -183,8 +183,7 @@ def _refusal(record: OutgoingRecord, error: Exception) -> Exception:
 
 def record_limit(settings: KafkaSettings, topic: str) -> int:
     """The maximum size in bytes of one record for `topic`, from our settings and the topic's."""
-    limit = describe_topic(settings, topic).max_message_bytes
-    own = settings.max_message_bytes
+    limit, own = describe_topic(settings, topic).max_message_bytes, settings.max_message_bytes
     if is_dead_letter_topic(topic):  # room for any input record and its reason
         own += DEAD_LETTER_ROOM
     return own if limit is None else min(own, limit - _BATCH_BYTES)
@@ -202,10 +201,6 @@ def too_large(record: OutgoingRecord, limit: int) -> RecordTooLarge:
     )
 
 
-def fits(record: OutgoingRecord, limit: int) -> bool:
-    """Whether a record, with the client's overhead, is within a `record_limit`."""
-    return size_as_sent(record) <= limit
-
-
 def size_as_sent(record: OutgoingRecord) -> int:
+    """The size of a record with the client's overhead, to compare with a `record_limit`."""
     return record.size + len(record.headers) * _HEADER_BYTES

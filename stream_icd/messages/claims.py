@@ -14,6 +14,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -31,7 +32,7 @@ from stream_icd.errors import (
     LimitExceeded,
     RecordTooLarge,
 )
-from stream_icd.kafka.publisher import fits, record_limit, too_large
+from stream_icd.kafka.publisher import record_limit, size_as_sent, too_large
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.printable import place_of
@@ -48,8 +49,11 @@ SETTING = "STREAM_ICD_CLAIMS_URI"
 
 URI, BYTES, SHA256 = NAMES = "icd_claim_uri", "icd_claim_bytes", "icd_claim_sha256"
 
-_COUNT = re.compile(r"0*[1-9][0-9]{0,14}", re.ASCII)
-_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_FORMS = {
+    URI: (re.compile(".+", re.DOTALL), "a URI"),
+    BYTES: (re.compile("0*[1-9][0-9]{0,14}"), "a whole number above 0"),
+    SHA256: (re.compile("[0-9a-f]{64}"), "64 hexadecimal digits"),
+}
 
 # No `..`, no hidden files, no characters that a file system rejects.
 _STEP = r"[A-Za-z0-9][A-Za-z0-9._=-]{0,254}"
@@ -91,23 +95,11 @@ class ClaimSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Where the bytes of a message are, their number, and their SHA-256 in hexadecimal digits.
-
-    Raises:
-        BadClaim: an attribute is malformed.
-    """
+    """Where the bytes of a message are, their number, and their SHA-256 in hexadecimal digits."""
 
     uri: str
     n_bytes: int
     sha256: str
-
-    def __post_init__(self) -> None:
-        if not self.uri:
-            raise BadClaim(f"header {URI} is missing or empty")
-        if not _DIGEST.fullmatch(self.sha256):
-            raise BadClaim(
-                f"header {SHA256} is {self.sha256!r:.80}; expected 64 hexadecimal digits"
-            )
 
     def headers(self) -> Headers:
         """The headers to add to a message whose value is empty because of this claim."""
@@ -121,21 +113,19 @@ def read_claim(headers: Headers) -> Claim | None:
     Raises:
         BadClaim: a header of the claim is missing, repeated or malformed.
     """
-    said = [(name, value) for name, value in headers if name in NAMES]
-    if not said:
+    names = [name for name, _ in headers if name in NAMES]
+    if not names:
         return None
-    if len(said) > len(dict(said)):
-        raise BadClaim(f"a header is given twice: {', '.join(sorted(name for name, _ in said))}")
-    texts: dict[str, str] = {}
-    for name, value in said:
-        try:
-            texts[name] = value.decode()
-        except UnicodeDecodeError as cause:
-            raise BadClaim(f"header {name} is not UTF-8 text: {value!r:.80}") from cause
-    count = texts.get(BYTES, "")
-    if not _COUNT.fullmatch(count):
-        raise BadClaim(f"header {BYTES} is {count!r:.80}; expected a whole number above 0")
-    return Claim(texts.get(URI, ""), int(count), texts.get(SHA256, ""))
+    if len(names) > len(set(names)):
+        raise BadClaim(f"a header is given twice: {', '.join(sorted(names))}")
+    values, texts = dict(headers), dict[str, str]()
+    for name, (form, expected) in _FORMS.items():
+        with suppress(UnicodeDecodeError):
+            texts[name] = values.get(name, b"").decode()
+        if not form.fullmatch(texts.get(name, "")):
+            said = f"{values[name]!r:.80}" if name in values else "missing"
+            raise BadClaim(f"header {name} is {said}; expected {expected} as UTF-8 text")
+    return Claim(texts[URI], int(texts[BYTES]), texts[SHA256])
 
 
 def without_claim(headers: Headers) -> Headers:
@@ -240,24 +230,19 @@ def as_claim(record: OutgoingRecord, claims: ClaimSettings) -> OutgoingRecord:
     return replace(record, value=b"", headers=(*record.headers, *claim.headers()))
 
 
+@dataclass(slots=True)
 class ClaimCheck:
     """Makes records fit their topics: stores a value too large for a message, and claims it.
 
-    Args:
+    Attributes:
         pause: waits before the topic's limit is requested again while the broker is unavailable;
             None: raise `BrokerUnavailable`.
     """
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        claims: ClaimSettings | None = None,
-        pause: Callable[[], object] | None = None,
-    ) -> None:
-        self._settings = settings
-        self._claims = claims or ClaimSettings()
-        self._pause = pause
-        self._limits: dict[str, int] = {}
+    settings: KafkaSettings
+    claims: ClaimSettings = field(default_factory=ClaimSettings)
+    pause: Callable[[], object] | None = None
+    _limits: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record, or one that claims its value, which is durable by then.
@@ -269,36 +254,35 @@ class ClaimCheck:
             BrokerUnavailable: no broker answers, and `pause` is None.
         """
         limit = self._limit(record.topic)
-        if fits(record, limit):
+        if size_as_sent(record) <= limit:
             return record
-        if self._claims.uri is not None and record.value:
-            claimed = as_claim(record, self._claims)
-            if fits(claimed, limit):
+        if self.claims.uri is not None and record.value:
+            claimed = as_claim(record, self.claims)
+            if size_as_sent(claimed) <= limit:
                 return claimed
         raise too_large(record, limit)
 
     def room(self, topic: str) -> float:
         """Return the maximum size of a record for a topic; infinite if values can be claimed."""
-        return self._limit(topic) if self._claims.uri is None else math.inf
+        return self._limit(topic) if self.claims.uri is None else math.inf
 
     def learn(self, refused: RecordTooLarge) -> None:
         """Claim values of all records that are as large as one that the broker refused.
 
-        The topic's limit is requested again, since it may be lower now. Some brokers do not report
-        the limit; they only refuse records.
+        The topic's limit may be lower now, so it is requested again; some brokers do not report it.
 
         Raises:
             TopicMissing, BrokerUnavailable: see these classes.
         """
-        limit = record_limit(self._settings, refused.topic)
+        limit = record_limit(self.settings, refused.topic)
         self._limits[refused.topic] = min(limit, refused.size - 1)
 
     def _limit(self, topic: str) -> int:
         while topic not in self._limits:
             try:
-                self._limits[topic] = record_limit(self._settings, topic)
+                self._limits[topic] = record_limit(self.settings, topic)
             except BrokerUnavailable:
-                if self._pause is None:
+                if self.pause is None:
                     raise
-                self._pause()
+                self.pause()
         return self._limits[topic]

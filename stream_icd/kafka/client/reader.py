@@ -294,13 +294,6 @@ def _all_ours(partitions: Iterable[Any]) -> list[TopicPartition]:
 
 
 def _ours(record: Any) -> Record:
+    place = record.topic, record.partition, record.offset, record.timestamp
     headers = tuple((str(name), b"" if value is None else value) for name, value in record.headers)
-    return Record(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp,
-        record.key,
-        record.value,
-        headers,
-    )
+    return Record(*place, record.key, record.value, headers)
