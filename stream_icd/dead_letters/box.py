@@ -43,15 +43,11 @@ _SHORT = re.compile(r"(?P<partition>\d+):(?P<offset>\d+)")
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter(Record):
-    """A record of a dead-letter topic, without its value; the headers are the producer's.
+    """A record of a dead-letter topic, without its value; the headers are the producer's."""
 
-    Attributes:
-        added: the added headers, by name, which say why it was dead-lettered.
-        size: of the value, in bytes; None if the value is null.
-    """
-
+    # The added headers, by name, which say why it was dead-lettered.
     added: Mapping[str, str] = field(default_factory=dict)
-    size: int | None = None
+    size: int | None = None  # of the value, in bytes; None if the value is null
 
     @property
     def came_from(self) -> str | None:
@@ -117,11 +113,8 @@ class BadRecord:
 
     @property
     def first(self) -> DeadLetter:
-        """The dead letter to resend: one of the record at the origin itself, if there still is one.
-
-        The worker sets the position of a dead-lettered record. A producer can claim any
-        origin for its record.
-        """
+        """The dead letter to resend: one of the record at the origin itself, if there still is one,
+        since only the position is the worker's: a producer can claim any origin."""
         at_origin = [letter for letter in self.letters if letter.came_from == self.origin]
         return (at_origin or self.letters)[0]
 
@@ -210,10 +203,8 @@ def read_dead_letters(
 def read_again(
     settings: KafkaSettings, letters: Collection[DeadLetter], stop: Stop | None = None
 ) -> Iterator[tuple[DeadLetter, Record]]:
-    """Read some dead letters of one topic, in order, as the original records.
-
-    Records that retention has deleted are left out, as are those after `stop` is set.
-    """
+    """Read some dead letters of one topic, in order, as the original records, until `stop`; not
+    those that retention has deleted."""
     wanted = {letter.place: letter for letter in letters}
     if not wanted:
         return
@@ -245,14 +236,10 @@ def _text(value: bytes | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A selection of dead letters: those in a range of the topic that match all criteria.
-
-    Attributes:
-        places: any of `DeadLetter.places`; empty: those at any position.
-    """
+    """A selection of dead letters: those in a range of the topic that match all criteria."""
 
     part: TopicRange
-    places: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()  # any of `DeadLetter.places`; empty: those at any position
     graph: str | None = None
     exception: str | None = None
 
@@ -274,12 +261,8 @@ class Choice:
         ]
 
     def of(self, box: DeadLetterBox) -> list[DeadLetter]:
-        """Return the selected dead letters.
-
-        Raises:
-            BadSettings: there is no dead letter at a position, or only those of other graphs, or
-                no such exception.
-        """
+        """Return the selected dead letters; BadSettings if there are none at a position, or of
+        other graphs only, or of no such exception."""
         chosen = [letter for letter in box.letters if self.holds(letter)]
         places = {place for letter in box.letters for place in letter.places}
         if missing := sorted(self.places - places):

@@ -81,10 +81,8 @@ def possible(stages: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:
-    """Return a dead letter's original headers, and the headers added at their end.
-
-    Claim headers after those belong to the value, and so to the original headers.
-    """
+    """Return a dead letter's original headers, and those added at their end. Claim headers after
+    them belong to the value, and so to the original headers."""
     came, claim = list(headers), list[tuple[str, bytes]]()
     while came and came[-1][0] in CLAIM_HEADERS:
         claim.insert(0, came.pop())

@@ -85,10 +85,8 @@ def finding(
     """Return how a method finds communities on a stream (`memory.detect.Find`).
 
     None: by bp, with which memory works unless it is told otherwise. Method "icd" also starts
-    K-means from what is known, and takes what fits the embedding better.
-
-    Args:
-        spent: the milliseconds of each of `STAGES` are added to it.
+    K-means from what is known, and takes what fits the embedding better. The milliseconds of each
+    of `STAGES` are added to `spent`.
     """
     check_method(method)
     if method == "bp":

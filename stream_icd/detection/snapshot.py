@@ -155,8 +155,7 @@ def communities_with(
 ) -> Communities:
     """Return the communities with these labels, and their quality.
 
-    Args:
-        remembered: what was found with memory, and what memory contributed.
+    `remembered` is what was found with memory, and what memory contributed.
     """
     k = snapshot.n_communities or settings.n_communities
     memory, use = remembered or (None, None)

@@ -31,20 +31,16 @@ _WAY_OUT = "Send a smaller snapshot, or raise a setting and run `stream-icd dlq 
 class Allowance:
     """Limits for one job; see `Usage`.
 
-    Attributes:
-        budget: what the limits are made of if the job is a message; None: they are given.
-        sent_bytes: size of the message.
-        state_bytes: size of what is remembered of the message's graph.
-
     Raises:
         BadSettings: a limit is not positive.
     """
 
     seconds: float
     memory_bytes: int
+    # What the limits are made of if the job is a message; None: they are given.
     budget: Budget | None = None
-    sent_bytes: int = 0
-    state_bytes: int = 0
+    sent_bytes: int = 0  # size of the message
+    state_bytes: int = 0  # size of what is remembered of the message's graph
 
     def __post_init__(self) -> None:
         if not (self.seconds > 0 and self.memory_bytes > 0):

@@ -29,21 +29,14 @@ IN_HAND_OF_CHAINS = 4 * IN_HAND
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """The place of a job in its chain, in the process that distributes the jobs.
-
-    Attributes:
-        before: what the job before hands on.
-        after: what this job hands on.
-        took: what the job has taken; None if nothing.
-        instead: what the job takes instead of that, if it cannot work with it.
-    """
+    """The place of a job in its chain, in the process that distributes the jobs."""
 
     chain: str
-    before: Future[Baton]
-    after: Future[Baton]
+    before: Future[Baton]  # what the job before hands on
+    after: Future[Baton]  # what this job hands on
     most_bytes: float = math.inf
-    took: Baton = None
-    instead: Baton = None
+    took: Baton = None  # what the job has taken; None if nothing
+    instead: Baton = None  # what the job takes instead of that, if it cannot work with it
 
     @property
     def is_ready(self) -> bool:
@@ -86,16 +79,11 @@ class Chains:
 
 @dataclass(slots=True, eq=False)
 class Waiting(Generic[Job, Result]):
-    """A job that waits for a process, or for its outcome; it is cancelled if nobody waits for it.
-
-    Attributes:
-        link: its place in its chain, if it belongs to one.
-        attempts: how many processes have ended while they worked on it.
-    """
+    """A job that waits for a process, or for its outcome; it is cancelled if nobody waits for it."""
 
     job: Job
-    link: Link | None
-    attempts: int = 0
+    link: Link | None  # its place in its chain, if it belongs to one
+    attempts: int = 0  # how many processes have ended while they worked on it
     future: Future[Result] = field(default_factory=Future)
 
     def __post_init__(self) -> None:
@@ -152,10 +140,8 @@ def in_order(
     result: Callable[[Handle], Result],
     most: int,
 ) -> Iterator[tuple[Job, Result]]:
-    """Submit jobs, at most `most` at a time, and yield their outcomes in the jobs' order.
-
-    The first `most` jobs are submitted together, so that it can be chosen which begin first.
-    """
+    """Submit jobs, at most `most` at a time, and yield their outcomes in the jobs' order. The first
+    ones are submitted together, so that it can be chosen which begin first."""
     rest = iter(jobs)
     begun = list(islice(rest, most))
     waiting = deque(zip(begun, submit(begun), strict=True))

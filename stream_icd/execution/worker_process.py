@@ -149,10 +149,7 @@ class WorkerProcess:
 
     def opened(self) -> tuple[bool, Any]:
         """Wait until the process is open; return whether that succeeded, and what it raised.
-
-        Raises:
-            EOFError, OSError: the process has ended.
-        """
+        EOFError, OSError: it has ended."""
         if self._opened is None:
             self._opened = self._line.recv()
         return self._opened
@@ -322,8 +319,7 @@ def _serve(
 ) -> None:
     """Run jobs, one after the other; the main function of the process.
 
-    Args:
-        environment: that of the parent now; the server's is from when it was started.
+    `environment` is that of the parent now; the server's is from when it was started.
     """
     from stream_icd.log import configure_logging
 

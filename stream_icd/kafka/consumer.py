@@ -109,10 +109,8 @@ class _Begun:
 
 @dataclass(slots=True)
 class _Loop:
-    """The loop of one member; `worker` calls the handler.
-
-    Records that may have ended a worker come one by one, until the one that does is given up.
-    """
+    """The loop of one member. Records that may have ended a worker come one by one, until the one
+    that does is given up."""
 
     member: Membership
     delivery: BatchDelivery
@@ -141,10 +139,8 @@ class _Loop:
             self.delivery.close()
 
     def _begin(self, timeout_s: float | None = None, before: _Begun | None = None) -> _Begun | None:
-        """Poll as `Membership.fetch`, and start processing the records, if there are any.
-
-        If the batch `before`, which is in processing, fails, these records are not processed.
-        """
+        """Poll as `Membership.fetch`, and start processing the records, if there are any; not if
+        the batch `before`, which is in processing, fails."""
         assignment = self._take_over()
         polled = self.member.fetch(1 if self._come_alone() else None, timeout_s)
         if not polled:
@@ -172,10 +168,8 @@ class _Loop:
     def _work_on(
         self, batch: Batch, assignment: Assignment, before: _Begun | None
     ) -> Callable[[], tuple[OutgoingRecord, ...]]:
-        """The work for a batch: call the handler, or give up the batch's only record.
-
-        Before this returns, a note says that the batch is being processed.
-        """
+        """The work for a batch: call the handler, or give up the batch's only record. Before this
+        returns, a note says that the batch is being processed."""
         if news := self.attempts.news(batch.first, self.member.id):
             self.member.insist(partial(self.attempts.write, news))
         ended = self.attempts.given_up(batch.first)
@@ -195,11 +189,9 @@ class _Loop:
         return work
 
     def _finish(self, begun: _Begun) -> _Begun | None:
-        """Wait for a batch and deliver it; return the next one if it was begun meanwhile.
-
-        The next one waits while this one is processed, so that the handler is never without work.
-        If none was there, it is looked for once more before this one is delivered.
-        """
+        """Wait for a batch and deliver it; return the next one if it was begun meanwhile, so that
+        the handler is never without work. If none was there, it is looked for once more before the
+        delivery."""
         batch, following = begun.batch, self._begin_ahead(begun, BUSY_POLL_S)
         outgoing = self._result(begun)
         handled = self.member.clock.now()

@@ -129,18 +129,12 @@ class Undecodable(RecordUndecodable):
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """A member's view of its group at one moment.
-
-    Attributes:
-        generation: grows with each rebalance; -1 before the first.
-        member_id: "" before it has joined.
-        stable: it is a member now, and no rebalance is in progress.
-    """
+    """A member's view of its group at one moment."""
 
     group: str
-    generation: int
-    member_id: str
-    stable: bool
+    generation: int  # grows with each rebalance; -1 before the first
+    member_id: str  # "" before it has joined
+    stable: bool  # it is a member now, and no rebalance is in progress
 
     @property
     def is_settled(self) -> bool:
@@ -238,11 +232,9 @@ class Producer(Protocol):
     """Sends in order, waits for all replicas, and never repeats a record. Thread-safe."""
 
     def send(self, record: OutgoingRecord, settled: Settled) -> None:
-        """Queue a record; `settled` is called later, in any thread.
-
-        It gets None, MessageTooLarge, NotAllowed, Fenced, or another BrokerError. If this raises,
-        the record was not queued, and `settled` is not called.
-        """
+        """Queue a record; `settled` is called later, in any thread, with None, MessageTooLarge,
+        NotAllowed, Fenced, or another BrokerError. It is not if this raises: the record was not
+        queued."""
 
     def close(self, timeout_s: float) -> None:
         """Stop; records that are not settled yet may or may not have arrived."""
@@ -314,9 +306,7 @@ class Admin(Protocol):
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
         """Create missing topics, wait until all are usable, and return the names of the new ones.
-
-        Without the permission to create topics, this fails only if one is missing.
-        """
+        Fails without the permission to create topics only if one is missing."""
 
     def delete_topic(self, topic: str) -> None: ...
 
@@ -348,16 +338,12 @@ class Broker(Protocol):
     def producer(self) -> Producer: ...
 
     def transactional_producer(self, name: str) -> TransactionalProducer:
-        """Take over the name, and end the transaction left open under it.
-
-        No two at the same time may share a name.
-        """
+        """Take over the name, which no two at the same time may share, and end its open
+        transaction."""
 
     def reader(self, stop: Stop | None = None) -> Reader:
-        """A reader without a group.
-
-        Once `stop` is set, it waits at most `shutdown_timeout_s` for a client that does not return.
-        """
+        """A reader without a group. Once `stop` is set, it waits at most `shutdown_timeout_s` for a
+        client that does not return."""
 
     def member(self, group: str, max_records: int, stop: Stop) -> Member:
         """A group member that reads at most `max_records` records per poll."""

@@ -139,11 +139,8 @@ class TopicReader:
 
     def _high_watermarks(self, ends: Offsets) -> Offsets:
         """The real ends, for brokers that report the start of the last batch, or of the first open
-        transaction, as the end.
-
-        A fetch at that offset reveals the real end; the seek that follows drops the fetched
-        records.
-        """
+        transaction, as the end: a fetch there reveals it, and the seek that follows drops its
+        records."""
         self._reader.assign([])  # forget the ends of earlier fetches
         self._reader.assign(self._partitions)
         for partition, offset in ends.items():
@@ -253,21 +250,16 @@ class Following:
     """Reads a topic for ever: waits for a broker that restarts, and for a topic that is missing.
 
     After any other error, it waits as well, and continues with the same record.
-
-    Attributes:
-        on_record: called with each record, in the order of its partition; again if it raises.
-        stop: ends `run`.
-        start: as for `open_reader`.
-        trouble: why nothing is read at the moment; empty while all is well.
-        caught_up: set when the records that the topic held at first were read.
     """
 
     settings: KafkaSettings
     topic: str
+    # Called with each record, in the order of its partition; again if it raises.
     on_record: Callable[[Record], None]
-    stop: threading.Event
-    start: Start = "beginning"
-    trouble: str = ""
+    stop: threading.Event  # ends `run`
+    start: Start = "beginning"  # as for `open_reader`
+    trouble: str = ""  # why nothing is read at the moment; empty while all is well
+    # Set when the records that the topic held at first were read.
     caught_up: threading.Event = field(default_factory=threading.Event)
     _next: dict[int, int] = field(default_factory=dict)
 

@@ -183,8 +183,7 @@ def _reason(error: OSError) -> str:
 def check_that_somebody_listens(settings: KafkaSettings) -> None:
     """Raise BrokerUnavailable at once, not after a client's timeout, if nobody listens anywhere.
 
-    Whether it is Kafka is not asked. A silent address counts as one where somebody listens: the
-    client asks again.
+    Whether it is Kafka is not asked, and a silent address counts: the client asks again.
     """
     if settings.bootstrap_servers.startswith(MEMORY_SCHEME):
         return

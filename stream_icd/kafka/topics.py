@@ -54,10 +54,8 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
 
 
 def check_topic_for(topic: str, own: str) -> None:
-    """Raise `BadSettings` if the topic is one of `DEFAULT_TOPICS`, which hold other messages.
-
-    own: the default topic for the messages, which is allowed, as is any of another name.
-    """
+    """Raise `BadSettings` if the topic is one of `DEFAULT_TOPICS`, but not `own`, that of the
+    messages."""
     if topic != own and topic in {spec.name for spec in DEFAULT_TOPICS}:
         raise BadSettings(f"{topic} holds other messages than {own}: give a topic of another name")
 

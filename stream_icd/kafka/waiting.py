@@ -95,11 +95,8 @@ class Worker:
 def in_background(
     work: Callable[[], object], name: str, stop: threading.Event, end_s: float | None = None
 ) -> Iterator[threading.Thread]:
-    """Run `work` in a daemon thread; when the block ends, set `stop`, and wait for the thread.
-
-    Args:
-        end_s: how long to wait at most; then the thread dies with the process. None: no limit.
-    """
+    """Run `work` in a daemon thread; when the block ends, set `stop`, and wait for the thread: for
+    `end_s` at most, then it dies with the process."""
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
     try:

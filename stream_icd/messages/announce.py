@@ -71,10 +71,8 @@ def announce(settings: KafkaSettings, announcement: Announcement, topic: str = M
 
 
 def announcements(settings: KafkaSettings, topic: str = MODELS) -> Iterator[Announcement]:
-    """Yield the announcements that the topic holds, each event once; raises as `open_reader`.
-
-    What cannot be read is logged.
-    """
+    """Yield the announcements that the topic holds, each event once, and log what cannot be read;
+    raises as `open_reader`."""
     seen: set[tuple[str, str]] = set()
     with open_reader(settings, topic, until="end") as records:
         for record in records:

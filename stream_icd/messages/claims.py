@@ -108,11 +108,8 @@ class Claim:
 
 
 def read_claim(headers: Headers) -> Claim | None:
-    """Return the claim in a message's headers, or None if the message holds its own bytes.
-
-    Raises:
-        BadClaim: a header of the claim is missing, repeated or malformed.
-    """
+    """Return the claim in a message's headers, or None if the message holds its own bytes; BadClaim
+    if a header of the claim is missing, repeated or malformed."""
     names = [name for name, _ in headers if name in NAMES]
     if not names:
         return None
@@ -215,11 +212,7 @@ def _opened(claims: ClaimSettings) -> Store:
 
 
 def as_claim(record: OutgoingRecord, claims: ClaimSettings) -> OutgoingRecord:
-    """Store a record's value, and return the record that claims it.
-
-    Raises:
-        StoreUnreachable, StoreUnwritable: the value could not be stored; try again.
-    """
+    """Store a record's value, and return the record that claims it; raises as `ClaimCheck`."""
     import pyarrow as pa
 
     value = record.value or b""
@@ -270,9 +263,6 @@ class ClaimCheck:
         """Claim values of all records that are as large as one that the broker refused.
 
         The topic's limit may be lower now, so it is requested again; some brokers do not report it.
-
-        Raises:
-            TopicMissing, BrokerUnavailable: see these classes.
         """
         limit = record_limit(self.settings, refused.topic)
         self._limits[refused.topic] = min(limit, refused.size - 1)

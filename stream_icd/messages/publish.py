@@ -40,15 +40,14 @@ class SentBefore:
     Attributes:
         names: source and id of each graph's snapshots, with the hash of the current content; empty
             if the producer did not send it.
-        ends: the latest window end of each graph, except windows too far ahead of `now`.
-        correct: whether a snapshot that is there with other content counts as missing.
     """
 
     names: dict[str, dict[Name, str]] = field(default_factory=lambda: defaultdict(dict))
+    # The latest window end of each graph, except windows too far ahead of `now`.
     ends: dict[str, datetime] = field(default_factory=dict)
     now: datetime = field(default_factory=utc_now)
     limits: Limits = field(default_factory=Limits)
-    correct: bool = False
+    correct: bool = False  # whether a snapshot that is there with other content counts as missing
 
     def __contains__(self, snapshot: object) -> bool:
         if not isinstance(snapshot, Snapshot) or self._content(snapshot) is None:
@@ -146,18 +145,17 @@ class Destination:
     """Where the snapshots of a source go.
 
     Attributes:
-        labels_topic: None: labels are not sent.
         spread_over: so many partitions, by `partition_by_id`; None: all snapshots of a graph are
             sent to one partition, in order, as its labels are.
-        claim_check: makes a record fit its topic, as `ClaimCheck`; by default, a record that is
-            too large is refused.
-        limits: those of the readers: a snapshot with headers above them is not sent.
+        claim_check: makes a record fit its topic, as `ClaimCheck`; by default, a record that is too
+            large is refused.
     """
 
     topic: str = SNAPSHOTS
-    labels_topic: str | None = LABELS
+    labels_topic: str | None = LABELS  # None: labels are not sent
     spread_over: int | None = None
     claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record
+    # Those of the readers: a snapshot with headers above them is not sent.
     limits: Limits = DEFAULT_LIMITS
 
 

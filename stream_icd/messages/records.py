@@ -26,28 +26,22 @@ class Processed:
     """The result of a good record.
 
     Attributes:
-        event: name of the log event, such as `detected`.
-        facts: fields of the log line.
-        outgoing: the records to publish; empty if there is nothing new.
         state: what the worker remembers after the record, for a topic of states. It is published
             even if the results are refused.
     """
 
-    event: str
-    facts: Mapping[str, object] = field(default_factory=dict)
+    event: str  # name of the log event, such as `detected`
+    facts: Mapping[str, object] = field(default_factory=dict)  # fields of the log line
+    # The records to publish; empty if there is nothing new.
     outgoing: tuple[OutgoingRecord, ...] = ()
     state: OutgoingRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The outcome of a bad record: it becomes a dead letter.
+    """The outcome of a bad record: it becomes a dead letter."""
 
-    Attributes:
-        stage: one of those that the step names (`Step.stages`), or of those around it.
-    """
-
-    stage: Stage
+    stage: Stage  # one of those that the step names (`Step.stages`), or of those around it
     error: BadInput
 
     @property
@@ -59,10 +53,8 @@ Outcome = Processed | Refused
 
 
 def described(record: Record) -> dict[str, str | int]:
-    """Return topic, partition and offset, and graph, snapshot and model if the record has them.
-
-    Names are shortened, since their length has not been checked yet.
-    """
+    """Return topic, partition and offset, and graph, snapshot and model if the record has them,
+    shortened, since their length has not been checked yet."""
     headers = dict(record.headers)
     said = {
         "graph": graph_name(record),

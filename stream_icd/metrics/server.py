@@ -53,9 +53,7 @@ def serving(metrics: Metrics | RoundsMetrics, port: int, host: str = "127.0.0.1"
 
 def responding(metrics: Metrics | RoundsMetrics) -> Respond:
     """Return the responses: metrics, liveness and readiness (503: one line for each problem).
-
-    `/healthz` also lists the jobs in progress, one per line.
-    """
+    `/healthz` also lists the jobs in progress, one per line."""
     health = metrics.health
     answers: dict[str, Respond] = {
         "/metrics": make_wsgi_app(metrics.registry),

@@ -95,9 +95,7 @@ def decode_announcement(
     limits: Limits = DEFAULT_LIMITS,
 ) -> Announcement:
     """Decode an announcement of at most 1 MiB; fields that this version does not know are ignored.
-
-    Raises BadAnnouncement and LimitExceeded, see `wire.message`.
-    """
+    Raises BadAnnouncement and LimitExceeded, see `wire.message`."""
     with refusing(BadAnnouncement, "the announcement cannot be read"):
         EventHeaders(headers, ANNOUNCEMENT_TYPE, limits, BadAnnouncement, JSON_TYPE)
         if len(value or b"") > MOST_BYTES:

@@ -27,15 +27,11 @@ MOST_ATTRIBUTES = 64
 
 @dataclass(frozen=True, slots=True)
 class NodeAttributes:
-    """What is known of one node, its id as text, besides its edges.
-
-    Attributes:
-        values: by attribute; empty: nothing is known of the node (any more).
-    """
+    """What is known of one node, its id as text, besides its edges."""
 
     graph: str
     node: str
-    values: Mapping[str, str]
+    values: Mapping[str, str]  # by attribute; empty: nothing is known of the node (any more)
 
 
 def attributes_key(graph: str, node: str) -> bytes:

@@ -72,11 +72,8 @@ def event_message(
     extra: Mapping[str, str | None],
     content_type: str = ARROW_TYPE,
 ) -> Message:
-    """Return the message of one event, its headers in a fixed order.
-
-    Args:
-        extra: names begin with `icd_`; what is unknown (None) is left out.
-    """
+    """Return the message of one event, its headers in a fixed order; what is None in `extra`, whose
+    names begin with `icd_`, is left out."""
     attributes = {
         "ce_specversion": "1.0",
         "ce_type": type,

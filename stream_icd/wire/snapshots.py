@@ -32,8 +32,7 @@ CRS = "icd_crs"
 def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
     """Encode the snapshot as a message; the same snapshot gives the same bytes.
 
-    Args:
-        unordered: the graph's snapshots are spread over partitions.
+    `unordered`: the graph's snapshots are spread over partitions.
     """
     k, places = snapshot.n_communities, snapshot.coordinates
     extra = {
@@ -61,10 +60,8 @@ def check_snapshot_headers(headers: Headers, limits: Limits) -> EventHeaders:
 
 
 def is_unordered(headers: Headers) -> bool:
-    """Whether a graph's snapshots are spread over partitions: then each is detected without memory.
-
-    The order in which they are read says nothing.
-    """
+    """Whether a graph's snapshots are spread over partitions: then their order says nothing, and
+    each is detected without memory."""
     return dict(headers).get(UNORDERED) == b"true"
 
 

@@ -84,10 +84,8 @@ def encode_state(state: State) -> Message:
 
 
 def archived_state(state: State) -> Message:
-    """Return a state as the archive keeps it: by graph, whichever group it is of.
-
-    Groups with the same settings have the same states.
-    """
+    """Return a state as the archive keeps it: by graph, as groups with the same settings have the
+    same."""
     return replace(encode_state(state), key=state.graph.encode())
 
 

@@ -52,13 +52,10 @@ _CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
 
 
 class Archiver(Step):
-    """Stores each record in the archive, once.
+    """Stores each record in the archive, once: a record that is delivered again changes nothing.
 
-    All records of a batch are durable when the batch ends, so its offsets may be committed. A
-    record that is delivered again changes nothing.
-
-    Raises:
-        StoreUnwritable: for example, the disk is full.
+    All records of a batch are durable when the batch ends, so its offsets may be committed.
+    StoreUnwritable is raised if, for example, the disk is full.
     """
 
     stages = ("archive",)
@@ -81,10 +78,10 @@ class Archiver(Step):
         return Processed("archived" if new else "archived before", {"kind": self._kind})
 
     def _checked(self, record: Record) -> Message:
-        """Return the record as a message in canonical form, with its original headers.
+        """Return the record as a message in canonical form, with its original headers, and instead
+        of a claim what it claims, since that may be deleted later.
 
-        The claimed content is archived, not the claim, since the object may be deleted later. A
-        snapshot always gets the hash of its content, which distinguishes its revisions.
+        A snapshot always gets the hash of its content, which distinguishes its revisions.
         """
         decode, encode = _CODECS[self._kind]
         whole = self._reader.whole(record)

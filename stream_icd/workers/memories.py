@@ -74,7 +74,7 @@ class MemoryTopic:
 
         Args:
             before: for partitions of the snapshots topic, the next offset to be detected.
-            want: whether the state of a graph in a partition of the snapshots topic is wanted.
+            want: whether a graph in a partition of the snapshots topic is wanted.
             most_bytes: return at most this much, the latest states of all.
         """
         newest: dict[str, Record] = {}
@@ -95,7 +95,8 @@ class MemoryTopic:
                 if offset >= (next_offset := before.get(partition, offset + 1)):
                     begins = next_offset == 0 or FIRST in dict(record.headers)
                     known = later.setdefault(graph, None if begins else replace(record, value=None))
-                    if known is not None and _next_id(record) > _next_id(known):
+                    used = next_id_in(record.headers) or 0
+                    if known is not None and used > (next_id_in(known.headers) or 0):
                         later[graph] = replace(record, value=None)
                     continue
                 if not want(graph, partition):
@@ -136,13 +137,9 @@ class MemoryTopic:
     def value(self, record: Record, n_messages: int) -> bytes:
         """Return the encoded memory of a state; that of a graph that starts anew if it is lost.
 
-        A value is lost if it does not even say which ids are used up.
-
-        Args:
-            n_messages: how many snapshots may have been detected before, if the state does not say.
-
-        Raises:
-            StoreUnreachable: the value is claimed, and the claim store does not answer; try again.
+        A value is lost if it does not even say which ids are used up: then `n_messages`, so many
+        snapshots may have been detected before, are counted instead. The claim store may raise
+        StoreUnreachable; try again.
         """
         from stream_icd.memory.encoding import encode_memory, next_id_of
         from stream_icd.memory.memory import far_id, forgotten
@@ -195,15 +192,9 @@ def _warn(state: Record, reason: str) -> None:
     structlog.get_logger().warning("memory cannot be read", place=state.place, reason=reason)
 
 
-def _next_id(state: Record) -> int:
-    return next_id_in(state.headers) or 0
-
-
 def _is_later(state: Record, before: Record) -> bool:
-    """Whether a state is of a later window than one that precedes it in the topic.
-
-    In another partition it is: partitions were added, and the graph went to one of them.
-    """
+    """Whether a state is of a later window than one that precedes it in the topic, as it is in
+    another partition: partitions were added, and the graph went to one of them."""
     (partition, offset), other = place_in(state.headers), place_in(before.headers)
     return partition != other.partition or offset >= other.offset
 
@@ -222,25 +213,20 @@ def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memo
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The encoded memory of a graph; the last batch with a window of it.
-
-    Attributes:
-        offset: that of the window before; -1 once a batch has used it.
-        headers: those of the state that it was read from, if they have a trace context.
-    """
+    """The encoded memory of a graph."""
 
     value: bytes
     partition: int
-    batch: int
-    offset: int = -1
-    headers: Headers = ()
+    batch: int  # the last one with a window of the graph
+    offset: int = -1  # that of the window before; -1 once a batch has used it
+    headers: Headers = ()  # of the state that it was read from, if they have a trace context
 
 
 class Memories:
     """The memory of each graph after its last window, encoded.
 
-    It is read from the memory topic when a partition is assigned, and kept in RAM up to a limit. A
-    graph above the limit is read again when it is needed.
+    It is read from the memory topic when a partition is assigned, and kept in RAM up to a limit;
+    above it, a graph is read again when it is needed.
     """
 
     def __init__(self, topic: MemoryTopic, settings: MemorySettings | None = None) -> None:
@@ -293,10 +279,8 @@ class Memories:
     def _misread(self, first: Mapping[int, int]) -> set[int]:
         """The partitions of which a state was read early whose window is to be detected again."""
         read = {p: offset for p, offset in first.items() if p in self._early}
-        memories = self._kept.values() if read else ()
-        return {
-            kept.partition for kept in memories if kept.offset >= read.get(kept.partition, math.inf)
-        }
+        kept = self._kept.values() if read else ()
+        return {one.partition for one in kept if one.offset >= read.get(one.partition, math.inf)}
 
     def _keep(self, graph: str, kept: _Kept) -> None:
         self._drop(graph)

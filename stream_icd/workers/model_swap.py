@@ -51,12 +51,10 @@ class ModelSwap:
     old processes then end. Between `prepare` and the next batch there are twice as many processes.
 
     `model` is the detector's model handle, and the object itself is its engine.
-
-    Attributes:
-        on_swap: called with the old and the new model at each change.
     """
 
     open_pool: OpenPool
+    # Called with the old and the new model at each change.
     on_swap: Callable[[VersionedModel, VersionedModel], None] = lambda _old, _new: None
     monotonic: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -245,14 +243,11 @@ class ChampionFollower:
     A champion that cannot be loaded, or that worker processes cannot open, is refused: the
     detector keeps its model, and `on_refusal` is called once. If the registry does not answer, or a
     look fails otherwise, the detector keeps its model, and this is logged once.
-
-    Attributes:
-        stop: also ends a load that is in progress.
     """
 
     registry: Store
     swap: ModelSwap
-    stop: Stop
+    stop: Stop  # also ends a load that is in progress
     on_refusal: OnRefusal
     monotonic: Callable[[], float] = time.monotonic
     _refused: tuple[str, str] = "", ""

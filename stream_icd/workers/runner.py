@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, wait
+from contextlib import closing
 from dataclasses import dataclass
 
 import structlog
@@ -16,6 +18,7 @@ from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler, Watcher
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import Worker
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.records import Outcome, Processed, Refused, Stage, about, is_of
 from stream_icd.tracing import Tracing
@@ -50,13 +53,10 @@ class BatchStep(ABC):
         return {}
 
     def open(self) -> None:  # noqa: B027
-        """Get ready for the first batch. It may be called again, once it has returned."""
+        """See `Handler.open`."""
 
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: B027
-        """Forget what is known of the graphs in these partitions, before their first batch.
-
-        Another worker may have processed records of them, or a batch could not be committed.
-        """
+        """Forget what is known of the graphs in these partitions; see `Handler.assigned`."""
 
     def begin(self, records: Sequence[Record]) -> None:  # noqa: B027
         """Start a batch; its records include those of graphs that are filtered out."""
@@ -70,20 +70,15 @@ class BatchStep(ABC):
         """
 
     def state_headers(self, record: Record) -> Headers:  # noqa: ARG002
-        """Return the headers of the message that the state before this record was read from.
-
-        A trace has a link to what made that message.
-        """
+        """Return the headers of the message that the state before this record was read from, for
+        the link of a trace to what made it."""
         return ()
 
     def forget(self, record: Record) -> None:  # noqa: B027
         """Undo the last record, so that it can be sent again: its result is too large."""
 
     def last_resort(self, record: Record) -> Outcome | None:  # noqa: ARG002
-        """Process a record that ended its workers in another way.
-
-        None: there is none, and the record becomes a dead letter of stage `crashed`.
-        """
+        """Process a record that ended its workers in another way; None: there is none."""
         return None
 
     def remember(self, record: Record, state: OutgoingRecord) -> None:  # noqa: B027
@@ -141,9 +136,7 @@ class Runner(Handler):
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         """Yield the results and dead letters of the records, in the same order.
 
-        Raises:
-            TooManyDeadLetters: nearly all recent records were bad.
-            RecordTooLarge: a dead letter is too large for its topic.
+        TooManyDeadLetters: nearly all recent records were bad. RecordTooLarge: a dead letter is.
         """
         self.step.begin(records)
         work = self.step.work(self._ours(records))
@@ -219,11 +212,8 @@ class Runner(Handler):
         return (self._made_fit(dead_letter(record, outcome.stage, outcome.error)),)
 
     def _state(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
-        """Return the state after the record; the step has made it fit.
-
-        It can be too large only if the broker has just refused one: then this batch is not
-        published, and its records are delivered again.
-        """
+        """Return the state after the record, which is too large only if the broker has just refused
+        one: then this batch is not published, and its records are delivered again."""
         if isinstance(outcome, Refused) or outcome.state is None:
             return ()
         try:
@@ -258,11 +248,8 @@ def run_streams(
 ) -> None:
     """Run each stream until `stop`: a single one in this thread, several in one thread each.
 
-    If one of several fails, all stop, and its error is raised; those of others are logged.
-
-    Raises:
-        BadSettings: a group already reads another graph.
-        Errors of `run_consumer` and of the steps.
+    If one of several fails, all stop, and its error is raised; those of others are logged. Errors
+    are those of `run_consumer` and of the steps.
     """
 
     def run(stream: Stream) -> None:
@@ -279,27 +266,16 @@ def run_streams(
 
     if len(streams) == 1:
         run(streams[0])
-    else:
-        _run_side_by_side(run, streams, stop)
-
-
-def _run_side_by_side(
-    run: Callable[[Stream], None], streams: Sequence[Stream], stop: threading.Event
-) -> None:
-    errors: list[BaseException] = []
-
-    def attempt(stream: Stream) -> None:
-        try:
-            run(stream)
-        except BaseException as error:
-            errors.append(error)
-            stop.set()
-
-    threads = [threading.Thread(target=attempt, args=(stream,), daemon=True) for stream in streams]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+        return
+    running = []
+    for stream in streams:
+        with closing(Worker(stream.topic)) as worker:  # it ends after this
+            running.append(worker.submit(run, stream))
+    failed_first = wait(running, return_when=FIRST_EXCEPTION).done
+    stop.set()
+    wait(running)
+    running.sort(key=failed_first.__contains__, reverse=True)
+    errors = [error for future in running if (error := future.exception())]
     for further in errors[1:]:
         structlog.get_logger().error(
             "another stream failed, too", error=f"{type(further).__name__}: {further}"

@@ -34,8 +34,8 @@ Recent = tuple[CommunityEvents, ...]
 class Tracker(Step):
     """Assigns stable ids to communities and publishes their lifecycle events.
 
-    The events topic is the only state. The tracker reads it at the start, and its new records
-    whenever partitions are assigned: another worker may have tracked their graphs.
+    It reads the events topic at the start, and its new records whenever partitions are assigned:
+    another worker may have tracked their graphs.
 
     Args:
         graph: remember only this graph; None for all.
@@ -87,14 +87,12 @@ class Tracker(Step):
         except BadInput as error:
             return Refused("decode", error)
         if self._is_ahead(communities.window):
-            return Refused(
-                "track",
-                LimitExceeded(
-                    f"the window ends at {communities.window.end}, too far in the future of the "
-                    f"clock here, {utc_now():%Y-%m-%d %X} UTC; the limit is "
-                    f"{self._settings.ahead}. If both are right, raise --ahead of the tracker"
-                ),
+            reason = (
+                f"the window ends at {communities.window.end}, too far in the future of the clock "
+                f"here, {utc_now():%Y-%m-%d %X} UTC; the limit is {self._settings.ahead}. If both "
+                "are right, raise --ahead of the tracker"
             )
+            return Refused("track", LimitExceeded(reason))
         if communities.memory == "damaged":
             return Processed("not tracked: the window lacks most of its nodes")
         if not self._is_caught_up:

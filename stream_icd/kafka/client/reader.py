@@ -212,10 +212,8 @@ class ClientMember(ClientReader):
             raise translate(error, f"consume {self._topic}") from error
 
     def close(self) -> None:
-        """Leave the group; first finish a join, or the embedded broker keeps a member that is gone.
-
-        There, nobody else would get a partition for five minutes.
-        """
+        """Leave the group; first finish a join, or the embedded broker keeps a member that is gone,
+        and nobody else would get a partition for five minutes."""
         until = time.monotonic() + LAST_JOIN_S
         with contextlib.suppress(client.KafkaError, StreamIcdError):
             while workarounds.is_joining(self._consumer) and time.monotonic() < until:

@@ -85,10 +85,8 @@ def translate(error: Exception, doing: str) -> Exception:
 
 
 def lacks_right(error: Exception) -> bool:
-    """Whether the broker refused because we lack a permission.
-
-    If a producer may write to no topic at all, the client (3.0.12) says so only in its message.
-    """
+    """Whether the broker refused because we lack a permission; if a producer may write to no topic
+    at all, the client (3.0.12) says so only in its message."""
     in_words = client.ClusterAuthorizationFailedError.__name__
     return isinstance(error, client.AuthorizationError) or in_words in str(error)
 

@@ -203,10 +203,8 @@ def raise_what_cannot_be_decoded(consumer: Any) -> None:
 
 
 def reads_next(consumer: Any) -> dict[TopicPartition, int]:
-    """The offset of the next record of the partition that is decoded now, or of each partition.
-
-    You can call it while the client hangs.
-    """
+    """The offset of the next record of the partition that is decoded now, or of each partition;
+    also while the client hangs."""
     decoded = consumer._fetcher._next_partition_records
     if decoded is not None:
         return {decoded.topic_partition: decoded.next_fetch_offset}

@@ -54,10 +54,7 @@ class Delivery(Enum):
 
 def resolve(settings: KafkaSettings, wanted: Delivery, known: Capabilities) -> Delivery:
     """The guarantee to use on this broker; logs a warning if AUTO becomes at-least-once.
-
-    Raises:
-        NotSupported: exactly-once was requested, and the broker shows aborted records.
-    """
+    NotSupported: exactly-once was requested, and the broker shows aborted records."""
     if wanted is Delivery.AT_LEAST_ONCE:
         return wanted
     if known.hides_aborted:
@@ -199,18 +196,12 @@ def _is_fenced(error: BaseException) -> bool:
 
 @dataclass(slots=True)
 class BatchDelivery:
-    """Delivers the batches of one member, one after the other, and never one twice.
-
-    Attributes:
-        handler: learns of results that are too large.
-        delivery: the guarantee, as `resolve` returns it.
-        instance: our name in the group, which no other worker has.
-    """
+    """Delivers the batches of one member, one after the other, and never one twice."""
 
     member: Membership
-    handler: Handler
-    delivery: Delivery
-    instance: str
+    handler: Handler  # learns of results that are too large
+    delivery: Delivery  # the guarantee, as `resolve` returns it
+    instance: str  # our name in the group, which no other worker has
     _sink: Sink | None = None
 
     def open(self) -> None:
@@ -274,10 +265,8 @@ class BatchDelivery:
         return sink.atomic
 
     def _is_committed(self, batch: Batch) -> bool:
-        """Whether the part of the batch that is still ours was committed; if so, all of it was.
-
-        The broker answers only when no open transaction holds these offsets.
-        """
+        """Whether the part of the batch that is still ours was committed; if so, all of it was. The
+        broker answers only when no open transaction holds these offsets."""
         kept = self.member.assignments.kept(batch.assignment)
         return bool(kept) and all(self.member.committed(p) == batch.next[p] for p in kept)
 

@@ -117,16 +117,12 @@ class Assignments:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records that are processed, published and committed together.
-
-    Attributes:
-        first: the offset of the first record of each partition.
-        next: the offset after the last record of each partition; committed when the batch is done.
-    """
+    """Records that are processed, published and committed together."""
 
     records: tuple[Record, ...]
     assignment: Assignment
-    first: Offsets
+    first: Offsets  # the offset of the first record of each partition
+    # The offset after the last record of each partition; committed when the batch is done.
     next: Offsets
 
     @staticmethod

@@ -87,9 +87,7 @@ class WorkerNotes:
         """Note which graph the group reads, unless a note exists; None means all graphs.
 
         If two workers start at the same time, the one that wrote the last note continues.
-
-        Raises:
-            BadSettings: it reads another graph; records that it skipped are lost for this one.
+        BadSettings: it reads another graph; records that it skipped are lost for this one.
         """
         noted = self.read().get("graph")
         if noted is None:
@@ -127,21 +125,14 @@ def _named(graph: object) -> str:
 class Attempt:
     """What is noted about one partition.
 
-    Attributes:
-        worker: the member of the group that works on the partition; "" if none does.
-        offset: the record that is processed alone; -1 for a batch, or none.
-        ends: how many workers in a row this record has ended so far.
-        how: how it ended the last one; "" if unknown.
-        left: how many records, including this one, must be processed alone.
-
     Raises `TypeError` if a value has another type, or is no int64.
     """
 
-    worker: str = ""
-    offset: int = -1
-    ends: int = 0
-    how: str = ""
-    left: int = 0
+    worker: str = ""  # the member of the group that works on the partition; "" if none does
+    offset: int = -1  # the record that is processed alone; -1 for a batch, or none
+    ends: int = 0  # how many workers in a row this record has ended so far
+    how: str = ""  # how it ended the last one; "" if unknown
+    left: int = 0  # how many records, including this one, must be processed alone
 
     def __post_init__(self) -> None:
         texts, numbers = (self.worker, self.how), (self.offset, self.ends, self.left)
@@ -151,10 +142,8 @@ class Attempt:
             raise TypeError(f"{numbers!r:.80} must be int64")
 
     def ended(self, how: str, in_hand: int) -> Attempt:
-        """The note after what was processed ended one more worker, in the same or another way.
-
-        `in_hand` is how many records of the partition were in hand, if none was alone.
-        """
+        """The note after what was processed ended one more worker, in the same or another way;
+        `in_hand` is how many records of the partition were in hand, if none was alone."""
         if self.offset < 0:
             return Attempt(left=in_hand)
         same = not self.how or self.how.partition(":")[0] == how.partition(":")[0]
@@ -165,10 +154,8 @@ Notes = dict[TopicPartition, Attempt]
 
 
 def blames_record(error: BaseException) -> bool:
-    """Whether the record may have caused the error; requests to retry or to stop do not count.
-
-    Lack of memory counts: if it has another cause, it passes before the third attempt.
-    """
+    """Whether the record may have caused the error: no request to retry or to stop, but lack of
+    memory, which passes before the third attempt if it has another cause."""
     if isinstance(error, StreamIcdError):
         return error.action is Action.DEAD_LETTER
     return isinstance(error, Exception)
@@ -239,10 +226,8 @@ class Attempts:
         return next((note for note in notes if note.ends >= GIVEN_UP_AFTER), None)
 
     def ended(self, partitions: Iterable[TopicPartition], error: BaseException) -> None:
-        """Note that the records in hand ended a worker, or a process of it, by this error.
-
-        It is written before these records are processed again, or by `end`.
-        """
+        """Note that the records in hand ended a worker, or a process of it, by this error. It is
+        written before these records are processed again, or by `end`."""
         how = str(error) if isinstance(error, CrashedWorker) else f"{type(error).__name__}: {error}"
         for partition in partitions:
             self._notes[partition] = self._notes[partition].ended(how, self.in_hand)

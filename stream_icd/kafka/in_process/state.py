@@ -53,23 +53,15 @@ Owned = frozenset[TopicPartition]
 
 @dataclass(eq=False, slots=True)
 class Membership:
-    """One member, from its group's view.
-
-    Attributes:
-        patience_s: the maximum time between two polls.
-        id: "" before it has joined.
-        polled: the time of its last poll.
-        generation: the last generation that it took part in; -1 before the first.
-        owned: the partitions that it has not given back.
-    """
+    """One member, from its group's view."""
 
     name: str
-    patience_s: float
+    patience_s: float  # the maximum time between two polls
     topic: str = ""
-    id: str = ""
-    polled: float = 0.0
-    generation: int = -1
-    owned: Owned = frozenset()
+    id: str = ""  # "" before it has joined
+    polled: float = 0.0  # the time of its last poll
+    generation: int = -1  # the last generation that it took part in; -1 before the first
+    owned: Owned = frozenset()  # the partitions that it has not given back
 
 
 @dataclass(slots=True)
@@ -145,19 +137,13 @@ def shared(owned: Mapping[str, Owned], there: Partitions) -> dict[str, Owned]:
 
 @dataclass(eq=False, slots=True)
 class Transaction:
-    """Records and positions that take effect together, or never.
+    """Records and positions that take effect together, or never."""
 
-    Attributes:
-        ends_by: when the broker aborts it.
-        committed: None while it is open.
-        wrote_to: the logs that hold records of it.
-        positions: what it commits, by group.
-    """
-
-    ends_by: float = inf
-    committed: bool | None = None
+    ends_by: float = inf  # when the broker aborts it
+    committed: bool | None = None  # None while it is open
+    # The logs that hold records of it.
     wrote_to: dict[TopicPartition, Log] = field(default_factory=dict)
-    positions: dict[str, Offsets] = field(default_factory=dict)
+    positions: dict[str, Offsets] = field(default_factory=dict)  # what it commits, by group
 
 
 _ALONE = Transaction(committed=True)
