@@ -79,7 +79,7 @@ class Chains:
 
 @dataclass(slots=True, eq=False)
 class Waiting(Generic[Job, Result]):
-    """A job that waits for a process, or for its outcome; it is cancelled if nobody waits for it."""
+    """A job that waits for a process, or for its outcome; cancelled if nobody waits for it."""
 
     job: Job
     link: Link | None  # its place in its chain, if it belongs to one

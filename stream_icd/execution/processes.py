@@ -115,7 +115,7 @@ class Processes(Generic[Job, Result]):
     @property
     def resident_bytes(self) -> int:
         with self._lock:
-            return sum(process.resident_bytes for process in self._all)
+            return sum(process.meter.resident_bytes for process in self._all)
 
     def wait_until_warm(self, stop: Stop) -> None:
         """Return when all processes are open and warm, or `stop` is set; WorkersLost, ModelError or
@@ -130,7 +130,7 @@ class Processes(Generic[Job, Result]):
     def in_hand(self) -> list[InHand]:
         """The jobs in progress, the longest-running first."""
         with self._lock:
-            at_work = [(process.at_work, process.clock_seconds) for process in self._at]
+            at_work = [(process.at_work, process.meter.clock_seconds) for process in self._at]
         jobs = [
             InHand(self._work.name(one.job), seconds, one.allowance.clock_seconds)
             for one, seconds in at_work

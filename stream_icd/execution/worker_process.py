@@ -113,6 +113,7 @@ class WorkerProcess:
 
     Attributes:
         at_work: the job in progress, with its limits, which may grow; None: there is none.
+        meter: measures it, without the time in which it waits.
 
     Raises:
         WorkersLost: the server cannot be started, or is killed again and again.
@@ -125,9 +126,9 @@ class WorkerProcess:
         _start(self._process)
         theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
-        self._meter = Meter(self.pid)
+        self.meter = Meter(self.pid)
         # It ignores what Python ends it with, and the program would wait for it for ever.
-        util.Finalize(self, self._meter.kill, exitpriority=0)
+        util.Finalize(self, self.meter.kill, exitpriority=0)
         self.at_work: AllowedJob | None = None
 
     @property
@@ -137,15 +138,6 @@ class WorkerProcess:
     @property
     def is_alive(self) -> bool:
         return self._process.is_alive()
-
-    @property
-    def resident_bytes(self) -> int:
-        return self._meter.resident_bytes
-
-    @property
-    def clock_seconds(self) -> float:
-        """The wall-clock time of the job in progress, without the time in which it waits."""
-        return self._meter.clock_seconds
 
     def opened(self) -> tuple[bool, Any]:
         """Wait until the process is open; return whether that succeeded, and what it raised.
@@ -175,7 +167,7 @@ class WorkerProcess:
             return
         self._line.send([(one.job, _sent(one.link)) for one in jobs])
         for one in jobs:
-            self._meter.reset()
+            self.meter.reset()
             self.at_work = one
             try:
                 answer = self._answer(one)
@@ -189,7 +181,7 @@ class WorkerProcess:
         limits, link = job.allowance, job.link
         while True:
             while not self._line.poll(LOOK_EVERY_S):
-                limits.check(self._meter.read())
+                limits.check(self.meter.read())
             said: tuple[tuple[bool, Any], Baton] | bool = self._line.recv()
             if not isinstance(said, bool):
                 answer, baton = said
@@ -197,7 +189,7 @@ class WorkerProcess:
                     link.pass_on(baton)
                 return answer
             assert link is not None, "only a job of a chain takes something"
-            with self._meter.stopped():
+            with self.meter.stopped():
                 taken = link.take()
                 limits = job.allowance.with_state(len(taken or b""))
                 self.at_work = job._replace(allowance=limits)
@@ -206,7 +198,7 @@ class WorkerProcess:
 
     def end(self) -> int | None:
         """Kill the process if it is still running; return its exit status."""
-        self._meter.kill()
+        self.meter.kill()
         self._process.join()
         return self._process.exitcode
 

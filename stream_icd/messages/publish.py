@@ -35,13 +35,9 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SentBefore:
-    """The snapshots of a topic, by their headers.
+    """The snapshots of a topic, by their headers."""
 
-    Attributes:
-        names: source and id of each graph's snapshots, with the hash of the current content; empty
-            if the producer did not send it.
-    """
-
+    # Source and id of each graph's snapshots, with the hash of its content, "" if not known.
     names: dict[str, dict[Name, str]] = field(default_factory=lambda: defaultdict(dict))
     # The latest window end of each graph, except windows too far ahead of `now`.
     ends: dict[str, datetime] = field(default_factory=dict)
@@ -142,18 +138,13 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the snapshots of a source go.
-
-    Attributes:
-        spread_over: so many partitions, by `partition_by_id`; None: all snapshots of a graph are
-            sent to one partition, in order, as its labels are.
-        claim_check: makes a record fit its topic, as `ClaimCheck`; by default, a record that is too
-            large is refused.
-    """
+    """Where the snapshots of a source go."""
 
     topic: str = SNAPSHOTS
     labels_topic: str | None = LABELS  # None: labels are not sent
+    # So many partitions, by `partition_by_id`; None: one for a graph, in order, as for its labels.
     spread_over: int | None = None
+    # Makes a record fit its topic, as `ClaimCheck`; by default, one that is too large is refused.
     claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record
     # Those of the readers: a snapshot with headers above them is not sent.
     limits: Limits = DEFAULT_LIMITS

@@ -1,4 +1,7 @@
-"""Prometheus metrics of a worker, based on what was published and committed; and its health."""
+"""Prometheus metrics and health of a worker, and of a program that works in rounds.
+
+A worker's are based on what was published and committed.
+"""
 
 from __future__ import annotations
 
@@ -328,3 +331,102 @@ class Loop(Watcher):
                 seconds = float(milliseconds) / 1000
                 if seconds > 0 or stage not in ENCODER_STAGES:
                     metrics.stage_seconds.labels(stage).observe(seconds)
+
+
+ROUND_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 1800, 3600, 4 * 3600)
+
+UNAVAILABLE = "unavailable"
+"""Outcome of a round without a decision: registry or archive did not answer."""
+
+
+@dataclass(slots=True)
+class RoundsHealth:
+    """Is the program alive, and do its rounds end?"""
+
+    limit_s: float  # no step takes longer, nor the wait between two rounds
+    clock: Callable[[], float] = time.monotonic
+    step: str = ""  # what it does since `since`; empty between two rounds
+    since: float = field(init=False)
+    trouble: str | None = None  # why the last round decided nothing; None before the first one
+
+    def __post_init__(self) -> None:
+        self.since = self.clock()
+
+    def begin(self, step: str) -> None:
+        """Note that a step begins, or with an empty one the wait for the next round."""
+        self.step, self.since = step, self.clock()
+
+    def not_alive(self) -> list[str]:
+        """Return why this process should be restarted; empty if it should not."""
+        seconds = self.clock() - self.since
+        if seconds <= self.limit_s:
+            return []
+        step = self.step or "the wait for the next round"
+        return [f"{step} has taken {seconds:.0f} s, the limit is {self.limit_s:g}"]
+
+    def not_ready(self) -> list[str]:
+        """Return why its rounds decide nothing now; empty if they do."""
+        if self.trouble is None:
+            return ["starting: the first round has not ended"]
+        return [self.trouble] if self.trouble else []
+
+    def in_hand_lines(self) -> list[str]:
+        return [f"{self.step}: {self.clock() - self.since:.0f} s"] if self.step else []
+
+
+class RoundsMetrics:
+    """Numbers of all rounds; the counters of the outcomes that they may have begin at 0."""
+
+    def __init__(
+        self, health: RoundsHealth, outcomes: Sequence[str], now: Callable[[], float] = time.time
+    ) -> None:
+        self.registry = registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self.health = health
+        self._now = now
+        self._rounds = counter(
+            "stream_icd_retrain_rounds",
+            "Rounds of retraining that have ended, by what they decided.",
+            ("outcome",),
+        )
+        self._step_seconds = histogram(
+            "stream_icd_retrain_step_seconds",
+            "Seconds in each step of a round.",
+            ("step",),
+            buckets=ROUND_SECONDS,
+        )
+        self._decided_at = gauge(
+            "stream_icd_retrain_decided_timestamp_seconds",
+            "When the last round ended with a decision, in seconds since 1970.",
+        )
+        self._windows = gauge(
+            "stream_icd_retrain_windows", "Archived windows that the last round looked at."
+        )
+        self._in_hand = gauge(
+            "stream_icd_retrain_in_hand_seconds",
+            "Seconds since the present step of a round began; 0 between rounds.",
+        )
+        self._in_hand.set_function(lambda: health.clock() - health.since if health.step else 0.0)
+        self._champion = Info(
+            "stream_icd_retrain_champion", "The champion after the last round.", registry=registry
+        )
+        ProcessCollector(registry=registry)
+        for outcome in (*outcomes, UNAVAILABLE):
+            self._rounds.labels(outcome)
+
+    def took(self, step: str, seconds: float) -> None:
+        self._step_seconds.labels(step).observe(seconds)
+
+    def decided(self, outcome: str, windows: int, champion: str) -> None:
+        """Count a round that ended with a decision."""
+        self._rounds.labels(outcome).inc()
+        self._decided_at.set(self._now())
+        self._windows.set(windows)
+        self._champion.info({"version": champion})
+        self.health.trouble = ""
+
+    def unavailable(self, why: str) -> None:
+        """Count a round that ended without one."""
+        self._rounds.labels(UNAVAILABLE).inc()
+        self.health.trouble = why

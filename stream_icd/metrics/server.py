@@ -15,8 +15,7 @@ import structlog
 from prometheus_client import make_wsgi_app
 
 from stream_icd.errors import BadSettings
-from stream_icd.metrics.metrics import Metrics
-from stream_icd.metrics.rounds import RoundsMetrics
+from stream_icd.metrics.metrics import Metrics, RoundsMetrics
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
 Respond = Callable[[dict[str, Any], Start], Iterable[bytes]]

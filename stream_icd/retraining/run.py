@@ -22,7 +22,7 @@ from stream_icd.errors import (
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
 from stream_icd.messages.announce import announce, change, publication
-from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
+from stream_icd.metrics.metrics import RoundsHealth, RoundsMetrics
 from stream_icd.registry.aliases import Aliases, champion, current, history
 from stream_icd.registry.versions import read_lineage
 from stream_icd.retraining.retrain import BY, OUTCOMES, Decision, retrain

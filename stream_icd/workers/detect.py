@@ -80,7 +80,9 @@ class Detector(BatchStep):
         memories = self._memories
         first = First() if memories is None else First(memories.get, self._room())
         for record, outcome in engine(records, first):
-            self._warn_of_k(record, outcome)
+            if isinstance(outcome, Processed) and TOO_LARGE in outcome.facts:
+                with about(record):
+                    warn_of_k(graph_in_key(record), outcome.facts[TOO_LARGE], self._small_graphs)
             yield record, outcome
 
     def last_resort(self, record: Record) -> Outcome | None:
@@ -103,8 +105,3 @@ class Detector(BatchStep):
     def remember(self, record: Record, state: OutgoingRecord) -> None:
         assert self._memories is not None, "there is no state without memory"
         self._memories.put(graph_in_key(record), record.partition, state.value or b"")
-
-    def _warn_of_k(self, record: Record, outcome: Outcome) -> None:
-        if isinstance(outcome, Processed) and TOO_LARGE in outcome.facts:
-            with about(record):
-                warn_of_k(graph_in_key(record), outcome.facts[TOO_LARGE], self._small_graphs)

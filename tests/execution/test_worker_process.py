@@ -81,13 +81,15 @@ def test_a_job_that_waits_for_the_one_before_is_not_late() -> None:
 
     waiting = threading.Thread(target=work)
     waiting.start()
-    wait_until(lambda: process.at_work and process.clock_seconds == process.clock_seconds)
+    wait_until(
+        lambda: process.at_work and process.meter.clock_seconds == process.meter.clock_seconds
+    )
     assert process.at_work == job
     before.set_result(bytes(10**6))
     wait_until(lambda: process.at_work != job)
     assert process.at_work == job._replace(allowance=allowance.with_state(10**6))
-    at = process.clock_seconds
-    wait_until(lambda: process.clock_seconds > at)
+    at = process.meter.clock_seconds
+    wait_until(lambda: process.meter.clock_seconds > at)
     process.end()
     waiting.join(30)
     assert process.at_work is None

@@ -19,8 +19,7 @@ from stream_icd.errors import BadInput, BadSnapshot, kinds_of
 from stream_icd.execution.processes import InHand
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.metrics.metrics import Health, Metrics
-from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
+from stream_icd.metrics.metrics import Health, Metrics, RoundsHealth, RoundsMetrics
 from stream_icd.metrics.server import serving
 from stream_icd.retraining.retrain import OUTCOMES
 from stream_icd.workers.archive import Archiver

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stream_icd.metrics.metrics import Health, Metrics
-from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
+from stream_icd.metrics.metrics import Health, Metrics, RoundsHealth, RoundsMetrics
 from stream_icd.retraining.retrain import OUTCOMES
 
 ROOT = Path(__file__).parents[2]

@@ -221,9 +221,12 @@ class Membership:
 
     def finished(self, future: Future[Result]) -> Result:
         """The result of the future; keeps polling until it is done. Raises `GiveBack`."""
-        while not concurrent.futures.wait([future], self._pause_s()).done:
+        while True:
+            # No pause while joining: the client (3.0.12) joins again if a join succeeds in one.
+            pause_s = BUSY_POLL_EVERY_S if self.member.group().stable else 0.0
+            if concurrent.futures.wait([future], pause_s).done:
+                return future.result()
             self._poll_while_busy()
-        return future.result()
 
     def settled(self) -> GroupMetadata:
         """The group's current generation; polls until we are a member of it.
@@ -335,8 +338,3 @@ class Membership:
             f"stop the group and run: stream-icd topics skip --group {self.group} "
             f"--topic {self.topic}"
         )
-
-    def _pause_s(self) -> float:
-        """The pause between two polls. None while joining: the client (3.0.12) joins again if a
-        join succeeds between two polls."""
-        return BUSY_POLL_EVERY_S if self.member.group().stable else 0.0
