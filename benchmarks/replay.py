@@ -34,7 +34,6 @@ from stream_icd.execution.processes import in_processes
 from stream_icd.execution.work import Engine, First, InProcess
 from stream_icd.history.archive import Archive, Selection, windows
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.publisher import Publisher
@@ -139,7 +138,7 @@ def detect_all(settings: KafkaSettings, redetection: Redetection, count: int) ->
         "benchmark",
         Calls(runner.handle, done=on_done),
         stop,
-        delivery=Delivery.AT_LEAST_ONCE,
+        delivery="at-least-once",
     )
 
 

@@ -19,7 +19,7 @@ from stream_icd.dead_letters.box import (
 from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN
 from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, NameTaken, TopicMissing
 from stream_icd.kafka.connect import recognise
-from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink, resolve
+from stream_icd.kafka.delivery.delivery import Sink, open_sink, resolve
 from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
@@ -105,7 +105,7 @@ def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
     records without a marker have not been sent.
     """
     known = recognise(settings)
-    return open_sink(settings, resolve(settings, Delivery.AUTO, known), "stream-icd-retry", topic)
+    return open_sink(settings, resolve(settings, "auto", known), "stream-icd-retry", topic)
 
 
 @dataclass(slots=True)

@@ -42,7 +42,7 @@ def run_consumer(
     handler: Handler,
     stop: Stop,
     *,
-    delivery: Delivery = Delivery.AUTO,
+    delivery: Delivery = "auto",
     max_records: int = 16,
     watchers: Sequence[Watcher] = (),
     clock: Clock = Clock(),

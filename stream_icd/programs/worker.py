@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import Literal
 
 import structlog
 
@@ -57,7 +56,7 @@ def run_worker(
     options: WorkerOptions,
     name: str,
     *,
-    delivery: Literal["auto", "exactly-once", "at-least-once"] = "auto",
+    delivery: Delivery = "auto",
     batch: int = 16,
     group_by_topic: bool = False,
     **said: object,
@@ -112,4 +111,4 @@ def run_worker(
         ]
         context = {key: text for step in steps.values() for key, text in step.context.items()}
         structlog.get_logger().info("started", group=", ".join(groups.values()), **context, **said)
-        run_streams(settings, streams, stop, delivery=Delivery(delivery), max_records=batch)
+        run_streams(settings, streams, stop, delivery=delivery, max_records=batch)

@@ -58,7 +58,6 @@ class _Reading(Handler):
         """Consume records and pass them to the reader; runs in a thread."""
         # Readers without a group do not need this import.
         from stream_icd.kafka.consumer import run_consumer
-        from stream_icd.kafka.delivery.delivery import Delivery
 
         outcome: BaseException | _Marker = _Marker.END
         try:
@@ -68,7 +67,7 @@ class _Reading(Handler):
                 self._group,
                 self,
                 self,
-                delivery=Delivery.AT_LEAST_ONCE,
+                delivery="at-least-once",
                 max_records=1,
             )
         except _LeftEarly:

@@ -243,7 +243,7 @@ def run_streams(
     streams: Sequence[Stream],
     stop: threading.Event,
     *,
-    delivery: Delivery = Delivery.AUTO,
+    delivery: Delivery = "auto",
     max_records: int = 16,
 ) -> None:
     """Run each stream until `stop`: a single one in this thread, several in one thread each.

@@ -19,7 +19,6 @@ from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import StoreUnwritable
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -63,7 +62,7 @@ def archiving(
     ]
 
     def work(stop: threading.Event) -> None:
-        run_streams(broker.settings(), streams, stop, delivery=Delivery.AT_LEAST_ONCE)
+        run_streams(broker.settings(), streams, stop, delivery="at-least-once")
 
     with beside(work) as errors:
         yield errors

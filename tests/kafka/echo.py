@@ -68,7 +68,7 @@ class Echo:
         source: str,
         target: str,
         group: str,
-        delivery: Delivery = Delivery.AT_LEAST_ONCE,
+        delivery: Delivery = "at-least-once",
         seconds: float = 0.0,
         max_records: int = 4,
         watcher: Watcher | None = None,
@@ -151,7 +151,7 @@ def main(servers: str, source: str, target: str, group: str, session_s: str) -> 
         group,
         Calls(lambda records: echoed(records, target)),
         threading.Event(),
-        delivery=Delivery.AT_LEAST_ONCE,
+        delivery="at-least-once",
         max_records=4,
     )
 

@@ -69,7 +69,7 @@ def copy(broker: Broker, make_topic: Callable[..., str]) -> Callable[[Delivery],
     return run
 
 
-EACH = pytest.mark.parametrize("delivery", [Delivery.AT_LEAST_ONCE, Delivery.EXACTLY_ONCE])
+EACH = pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
 
 
 @EACH

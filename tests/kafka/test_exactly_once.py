@@ -17,7 +17,6 @@ from kafka.admin import AbortTransactionSpec
 from stream_icd.errors import Action, BadSettings, MessageTooLarge, NameTaken, OffsetHeld
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.group.lag import HeldOffsets
 from stream_icd.kafka.port import TopicSpec
@@ -46,7 +45,7 @@ def test_auto_is_exactly_once_here(broker: Broker, pipe: tuple[str, str, str]) -
     stopped = threading.Event()
     stopped.set()
     kept = run_consumer(broker.settings(), pipe[0], pipe[2], Calls(lambda _: []), stopped)
-    assert kept is Delivery.EXACTLY_ONCE
+    assert kept == "exactly-once"
 
 
 @HERE_AND_IN_MEMORY
@@ -57,7 +56,7 @@ def test_workers_that_come_and_go_are_not_seen(
     settings = broker.steady()
 
     def worker() -> Echo:
-        return Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=0.05, ahead=ahead)
+        return Echo(settings, *pipe, delivery="exactly-once", seconds=0.05, ahead=ahead)
 
     with worker():
         publish(settings, pipe[0], 60)
@@ -90,9 +89,9 @@ def test_a_zombie_is_fenced(
     # It stops polling, so the group throws it out.
     zombie_settings = broker.steady(max_poll_interval_s=2)
     monkeypatch.setattr("stream_icd.kafka.group.membership.BUSY_POLL_EVERY_S", 6.0)
-    with Echo(zombie_settings, *pipe, delivery=Delivery.EXACTLY_ONCE, max_records=10) as zombie:
+    with Echo(zombie_settings, *pipe, delivery="exactly-once", max_records=10) as zombie:
         assert asleep.wait(60)
-        with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as other:
+        with Echo(settings, *pipe, delivery="exactly-once") as other:
             wait_until(lambda: other.committed == 6)
             awake.set()
             wait_until(lambda: sorted(values(settings, pipe[1])) == list(range(6)))
@@ -116,7 +115,7 @@ def test_a_commit_that_succeeded_without_an_answer_is_not_repeated(
 
     settings = kafka.steady()
     publish(settings, pipe[0], 10)
-    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as echo:
+    with Echo(settings, *pipe, delivery="exactly-once") as echo:
         wait_until(lambda: len(echo.done) >= 1)
         monkeypatch.setattr(KafkaProducer, "commit_transaction", commit_and_lose_the_answer)
         publish(settings, pipe[0], 10, start=10)
@@ -167,12 +166,12 @@ def test_a_position_that_a_transaction_holds_for_ever_is_named_and_a_way_out_sho
     settings = kafka.steady(transaction_timeout_s=2)
     publish(settings, pipe[0], 10)
     hold(hanging, pipe, partitions=1)
-    worker = Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE)
+    worker = Echo(settings, *pipe, delivery="exactly-once")
     with pytest.raises(OffsetHeld, match=rf"{pipe[2]}: for \d+ s .* find-hanging"), worker:
         wait_until(lambda: worker.ended)
     assert all(record.partition != 0 for record in worker.handled)
     abort_what_is_open(kafka)
-    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as later:
+    with Echo(settings, *pipe, delivery="exactly-once") as later:
         wait_until(lambda: worker.committed + later.committed == 10)
     assert sorted(values(settings, pipe[1])) == list(range(10))
 
@@ -188,8 +187,7 @@ def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
         for number in range(1000):  # minutes of work
             publisher.send(OutgoingRecord(pipe[0], b"%d" % number, partition=number % 3))
     worker, leaver = (
-        Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=0.3, max_records=1)
-        for _ in range(2)
+        Echo(settings, *pipe, delivery="exactly-once", seconds=0.3, max_records=1) for _ in range(2)
     )
 
     # Its patience is as long as four commits: if nothing kept it busy meanwhile, it had no end.
@@ -212,7 +210,7 @@ def test_a_position_that_a_transaction_holds_for_a_while_is_waited_for(
     settings = kafka.steady()
     publish(settings, pipe[0], 10)
     hold(hanging, pipe, partitions=3)
-    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as worker:
+    with Echo(settings, *pipe, delivery="exactly-once") as worker:
         time.sleep(1.5)
         assert not worker.handled
         hanging.commit_transaction()
@@ -247,7 +245,7 @@ def test_a_position_held_while_a_batch_is_in_hand_is_named_too(
     monkeypatch.setattr(KafkaProducer, "commit_transaction", commit_and_hold)
     settings = kafka.steady(transaction_timeout_s=2)
     publish(settings, pipe[0], 1)
-    worker = Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE)
+    worker = Echo(settings, *pipe, delivery="exactly-once")
     with pytest.raises(OffsetHeld), worker:
         wait_until(lambda: worker.ended)
     assert values(settings, pipe[1]) == [0]
@@ -259,7 +257,7 @@ def test_a_batch_that_lost_one_partition_is_done_again_for_the_others(
     broker: Broker, pipe: tuple[str, str, str], ahead: bool, max_records: int
 ) -> None:
     """And so is what was begun after it."""
-    settings, once = broker.steady(), {"delivery": Delivery.EXACTLY_ONCE}
+    settings, once = broker.steady(), {"delivery": "exactly-once"}
     publish(settings, pipe[0], 30)
     one_is_lost = threading.Event()
 
@@ -291,7 +289,7 @@ def test_a_restarted_worker_with_a_name_ends_its_former_selfs_transaction(
     former.init_transactions()
     former.begin_transaction()
     former.send(pipe[1], b"-1").get(60)
-    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as echo:
+    with Echo(settings, *pipe, delivery="exactly-once") as echo:
         wait_until(lambda: echo.committed == 3)
         assert sorted(values(settings, pipe[1])) == [0, 1, 2]
     former.close(timeout=0)
@@ -310,7 +308,7 @@ def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
         monkeypatch.setattr("stream_icd.kafka.delivery.delivery.CERTAIN", 0.0)
     settings = broker.steady(instance_id="detector-1")
     publish(settings, pipe[0], 6)
-    first, second = (Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) for _ in range(2))
+    first, second = (Echo(settings, *pipe, delivery="exactly-once") for _ in range(2))
     count = 0
 
     def start_the_second() -> None:
@@ -344,7 +342,7 @@ def test_a_worker_with_a_name_goes_on_after_it_was_fenced_for_taking_too_long(
         real(self, name, call)
 
     monkeypatch.setattr(ExactlyOnce, "_in_time", once_too_late)
-    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as echo:
+    with Echo(settings, *pipe, delivery="exactly-once") as echo:
         wait_until(lambda: echo.committed == 3)
     assert sorted(values(settings, pipe[1])) == [0, 1, 2]
 

@@ -261,17 +261,17 @@ def test_a_missing_right_ends_a_worker_and_names_what_it_is_for(secure: SecureKa
                 "g",
                 Calls(lambda _: [OutgoingRecord(LABELS, b"x")]),
                 threading.Event(),
-                delivery=Delivery.EXACTLY_ONCE,
+                delivery="exactly-once",
             )
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "delivery"),
     [
-        ("Topic", SNAPSHOTS, Delivery.AT_LEAST_ONCE),  # the commit
-        ("Group", "taken", Delivery.AT_LEAST_ONCE),
-        ("Topic", LABELS, Delivery.EXACTLY_ONCE),
-        ("TransactionalId", "taken-", Delivery.EXACTLY_ONCE),
+        ("Topic", SNAPSHOTS, "at-least-once"),  # the commit
+        ("Group", "taken", "at-least-once"),
+        ("Topic", LABELS, "exactly-once"),
+        ("TransactionalId", "taken-", "exactly-once"),
     ],
 )
 def test_a_right_that_is_taken_from_a_worker_at_work_ends_it_and_is_named(
@@ -306,7 +306,7 @@ def test_a_right_that_is_taken_while_a_transaction_is_undone_hides_no_error(
 
     rights = [("Topic", LABELS, "Write"), ("TransactionalId", "undone-*", "Write")]
     secure.grant("worker", rights)
-    sink = open_sink(secure.settings("worker"), Delivery.EXACTLY_ONCE, "undone", "1")
+    sink = open_sink(secure.settings("worker"), "exactly-once", "undone", "1")
     secure.revoke("worker", "TransactionalId", "undone-")
     records = [OutgoingRecord(LABELS, b"x"), OutgoingRecord("nowhere", b"x")]
     with pytest.raises((NotAllowed, TopicMissing)):

@@ -9,7 +9,7 @@ from kafka.structs import ConsumerGroupMetadata
 
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.client.connections import open_admin, open_producer
-from stream_icd.kafka.delivery.delivery import Delivery, open_sink
+from stream_icd.kafka.delivery.delivery import open_sink
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker
@@ -45,4 +45,4 @@ def test_a_timeout_that_the_broker_does_not_allow_is_named_with_its_setting(kafk
     """By default it allows 900 s, as our settings do."""
     settings = kafka.settings().model_copy(update={"transaction_timeout_s": 901.0})
     with pytest.raises(BadSettings, match="change STREAM_ICD_TRANSACTION_TIMEOUT_S to at most"):
-        open_sink(settings, Delivery.EXACTLY_ONCE, "group", "instance")
+        open_sink(settings, "exactly-once", "group", "instance")

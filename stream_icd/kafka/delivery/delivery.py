@@ -6,8 +6,8 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
+from typing import Literal
 
 from stream_icd.errors import (
     BadSettings,
@@ -39,33 +39,28 @@ PUBLISH_ATTEMPTS = 5
 CERTAIN = 0.9
 
 
-class Delivery(Enum):
-    """The guarantee for results when a worker or the broker fails.
+Delivery = Literal["auto", "exactly-once", "at-least-once"]
+"""The guarantee for results when a worker or the broker fails.
 
-    AT_LEAST_ONCE: every result arrives; after a failure some arrive twice.
-    EXACTLY_ONCE: readers of committed records see every result once.
-    AUTO: exactly once where the broker can do it, else at least once.
-    """
-
-    AUTO = "auto"
-    EXACTLY_ONCE = "exactly-once"
-    AT_LEAST_ONCE = "at-least-once"
+At least once: every result arrives; after a failure some arrive twice. Exactly once: readers of
+committed records see every result once. Auto: exactly once where the broker can do it.
+"""
 
 
 def resolve(settings: KafkaSettings, wanted: Delivery, known: Capabilities) -> Delivery:
     """The guarantee to use on this broker; logs a warning if AUTO becomes at-least-once.
     NotSupported: exactly-once was requested, and the broker shows aborted records."""
-    if wanted is Delivery.AT_LEAST_ONCE:
+    if wanted == "at-least-once":
         return wanted
     if known.hides_aborted:
-        return Delivery.EXACTLY_ONCE
+        return "exactly-once"
     broker = f"the broker at {settings.bootstrap_servers} ({known.software})"
-    if wanted is Delivery.AUTO:
+    if wanted == "auto":
         log.warning(
             "delivery is at-least-once: %s is not known to hide aborted records from readers",
             broker,
         )
-        return Delivery.AT_LEAST_ONCE
+        return "at-least-once"
     if known.hides_aborted is None:
         log.warning("exactly-once only if %s hides aborted records from readers", broker)
         return wanted
@@ -185,7 +180,7 @@ def open_sink(
     settings: KafkaSettings, delivery: Delivery, group: str, instance: str, clock: Clock = Clock()
 ) -> Sink:
     """The sink for a delivery that `resolve` returned; no two workers may share an `instance`."""
-    if delivery is Delivery.EXACTLY_ONCE:
+    if delivery == "exactly-once":
         return ExactlyOnce(settings, group, instance, clock)
     return AtLeastOnce(settings)
 
