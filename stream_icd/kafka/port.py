@@ -34,7 +34,7 @@ def is_dead_letter_topic(topic: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic's name and settings; the broker chooses values that are None or -1.
+    """A topic's name and settings; the broker chooses values that are None.
 
     `max_message_bytes` is the broker's limit for one batch: the limit for a record
     (`KafkaSettings.max_message_bytes`) plus 1 MiB for its framing. With `broker_clock`, a record's
@@ -44,7 +44,6 @@ class TopicSpec:
 
     name: str
     partitions: int = 1
-    replication: int = -1
     retention_ms: int | None = None
     max_message_bytes: int = 16 * MEBIBYTE + FRAME_ROOM
     cleanup_policy: str = "delete"
@@ -242,8 +241,6 @@ class Producer(Protocol):
 
 class TransactionalProducer(Producer, Protocol):
     """Also sends records and a group's positions in transactions, one after the other.
-
-    Of all producers with the same name, only the last one may continue.
 
     All but `send` raise GroupMovedOn, NotAllowed, Fenced, or DeliveryFailed if the outcome is
     unknown.

@@ -42,8 +42,8 @@ class LastPoll(NamedTuple):
     """The last poll of the loop on one topic, and what `Watcher.polled` was told then."""
 
     at: float  # on the clock; before the first poll, when the loop started
-    generation: int | None = None
-    silence_s: float = 0.0
+    generation: int | None
+    silence_s: float
 
 
 @dataclass(slots=True)
@@ -56,11 +56,8 @@ class Health:
     last_polls: dict[str, LastPoll] = field(default_factory=dict)  # by topic
     in_hand: Callable[[], Sequence[InHand]] = tuple  # returns the jobs in progress
 
-    def expect(self, topic: str) -> None:
-        """Expect a loop on this topic, which counts as alive from now on."""
-        self.last_polls[topic] = LastPoll(self.clock())
-
-    def polled(self, topic: str, generation: int | None, silence_s: float) -> None:
+    def polled(self, topic: str, generation: int | None = None, silence_s: float = 0.0) -> None:
+        """Note a poll of the loop on this topic; the first time, before it begins."""
         self.last_polls[topic] = LastPoll(self.clock(), generation, silence_s)
 
     def not_alive(self) -> list[str]:
@@ -248,7 +245,7 @@ class Metrics:
             graph: the only graph whose records are processed; None: all.
             stages: those in which the step of this topic refuses records.
         """
-        self.health.expect(topic)
+        self.health.polled(topic)
         for counter in (self.skipped, self.rebalances, self.age_seconds):
             counter.labels(group, topic)
         for stage, exception in possible(stages):

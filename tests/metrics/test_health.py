@@ -32,14 +32,14 @@ def test_while_the_model_is_opened_it_is_alive_and_not_ready(health: Health) -> 
 
 
 def test_a_member_whose_broker_answers_is_ready(health: Health) -> None:
-    health.expect("t")
+    health.polled("t")
     assert health.not_ready() == ["t: not a settled member of its group"]
     health.polled("t", generation=7, silence_s=0.4)
     assert (health.not_alive(), health.not_ready()) == ([], [])
 
 
 def test_a_loop_that_hangs_is_not_alive(health: Health, clock: Clock) -> None:
-    health.expect("t")
+    health.polled("t")
     health.polled("t", generation=7, silence_s=0.4)
     clock.now += 299
     assert health.not_alive() == []
@@ -48,7 +48,7 @@ def test_a_loop_that_hangs_is_not_alive(health: Health, clock: Clock) -> None:
 
 
 def test_a_loop_that_never_began_is_not_alive_in_the_end(health: Health, clock: Clock) -> None:
-    health.expect("t")
+    health.polled("t")
     clock.now += 301
     assert health.not_alive()
 
@@ -56,7 +56,7 @@ def test_a_loop_that_never_began_is_not_alive_in_the_end(health: Health, clock: 
 def test_a_broker_that_is_silent_makes_it_not_ready_but_not_dead(
     health: Health, clock: Clock
 ) -> None:
-    health.expect("t")
+    health.polled("t")
     health.polled("t", generation=7, silence_s=9)
     assert health.not_ready() == []
     clock.now += 2  # a loop that does not tell any more counts as silence, too
@@ -65,21 +65,21 @@ def test_a_broker_that_is_silent_makes_it_not_ready_but_not_dead(
 
 
 def test_who_was_thrown_out_of_the_group_is_not_ready(health: Health) -> None:
-    health.expect("t")
+    health.polled("t")
     health.polled("t", generation=7, silence_s=0)
     health.polled("t", generation=None, silence_s=0)
     assert health.not_ready() == ["t: not a settled member of its group"]
 
 
 def test_all_loops_of_a_process_count(health: Health) -> None:
-    health.expect("good")
-    health.expect("bad")
+    health.polled("good")
+    health.polled("bad")
     health.polled("good", generation=1, silence_s=0)
     assert health.not_ready() == ["bad: not a settled member of its group"]
 
 
 def test_what_is_in_hand_for_longer_than_allowed_makes_it_not_alive(health: Health) -> None:
-    health.expect("t")
+    health.polled("t")
     health.in_hand = lambda: [InHand("graph a, snapshot a/7", 41.2, 30.0), InHand("b", 2.0, 30.0)]
     assert health.not_alive() == ["in hand for 41 s, at most 30 s: graph a, snapshot a/7"]
     health.in_hand = lambda: [InHand("graph a, snapshot a/7", 29.0, 30.0)]

@@ -98,7 +98,7 @@ class ClientAdmin:
         wanted = {
             spec.name: {
                 "num_partitions": spec.partitions,
-                "replication_factor": spec.replication,
+                "replication_factor": -1,  # as the broker is set
                 "configs": spec.configs(),
             }
             for spec in specs
