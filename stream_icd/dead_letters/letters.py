@@ -61,7 +61,7 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
         stage,
         type(error).__name__,
         shortened(str(error), MOST_MESSAGE),
-        str(_attempts_before(record.headers) + 1),
+        str(attempts_before(record) + 1),
         _origin(record),
     )
     encoded = (text.encode(errors="backslashreplace") for text in why)
@@ -98,13 +98,9 @@ def count_of(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-def was_sent_again(record: Record) -> bool:
-    """Return whether a record was dead-lettered before, and an operator resent it."""
-    return _attempts_before(record.headers) > 0
-
-
-def _attempts_before(headers: Headers) -> int:
-    return max(map(count_of, _texts(headers, ATTEMPT)), default=0)
+def attempts_before(record: Record) -> int:
+    """Return how often a record was dead-lettered before; above 0, an operator resent it."""
+    return max(map(count_of, _texts(record.headers, ATTEMPT)), default=0)
 
 
 def _origin(record: Record) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, was_sent_again
+from stream_icd.dead_letters.letters import DeadLetterLimit, attempts_before, dead_letter
 from stream_icd.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
@@ -102,33 +102,23 @@ class Step(BatchStep):
             yield record, outcome
 
 
+@dataclass(eq=False)
 class Runner(Handler):
-    """Runs a step on the records of one topic, for one `run_consumer`.
-
-    Args:
-        dead_letters: stops the worker if too many records are bad.
-        graph: process only this graph's records; None for all.
-        claim_check: stores values too large for the topic; None: publish records unchanged.
-    """
+    """Runs a step on the records of one topic, for one `run_consumer`."""
 
     gives_up = True
 
-    def __init__(
-        self,
-        step: BatchStep,
-        dead_letters: DeadLetterLimit,
-        *,
-        graph: str | None = None,
-        claim_check: ClaimCheck | None = None,
-        tracing: Tracing | None = None,
-    ) -> None:
-        self.step, self.ahead, self.place = step, step.ahead, step.place
-        self._dead_letters = dead_letters
-        self.graph = graph
-        self._key = None if graph is None else graph.encode()
+    step: BatchStep
+    dead_letters: DeadLetterLimit  # stops the worker if too many records are bad
+    graph: str | None = None  # process only this graph's records; None: all
+    claim_check: ClaimCheck | None = None  # None: publish records unchanged, however large
+    tracing: Tracing | None = None
+
+    def __post_init__(self) -> None:
+        self.ahead, self.place = self.step.ahead, self.step.place
+        self._key = None if self.graph is None else self.graph.encode()
         self._n_skipped, self._log_skipped_at = 0, 1
-        self._claim_check = claim_check
-        self._traced = None if tracing is None else TracedWork(tracing, step)
+        self._traced = None if self.tracing is None else TracedWork(self.tracing, self.step)
 
     def open(self) -> None:
         self.step.open()
@@ -159,9 +149,9 @@ class Runner(Handler):
 
     def learn(self, refused: RecordTooLarge) -> None:
         """Note a result that the broker refused for its size: a retry claims or refuses it."""
-        if self._claim_check is None:
+        if self.claim_check is None:
             raise refused
-        self._claim_check.learn(refused)
+        self.claim_check.learn(refused)
 
     def assigned(self, partitions: Collection[int]) -> None:
         self.step.assigned(partitions)
@@ -203,12 +193,12 @@ class Runner(Handler):
                 reason = f"its result is too large: {error}. Then run `stream-icd dlq retry`"
                 outcome = Refused("publish", LimitExceeded(reason))
             else:
-                self._dead_letters.count(dead=False)
+                self.dead_letters.count(dead=False)
                 log.info(outcome.event, **outcome.facts)
                 return results
         log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
-        if not was_sent_again(record):  # its sender expects that it may fail again
-            self._dead_letters.count(dead=True, reason=outcome.reason)
+        if not attempts_before(record):  # its sender expects that it may fail again
+            self.dead_letters.count(dead=True, reason=outcome.reason)
         return (self._made_fit(dead_letter(record, outcome.stage, outcome.error)),)
 
     def _state(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
@@ -225,7 +215,7 @@ class Runner(Handler):
         return (made_fit,)
 
     def _made_fit(self, record: OutgoingRecord) -> OutgoingRecord:
-        return record if self._claim_check is None else self._claim_check(record)
+        return record if self.claim_check is None else self.claim_check(record)
 
 
 @dataclass(frozen=True, slots=True)

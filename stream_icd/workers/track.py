@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -31,38 +31,27 @@ from stream_icd.workers.runner import Step
 Recent = tuple[CommunityEvents, ...]
 
 
+@dataclass(eq=False)
 class Tracker(Step):
     """Assigns stable ids to communities and publishes their lifecycle events.
 
     It reads the events topic at the start, and its new records whenever partitions are assigned:
-    another worker may have tracked their graphs.
-
-    Args:
-        graph: remember only this graph; None for all.
-        naming: names the communities of each window; None: they have no names.
-
-    Raises:
-        TopicMissing, BrokerUnavailable: the events topic cannot be read.
+    another worker may have tracked their graphs. TopicMissing, BrokerUnavailable: it cannot.
     """
 
     stages = ("decode", "track")
 
-    def __init__(
-        self,
-        kafka: KafkaSettings,
-        settings: TrackSettings | None = None,
-        *,
-        graph: str | None = None,
-        naming: Naming | None = None,
-        topic: str = EVENTS,
-        reader: MessageReader | None = None,
-    ) -> None:
-        self._naming = naming
+    kafka: KafkaSettings
+    settings: TrackSettings = field(default_factory=TrackSettings)
+    graph: str | None = None  # remember only this graph; None: all
+    naming: Naming | None = None  # names the communities of each window
+    topic: str = EVENTS
+    reader: MessageReader = field(default_factory=MessageReader)
+
+    def __post_init__(self) -> None:
         self._unnamed_because = ""
-        self._settings = settings or TrackSettings()
-        self._topic = topic
-        self._reader = reader or MessageReader()
-        self._memory = EventsTopic(kafka, topic, graph, self._settings.absence + 2, self._reader)
+        windows = self.settings.absence + 2
+        self._memory = EventsTopic(self.kafka, self.topic, self.graph, windows, self.reader)
         self._committed: dict[str, Recent] = {}
         self._recent = ChainMap({}, self._committed)  # first those of this batch
         self._seen = SeenResults()
@@ -83,13 +72,13 @@ class Tracker(Step):
     def process(self, record: Record) -> Outcome:
         """Return the events of a window, unless it was tracked before."""
         try:
-            communities = self._reader.decoded(record, decode_communities)
+            communities = self.reader.decoded(record, decode_communities)
         except BadInput as error:
             return Refused("decode", error)
         if self._is_ahead(communities.window):
             reason = (
                 f"the window ends at {communities.window.end}, too far in the future of the clock "
-                f"here, {utc_now():%Y-%m-%d %X} UTC; the limit is {self._settings.ahead}. If both "
+                f"here, {utc_now():%Y-%m-%d %X} UTC; the limit is {self.settings.ahead}. If both "
                 "are right, raise --ahead of the tracker"
             )
             return Refused("track", LimitExceeded(reason))
@@ -120,7 +109,7 @@ class Tracker(Step):
         self._seen_in_batch.keep()
 
     def _is_ahead(self, window: Window) -> bool:
-        return too_far_ahead(window, utc_now(), self._settings.ahead)
+        return too_far_ahead(window, utc_now(), self.settings.ahead)
 
     def _tracked(self, communities: Communities) -> Processed:
         recent = self._recent.get(communities.graph, ())
@@ -128,8 +117,8 @@ class Tracker(Step):
         first_id = self._first_ids.get(communities.graph, 0)
         if not recent:  # records without a window, such as late ones, may have used ids
             first_id = self._memory.first_id(communities.graph)
-        tracked = track(recent, communities, self._settings, first_id)
-        self._recent[communities.graph] = remember(recent, tracked, self._settings)
+        tracked = track(recent, communities, self.settings, first_id)
+        self._recent[communities.graph] = remember(recent, tracked, self.settings)
         if said := self._models.look_at(communities.graph, communities.model):
             structlog.get_logger().warning(f"{said}; its events are of whichever came first")
         tracked = self._named(tracked)
@@ -137,17 +126,17 @@ class Tracker(Step):
         return Processed(
             "too late to be tracked" if tracked.late else "tracked",
             {"missed": tracked.missed, "events": dict(kinds)},
-            (outgoing(self._topic, encode_events(tracked)),),
+            (outgoing(self.topic, encode_events(tracked)),),
         )
 
     def _named(self, tracked: CommunityEvents) -> CommunityEvents:
         """Return the events with the names of their communities; one that has ended has none."""
-        if self._naming is None or tracked.late:
+        if self.naming is None or tracked.late:
             return tracked
-        window = self._naming.window(tracked.graph, tracked.nodes, tracked.communities)
-        if self._naming.trouble != self._unnamed_because:
-            self._unnamed_because = self._naming.trouble
-            structlog.get_logger().warning("names are missing", reason=self._naming.trouble)
+        window = self.naming.window(tracked.graph, tracked.nodes, tracked.communities)
+        if self.naming.trouble != self._unnamed_because:
+            self._unnamed_because = self.naming.trouble
+            structlog.get_logger().warning("names are missing", reason=self.naming.trouble)
         names = {} if window is None else window.names()
         said = {community: str(name) for community, name in names.items()}
         events = (replace(event, name=said.get(event.community)) for event in tracked.events)
@@ -164,5 +153,5 @@ class Tracker(Step):
                 self._first_ids[tracked.graph] = max(first_id, tracked.next_community)
                 continue
             recent = self._committed.get(tracked.graph, ())
-            self._committed[tracked.graph] = remember(recent, tracked, self._settings)
+            self._committed[tracked.graph] = remember(recent, tracked, self.settings)
         self._is_caught_up = True

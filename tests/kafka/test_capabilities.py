@@ -21,7 +21,7 @@ def test_each_broker_is_recognised_and_gets_no_topic(broker: Broker) -> None:
     before = topics_at(broker)
     assert recognise(broker.settings()) == EXPECTED[broker.name]
     best = "at-least-once" if broker.name == "embedded" else "exactly-once"
-    assert resolve(broker.settings(), "auto", EXPECTED[broker.name]) is best
+    assert resolve(broker.settings(), "auto", EXPECTED[broker.name]) == best
     assert topics_at(broker) == before
 
 

@@ -56,12 +56,12 @@ from stream_icd.kafka.waiting import Stop
 KNOWN_WITHIN_S, LOOK_AGAIN_S = 3.0, 0.1
 
 
+@dataclass(frozen=True, slots=True)
 class ClientAdmin:
     """Implements the port's Admin."""
 
-    def __init__(self, admin: Any, settings: KafkaSettings) -> None:
-        self._admin = admin
-        self._timeout_ms = milliseconds(settings.request_timeout_s)
+    _admin: Any
+    _timeout_ms: int
 
     def known_capabilities(self) -> Capabilities:
         with translated("ask the broker what it supports"):
@@ -268,7 +268,7 @@ class ClientBroker:
     @contextmanager
     def admin(self) -> Iterator[ClientAdmin]:
         with open_admin(self._settings) as admin:
-            yield ClientAdmin(admin, self._settings)
+            yield ClientAdmin(admin, milliseconds(self._settings.request_timeout_s))
 
     def producer(self) -> ClientProducer:
         return ClientProducer(open_producer(self._settings))

@@ -19,11 +19,11 @@ import contextlib
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from stream_icd.errors import Action, BadSettings, BrokerError, CrashedWorker, StreamIcdError
+from stream_icd.errors import Action, BadSettings, CrashedWorker, StreamIcdError
 from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
 from stream_icd.kafka.group.membership import Assignment
 from stream_icd.kafka.port import Partitions, TopicPartition
@@ -183,7 +183,9 @@ class Attempts:
         """Read how the previous worker left each of these partitions."""
         read = self._read()
         notes = {p: read.get(p, Attempt()) for p in assignment}
-        members = self._members() if any(note.worker for note in notes.values()) else ()
+        at_work = any(note.worker for note in notes.values())
+        # At the embedded broker, a worker that lost its partition in a rebalance counts as crashed.
+        members = members_of(self.notes.settings, self.notes.group) if at_work else {}
         for partition, note in notes.items():
             died = note.worker and note.worker not in members
             self._notes[partition] = (
@@ -257,11 +259,3 @@ class Attempts:
                     read[TopicPartition(self.notes.topic, partition)] = Attempt(**note)
         self.notes.close()
         return read
-
-    def _members(self) -> Collection[str]:
-        """The members of the group; empty if the client (3.0.12) cannot read the embedded broker's
-        answer: there, a worker that lost its partition in a rebalance counts as crashed."""
-        try:
-            return members_of(self.notes.settings, self.notes.group).keys()
-        except (BrokerError, ValueError):
-            return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -14,7 +14,6 @@ from stream_icd.kafka.port import (
     GroupMetadata,
     GroupMovedOn,
     Offsets,
-    Partitions,
     TopicPartition,
     TopicSpec,
 )
@@ -66,7 +65,7 @@ class Membership:
 
 @dataclass(slots=True)
 class Group:
-    """Members share their topic's partitions evenly; each keeps as many of its own as possible.
+    """Members share their topic's partitions evenly, in turn.
 
     A partition goes to another member only after its previous member gave it back or was removed.
     Each change begins a new generation, and requests from an older one are refused.
@@ -94,8 +93,9 @@ class Group:
     def share(self, topic: str, there: Sequence[TopicPartition]) -> None:
         """Begin a generation in which the topic's members share the partitions."""
         self.generation += 1
-        readers = [member for member in self.members.values() if member.topic == topic]
-        self._wanted |= shared({member.id: member.owned for member in readers}, there)
+        readers = [member.id for member in self.members.values() if member.topic == topic]
+        turns = range(len(readers))
+        self._wanted |= {readers[at]: frozenset(there[at :: len(readers)]) for at in turns}
 
     def change(self, member: Membership) -> tuple[Owned, Owned]:
         """The partitions that a member must give back, and those that it may take now."""
@@ -111,28 +111,6 @@ class Group:
                 f"group {self.name} is in generation {self.generation}, and not in "
                 f"{group.generation} of member {group.member_id!r}"
             )
-
-
-def shared(owned: Mapping[str, Owned], there: Partitions) -> dict[str, Owned]:
-    """Assign partitions to members: evenly (counts differ by at most one), with few moves.
-
-    >>> a, b, c = (TopicPartition("t", number) for number in range(3))
-    >>> shares = shared({"old": frozenset({a, b, c}), "new": frozenset()}, [a, b, c])
-    >>> shares["old"] == {a, b}, shares["new"] == {c}
-    (True, True)
-    """
-    if not owned:
-        return {}
-    least, more = divmod(len(there), len(owned))
-    most_first = sorted(owned, key=lambda member: (-len(owned[member]), member))
-    quota = {member: least + (place < more) for place, member in enumerate(most_first)}
-    kept = {m: sorted(owned[m] & frozenset(there))[: quota[m]] for m in most_first}
-    free = sorted(set(there) - {p for partitions in kept.values() for p in partitions})
-    for member in most_first:
-        lacking = quota[member] - len(kept[member])
-        kept[member] += free[:lacking]
-        free = free[lacking:]
-    return {member: frozenset(partitions) for member, partitions in kept.items()}
 
 
 @dataclass(eq=False, slots=True)
