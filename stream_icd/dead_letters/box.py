@@ -253,12 +253,8 @@ class Choice:
 
     def records(self, box: DeadLetterBox) -> list[BadRecord]:
         """Return the records with a selected dead letter; raises as `of`."""
-        chosen = {letter.place for letter in self.of(box)}
-        return [
-            record
-            for record in box.records
-            if any(letter.place in chosen for letter in record.letters)
-        ]
+        chosen = {letter.origin for letter in self.of(box)}
+        return [record for record in box.records if record.origin in chosen]
 
     def of(self, box: DeadLetterBox) -> list[DeadLetter]:
         """Return the selected dead letters; BadSettings if there are none at a position, or of

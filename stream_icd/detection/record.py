@@ -60,30 +60,22 @@ class DetectSettings:
     """Settings of a detector worker.
 
     Attributes:
-        topic: where communities are published.
         memory: auto: detect each window with the memory of the graph's last one, with bp only if
             the model's `stay` is above 0; off: detect each alone.
         horizon: how far back each graph looks with memory, in windows; auto: found for each graph;
             off: the last window and beliefs about it.
-        memory_topic: where memory is published, with the communities.
-        group: the consumer group, which the memory belongs to.
-        n_communities: K for snapshots without their own K; None: estimate it.
-        method: bp (the default), or icd, the paper's: encode, then K-means.
-        threads: cores that one snapshot may use; bp uses one below 50,000 nodes.
-        seed: random seed of the clustering; the same seed gives the same communities.
-        reader, budget: by default from the environment.
     """
 
-    topic: str = COMMUNITIES
+    topic: str = COMMUNITIES  # where communities are published
     memory: Literal["auto", "off"] = "off"
     horizon: Horizon = "auto"
-    memory_topic: str = MEMORY
-    group: str = ""
-    n_communities: int | None = None
-    method: Method = "bp"
-    threads: int = 2
-    seed: int = 0
-    reader: MessageReader = field(default_factory=MessageReader)
+    memory_topic: str = MEMORY  # where memory is published, with the communities
+    group: str = ""  # the consumer group, which the memory belongs to
+    n_communities: int | None = None  # K for snapshots without their own K; None: estimate it
+    method: Method = "bp"  # bp (the default), or icd, the paper's: encode, then K-means
+    threads: int = 2  # cores that one snapshot may use; bp uses one below 50,000 nodes
+    seed: int = 0  # of the clustering; the same seed gives the same communities
+    reader: MessageReader = field(default_factory=MessageReader)  # by default from the environment
     budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:

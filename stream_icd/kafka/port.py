@@ -264,19 +264,16 @@ class Capabilities:
     """The guarantees of a broker.
 
     Attributes:
-        software: "tansu" is the embedded broker, "memory" the in-memory one.
         hides_aborted: readers of committed records never see those of aborted transactions;
             exactly-once depends on this. None: not known.
-        exact_end_offsets: a request for a partition's end offset returns the true end.
-        exact_times: a request for the offset of a time uses the records' timestamps.
         joins_at_once: a group assigns partitions as soon as its members have asked for them; else
             only after half their session timeout, in whole seconds.
     """
 
-    software: str
+    software: str  # "tansu" is the embedded broker, "memory" the in-memory one
     hides_aborted: bool | None
-    exact_end_offsets: bool = True
-    exact_times: bool = True
+    exact_end_offsets: bool = True  # a request for a partition's end offset returns the true end
+    exact_times: bool = True  # a request for the offset of a time uses the records' timestamps
     joins_at_once: bool = True
 
 

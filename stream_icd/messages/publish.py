@@ -14,7 +14,6 @@ from math import inf
 from threading import TIMEOUT_MAX, Event
 from typing import Protocol
 
-from stream_icd.communities import Labels
 from stream_icd.errors import BadCommunities, BadInput, BadSettings
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -189,13 +188,14 @@ def publish_source(
         pace.wait(started, sent.snapshots)
         if stop.is_set():
             break
-        partition = None
-        if to.spread_over is not None:
-            partition = partition_by_id(snapshot, to.spread_over)
+        spread = to.spread_over
+        partition = None if spread is None else partition_by_id(snapshot, spread)
         message = encode_snapshot(snapshot, unordered=partition is not None)
         check_snapshot_headers(message.headers, to.limits)
         if labels is not None and to.labels_topic is not None:
-            _check_that_they_belong(labels, snapshot)
+            of, wanted = (labels.graph, labels.snapshot_id), (snapshot.graph, snapshot.id)
+            if of != wanted:
+                raise BadCommunities(f"the labels of snapshot {of} come with snapshot {wanted}")
             sends.send(to.claim_check(outgoing(to.labels_topic, encode_labels(labels))))
             sent.labels += 1
         sends.send(to.claim_check(outgoing(to.topic, message, partition)))
@@ -212,9 +212,3 @@ def publish_source(
             break
     sends.flush()
     return sent
-
-
-def _check_that_they_belong(labels: Labels, snapshot: Snapshot) -> None:
-    of, wanted = (labels.graph, labels.snapshot_id), (snapshot.graph, snapshot.id)
-    if of != wanted:
-        raise BadCommunities(f"the labels of snapshot {of} come with snapshot {wanted}")

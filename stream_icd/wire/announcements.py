@@ -36,24 +36,17 @@ class Announcement:
         kind: `published`: a version was added. `promoted`, `rolled back`: the champion is now
             `version`. `refused`: a detector cannot use `version`. `kept`: a trigger or a gate
             decided to keep the champion for now.
-        registry: as its users name it.
-        reason: in one sentence, for people.
-        by: the program that decided.
-        version: what it is about; None for `kept` before anything was learned.
-        champion: the champion after it, if there is one.
-        generation: of the aliases after it (`registry.aliases`); 0 without a champion.
-        gate: the comparison that decided, if there was one.
     """
 
     kind: Kind
-    registry: str
-    reason: str
-    by: str
+    registry: str  # as its users name it
+    reason: str  # in one sentence, for people
+    by: str  # the program that decided
     at: datetime
-    version: str | None = None
-    champion: str | None = None
-    generation: int = 0
-    gate: Gate | None = None
+    version: str | None = None  # what it is about; None for `kept` before anything was learned
+    champion: str | None = None  # the champion after it, if there is one
+    generation: int = 0  # of the aliases after it (`registry.aliases`); 0 without a champion
+    gate: Gate | None = None  # the comparison that decided, if there was one
 
     @property
     def id(self) -> str:

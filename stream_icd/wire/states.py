@@ -29,26 +29,20 @@ FIRST = "icd_first"
 class State:
     """What a group of detectors remembers of a graph after a window.
 
-    Attributes:
-        group: the consumer group; each has a memory of its own.
-        graph, snapshot_id, window, model, revision, snapshot_place: as in the result that was
-            published with it.
-        value: the memory itself, as `memory.encoding.encode_memory` writes it.
-        next_id: the first unused community id, if the message says it: also where the value cannot
-            be read.
-        is_first: nothing was remembered of the graph before the window.
+    From the graph to the place of the snapshot, it is as the result that was published with it.
     """
 
-    group: str
+    group: str  # the consumer group; each has a memory of its own
     graph: str
     snapshot_id: str
     window: Window
     model: str
     revision: str
     snapshot_place: str
-    value: bytes
+    value: bytes  # the memory itself, as `memory.encoding.encode_memory` writes it
+    # The first unused community id, if the message says it: also where the value cannot be read.
     next_id: int | None = None
-    is_first: bool = False
+    is_first: bool = False  # nothing was remembered of the graph before the window
 
 
 def state_key(group: str, graph: str) -> bytes:
