@@ -113,8 +113,8 @@ class BadRecord:
 
     @property
     def first(self) -> DeadLetter:
-        """The dead letter to resend: one of the record at the origin itself, if there still is one,
-        since only the position is the worker's: a producer can claim any origin."""
+        """The dead letter to resend: one that came from the origin itself, if there still is one.
+        A worker sets where a dead letter came from, but a producer can claim any origin."""
         at_origin = [letter for letter in self.letters if letter.came_from == self.origin]
         return (at_origin or self.letters)[0]
 

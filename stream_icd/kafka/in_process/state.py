@@ -94,8 +94,8 @@ class Group:
         """Begin a generation in which the topic's members share the partitions."""
         self.generation += 1
         readers = [member.id for member in self.members.values() if member.topic == topic]
-        turns = range(len(readers))
-        self._wanted |= {readers[at]: frozenset(there[at :: len(readers)]) for at in turns}
+        n = len(readers)
+        self._wanted |= {reader: frozenset(there[at::n]) for at, reader in enumerate(readers)}
 
     def change(self, member: Membership) -> tuple[Owned, Owned]:
         """The partitions that a member must give back, and those that it may take now."""
