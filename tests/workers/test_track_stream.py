@@ -58,7 +58,7 @@ def found_and_events(broker: Broker, topic_name: str) -> Topics:
     return found.name, events.name
 
 
-def tracker(broker: Broker, topic: str, settings: TrackSettings | None = None) -> Runner:
+def tracker(broker: Broker, topic: str, settings: TrackSettings = TrackSettings()) -> Runner:
     return Runner(Tracker(broker.settings(), settings, topic=topic), DeadLetterLimit())
 
 
