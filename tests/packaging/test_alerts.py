@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,17 @@ from stream_icd.execution.processes import InHand
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.metrics.metrics import Health, Metrics, RoundsHealth, RoundsMetrics
-from stream_icd.metrics.server import serving
+from stream_icd.metrics.server import Respond, responding
 from stream_icd.retraining.retrain import OUTCOMES
 from stream_icd.workers.archive import Archiver
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.track import Tracker
-from testbed.scraping import asked
 
 PROMETHEUS = Path(__file__).parents[2] / "monitoring" / "prometheus"
 needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None,
     reason="install promtool to check the alerts: on Debian and Ubuntu, apt install prometheus",
 )
-MINUTES = 130
 LATEST = 125
 """The minute at which a fault that lasts must have fired."""
 
@@ -512,26 +511,46 @@ Series = dict[str, list[str]]
 
 
 def scraped(scene: Callable[[int, Any], bool], worker: Worker | Retrainer) -> Series:
-    """What Prometheus gets from a worker, asked every minute on its port."""
+    """What Prometheus gets from a worker that it asks every minute."""
     series: Series = {}
-    with serving(worker.metrics, port=0) as port:
-        for worker.minute in range(MINUTES):
-            # At first it is scraped before it has done anything, as a worker that starts.
-            answers = worker.minute == 0 or scene(worker.minute, worker)
-            found = {f"up{labelled(JOB | {'instance': worker.instance})}": str(int(answers))}
-            if answers:
-                found |= dict(samples(asked(port, "/metrics")[1], worker.instance))
-            for name in found.keys() | series.keys():
-                series.setdefault(name, ["_"] * worker.minute).append(found.get(name, "_"))
+    up = f"up{labelled(JOB | {'instance': worker.instance})}"
+    respond = responding(worker.metrics)
+    for worker.minute in range(LATEST + 1):
+        # At first it is scraped before it has done anything, as a worker that starts.
+        answers = worker.minute == 0 or scene(worker.minute, worker)
+        found = {up: str(int(answers))}
+        if answers:
+            found |= dict(samples(answered(respond), worker.instance))
+        for name in found.keys() | series.keys():
+            series.setdefault(name, ["_"] * worker.minute).append(found.get(name, "_"))
     return series
 
 
+def answered(respond: Respond) -> str:
+    """What the port of a worker would answer, without a connection."""
+    statuses: list[str] = []
+    request = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics"}
+    body = respond(request, lambda status, _: statuses.append(status))
+    assert statuses == ["200 OK"]
+    return b"".join(body).decode()
+
+
 def samples(text: str, instance: str) -> Iterator[tuple[str, str]]:
-    for family in text_string_to_metric_families(text):
-        if family.name.startswith("stream_icd_") and not family.name.endswith("_created"):
-            for sample in family.samples:
-                labels = {**sample.labels, **JOB, "instance": instance}
-                yield f"{sample.name}{labelled(labels)}", repr(sample.value)
+    for line in text.splitlines():
+        if line.startswith("stream_icd_"):
+            series, _, value = line.rpartition(" ")
+            if name := named(series, instance):
+                yield name, repr(float(value))
+
+
+@cache
+def named(series: str, instance: str) -> str | None:
+    """The name under which Prometheus keeps a series, each read once; None if no alert needs it."""
+    (family,) = text_string_to_metric_families(f"{series} 0\n")
+    (sample,) = family.samples
+    if sample.name.endswith("_created"):
+        return None
+    return sample.name + labelled({**sample.labels, **JOB, "instance": instance})
 
 
 def labelled(labels: Labels) -> str:
