@@ -176,12 +176,9 @@ def test_a_window_without_a_result_has_empty_numbers(results: list[Result], tmp_
 
 
 @pytest.mark.parametrize("method", ["bp", "icd"])
-def test_memory_keeps_communities_from_window_to_window(method: str, tmp_path: Path) -> None:
+def test_memory_keeps_communities_from_window_to_window(method: str, stream: str) -> None:
     """Too few edges in a window to find its communities alone."""
-    store, rng = open_store(str(tmp_path)), np.random.default_rng(3)
-    for number in range(6):
-        Archive(store).add("snapshots", encode_snapshot(_sparse_window(rng, number)))
-    windows = open_windows(store, None, 6, 0, NOW)
+    windows = open_windows(open_store(stream), None, 6, 0, NOW)
     nothing = learn(windows, [method, f"{method}-memory"], LIMITS)
     assert that_learned(nothing) == []
     assert worth(windows, nothing, LIMITS) == []
@@ -194,23 +191,20 @@ def test_memory_keeps_communities_from_window_to_window(method: str, tmp_path: P
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Nine windows of a stream whose communities stay."""
-    folder, rng = str(tmp_path_factory.mktemp("stream")), np.random.default_rng(3)
-    for number in range(9):
-        Archive(open_store(folder)).add("snapshots", encode_snapshot(_sparse_window(rng, number)))
-    return folder
+    """Six windows of a stream whose communities stay."""
+    return _archived_stream(tmp_path_factory.mktemp("stream"), 6)
 
 
 def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_from(
     stream: str,
 ) -> None:
-    windows = open_windows(open_store(stream), None, 5, 4, NOW)
+    windows = open_windows(open_store(stream), None, 2, 4, NOW)
     learned = learn(windows, ["bp", "bp-memory", "plm"], LIMITS)
     assert that_learned(learned) == ["bp", "bp-memory"]
     assert len(windows.past()) == 4
     first, *_ = compared = worth(windows, learned, LIMITS)
     assert (first.name, first.measure) == ("bp with memory", "bits saved per edge")
-    assert (first.control_name, first.n_graphs) == ("default", 5)
+    assert (first.control_name, first.n_graphs) == ("default", 2)
     candidates = learned["bp"].learned, open_model("default").model.bp
     of_newest = [lesson.graph(by_labels=True) for lesson in windows.newest()]
     judged = list(judge([*windows.past(), *of_newest], candidates))
@@ -226,7 +220,7 @@ def test_methods_that_learn_alike_learn_once(stream: str, monkeypatch: pytest.Mo
         return learn_one(self, name, *arguments)
 
     monkeypatch.setattr(MethodProcess, "learn", noted)
-    windows = open_windows(open_store(stream), None, 5, 4, NOW)
+    windows = open_windows(open_store(stream), None, 2, 4, NOW)
     learned = learn(windows, ["bp", "bp-memory"], LIMITS)
     assert learning == ["bp"]
     assert learned["bp"] is learned["bp-memory"]
@@ -240,23 +234,34 @@ def test_a_limit_of_memory_is_a_number(memory: str) -> None:
 def test_the_command_says_what_was_learned_from_how_many_windows(
     stream: str, tmp_path: Path
 ) -> None:
-    options = ("--methods", "bp,bp-memory", "--out", str(tmp_path / "page.html"), "--learn", "4")
-    done = run_here("evaluate", "--history", stream, "--windows", "5", *options)
+    options = ("--methods", "bp,bp-memory", "--out", str(tmp_path / "page.html"))
+    of_six = ("--history", stream, "--windows", "2", "--learn", "4")
+    done = run_here("evaluate", *options, *of_six)
     assert done.stdout.startswith(
-        f"{GRAPH}: 5 windows; bp and bp-memory learn from the 4 before them\n"
+        f"{GRAPH}: 2 windows; bp and bp-memory learn from the 4 before them\n"
     )
     assert re.search(
         r"What bp and bp-memory learned: .*better than the model default.*: [+-]\d.* bits saved "
-        r"per edge \(bp with memory, 5 graphs not learned from\)\.",
+        r"per edge \(bp with memory, 2 graphs not learned from\)\.",
         done.stdout,
     )
     assert "not learned from" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    none = run_here("evaluate", "--history", stream, "--windows", "50", *options)
+    three = _archived_stream(tmp_path / "three", 3)
+    all_of_them = ("--history", three, "--windows", "50", "--learn", "1")
+    none = run_here("evaluate", *options, *all_of_them)
     assert none.stdout.startswith(
-        f"{GRAPH}: 9 windows; bp and bp-memory learn from none, since the archive has none before "
-        "these: --windows 5 leaves 4 to learn from\n"
+        f"{GRAPH}: 3 windows; bp and bp-memory learn from none, since the archive has none before "
+        "these: --windows 2 leaves 1 to learn from\n"
     )
     assert "What bp" not in none.stdout
+
+
+def _archived_stream(folder: Path, n_windows: int) -> str:
+    rng = np.random.default_rng(3)
+    for number in range(n_windows):
+        window = encode_snapshot(_sparse_window(rng, number))
+        Archive(open_store(str(folder))).add("snapshots", window)
+    return str(folder)
 
 
 def _sparse_window(rng: np.random.Generator, number: int) -> Snapshot:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_icd.detection.detect import Method, finding
@@ -43,6 +43,7 @@ def windows(rng: np.random.Generator) -> Iterator[Snapshot]:
 
 
 @pytest.mark.parametrize("method", ["bp", "icd"])
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_on_any_stream(model: VersionedModel, method: Method, seed: int) -> None:
     rng = np.random.default_rng(seed)
