@@ -52,8 +52,9 @@ sync_api = pytest.importorskip("playwright.sync_api", reason=HOW)
 CHROMIUM = os.environ.get("STREAM_ICD_TEST_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-# As root there is no sandbox, and in a container little shared memory.
-ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]
+# As root there is no sandbox, and in a container little shared memory. Tabs share a process, since
+# each new one costs a second.
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--renderer-process-limit=1"]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=HOW)
 
 HOSTILE = "</script><img src=x onerror='window.pwned=1'>{a|b}\x1b"
@@ -76,16 +77,24 @@ def tab(chromium: Any) -> Iterator[Any]:
     context.close()
 
 
+@pytest.fixture(scope="module")
+def profile(chromium: Any) -> Any:
+    """The profile of each test's first tab; a tab that stays keeps the process of all its tabs."""
+    shared = chromium.new_context()
+    shared.new_page()
+    return shared
+
+
 @pytest.fixture
-def opened(chromium: Any) -> Iterator[Opened]:
+def opened(chromium: Any, profile: Any) -> Iterator[Opened]:
     """`opened(address)`: a tab; at the end there was no error, and no request to anywhere else."""
     complaints: list[str] = []
-    contexts = []
+    to_close = []
 
     def open_tab(address: str, query: str = "", **options: Any) -> Any:
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        tab = context.new_page()
+        own = chromium.new_context(**options) if options or to_close else None
+        tab = (own or profile).new_page()
+        to_close.append(own or tab)
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.on("console", lambda m: complaints.append(m.text) if is_error(m) else None)
         tab.on("request", lambda r: r.url.startswith(address) or complaints.append(r.url))
@@ -93,8 +102,9 @@ def opened(chromium: Any) -> Iterator[Opened]:
         return tab
 
     yield open_tab
-    for context in contexts:
-        context.close()
+    for tab_or_profile in to_close:
+        tab_or_profile.close()
+    profile.clear_cookies()
     assert complaints == []
 
 
