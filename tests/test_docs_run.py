@@ -317,6 +317,7 @@ def test_programs_shown_run(
     address = os.environ["STREAM_ICD_BOOTSTRAP_SERVERS"]
     for program in fences(document, "python", "py"):
         code = program.replace("127.0.0.1:9092", address).replace(".poll(20)", ".poll(6)")
+        code = code.replace("n_nodes=1000", "n_nodes=250")
         exec(compile(code, name(document), "exec"), {"__name__": "__main__"})
 
 
