@@ -171,7 +171,10 @@ def test_parameters_can_be_set() -> None:
 
 
 def test_bp_learns_with_labels_and_without(fitted: dict[str, ICD], recipe: Recipe) -> None:
-    assert fitted["bp"].learned_.learned_from == "labels"
+    assert [name for name, _ in fitted["bp"].learned_.compared] == [
+        "the model default",
+        "what the labels taught",
+    ]
     rng, settings = np.random.default_rng(1), LfrSettings(n_nodes=600, mixing=0.3)
     *seen, new = (generate_lfr(rng, settings) for _ in range(3))
     unlabelled = ICD(recipe=recipe).fit([one.adjacency() for one in seen])

@@ -188,7 +188,7 @@ def test_labels_say_how_long_nodes_stay(churn: float) -> None:
     stay = stay_of_labels(windows(graphs, with_labels=True))
     assert stay == pytest.approx(1 - churn, abs=0.03)
     fit = fit_parameters(windows(graphs[:2], with_labels=True))
-    assert (fit.learned_from, fit.n_windows) == ("labels", 2)
+    assert (fit.compared_by, fit.n_windows) == ("AMI", 2)
     assert fit.parameters.stay == pytest.approx(min(1 - churn, MOST_STAY), abs=0.03)
 
 

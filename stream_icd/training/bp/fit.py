@@ -43,10 +43,10 @@ def fit_parameters(
 ) -> Fit:
     """The best parameters for these graphs, for detection without K.
 
-    Without labels, the edges decide. With labels, the parameters learned from them are taken unless
-    those of the shipped model `default`, or those that consecutive windows teach without labels,
-    agree better with the labels, by more than the standard error. So labels never make detection
-    worse.
+    Without labels, the edges decide. With labels, the parameters learned from them, or those that
+    consecutive windows teach without labels, are taken only if they agree better with the labels
+    than those of the shipped model `default`, by more than the standard error: a few graphs teach
+    much that does not hold for others. So labels never make detection worse.
 
     Consecutive windows of one graph also tell how long nodes stay in their community, and what
     memory shows that a single window does not: without labels, all parameters are learned with
@@ -89,12 +89,11 @@ def _by_labels(
     labelled = fit_labelled(_spread(graphs), seed, threads, part_of(progress, 0, of_labels))
     if windows:
         labelled = _with_stay(labelled, stay_of_labels(windows), len(windows))
-    fits = {"what the labels taught": labelled}
+    fits = _default_for(labelled) | {"what the labels taught": labelled}
     if len(windows) >= FEWEST:
         learned = fit_stream(windows, seed, threads, part_of(progress, of_labels, PERCENT))
         if learned is not None:
             fits["what the next windows taught"] = learned
-    fits |= _default_for(labelled)
     return _first_as_good(fits, _in_time_order(graphs)[-MOST_TO_COMPARE:], "AMI", seed)
 
 
