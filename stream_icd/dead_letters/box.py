@@ -257,8 +257,11 @@ class Choice:
         return [record for record in box.records if record.origin in chosen]
 
     def of(self, box: DeadLetterBox) -> list[DeadLetter]:
-        """Return the selected dead letters; BadSettings if there are none at a position, or of
-        other graphs only, or of no such exception."""
+        """Return the selected dead letters.
+
+        Raises `BadSettings` if there is none at a position, or only those of other graphs, or no
+        such exception.
+        """
         chosen = [letter for letter in box.letters if self.holds(letter)]
         places = {place for letter in box.letters for place in letter.places}
         if missing := sorted(self.places - places):

@@ -118,8 +118,10 @@ class Processes(Generic[Job, Result]):
             return sum(process.meter.resident_bytes for process in self._all)
 
     def wait_until_warm(self, stop: Stop) -> None:
-        """Return when all processes are open and warm, or `stop` is set; WorkersLost, ModelError or
-        BadInput if one could not be opened."""
+        """Return when all processes are open and warm, or `stop` is set.
+
+        Raises `WorkersLost`, `ModelError` or `BadInput` if one could not be opened.
+        """
         waiting = set(self._open)
         while waiting and not stop.is_set():
             done, waiting = futures.wait(waiting, timeout=0.1)

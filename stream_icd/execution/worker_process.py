@@ -141,7 +141,9 @@ class WorkerProcess:
 
     def opened(self) -> tuple[bool, Any]:
         """Wait until the process is open; return whether that succeeded, and what it raised.
-        EOFError, OSError: it has ended."""
+
+        Raises `EOFError` or `OSError` if it has ended.
+        """
         if self._opened is None:
             self._opened = self._line.recv()
         return self._opened

@@ -270,7 +270,7 @@ def _read_text(store: Store, name: str) -> str:
 
 
 def _read_file(store: Store, name: str, most_bytes: int = MOST_TEXT_BYTES) -> bytes:
-    """One file of a model's folder; ModelDamaged if it is missing or too large."""
+    """One file of a model's folder; raises `ModelDamaged` if it is missing or too large."""
     path, size = f"{store.place}/{name}", store.size(name)
     if size > most_bytes:
         raise ModelDamaged(f"{path} has {size} bytes; at most {most_bytes} fit this model")

@@ -36,7 +36,8 @@ class Tracker(Step):
     """Assigns stable ids to communities and publishes their lifecycle events.
 
     It reads the events topic at the start, and its new records whenever partitions are assigned:
-    another worker may have tracked their graphs. TopicMissing, BrokerUnavailable: it cannot.
+    another worker may have tracked their graphs. Raises `TopicMissing` or `BrokerUnavailable` if it
+    cannot.
     """
 
     stages = ("decode", "track")

@@ -48,8 +48,10 @@ committed records see every result once. Auto: exactly once where the broker can
 
 
 def resolve(settings: KafkaSettings, wanted: Delivery, known: Capabilities) -> Delivery:
-    """The guarantee to use on this broker; logs a warning if AUTO becomes at-least-once.
-    NotSupported: exactly-once was requested, and the broker shows aborted records."""
+    """The guarantee to use on this broker; logs a warning if auto becomes at-least-once.
+
+    Raises `NotSupported` if exactly-once was requested, and the broker shows aborted records.
+    """
     if wanted == "at-least-once":
         return wanted
     if known.hides_aborted:

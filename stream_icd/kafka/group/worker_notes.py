@@ -86,8 +86,8 @@ class WorkerNotes:
     def keep_to(self, graph: str | None) -> None:
         """Note which graph the group reads, unless a note exists; None means all graphs.
 
-        If two workers start at the same time, the one that wrote the last note continues.
-        BadSettings: it reads another graph; records that it skipped are lost for this one.
+        If two workers start at the same time, the one that wrote the last note continues. Raises
+        `BadSettings` if it reads another graph: records that it skipped are lost for this one.
         """
         noted = self.read().get("graph")
         if noted is None:
