@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     train(options)
     if options.page:
         curves = finished(options)
-        text = f"\n{encoder_table(curves)}\n\n{measured_at()}"
+        text = f"\n{encoder_table(curves)}\n{measured_at()}"
         program = "encoder_training.py --full-size" if options.full_size else "encoder_training.py"
         write_section("measured/encoder.md", program, text)
         draw_curves(curves, MEASURED / ("encoder_full.png" if options.full_size else "encoder.png"))

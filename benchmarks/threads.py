@@ -5,8 +5,8 @@
 Parts that threads would work on at once run one after the other here, and each is timed. What is
 then not needed, if they ran side by side, is taken off. So the ratio is that of a machine with free
 cores. On one that has them, `--side-by-side` runs the threads as users do. LFR graphs as in
-`benchmarks.growth`. Writes docs/measured/threads.md, unless other programs used too much of the
-machine meanwhile.
+`benchmarks.growth`. Writes docs/measured/threads.md, or threads_by_the_clock.md, unless other
+programs used too much of the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=DOCS, help="folder to write to")
     options, machine = parser.parse_args(), Machine(BY_CPU)
     how, measure = (SIDE_BY_SIDE, clocked) if options.side_by_side else (ONE_BY_ONE, one_by_one)
+    option = " --side-by-side" if options.side_by_side else ""
     rows = []
     with threadpool_limits(1):
         for size in options.sizes:
             rows += rows_of(size, options.threads, options.rounds, measure)
             print("\n".join(rows[-len(options.threads) :]), flush=True)
-    page = PAGE.format(rows="\n".join(rows), stamp=machine.stamp(), how=how)
-    (options.docs / "threads.md").write_text(page)
+    page = PAGE.format(rows="\n".join(rows), stamp=machine.stamp(), how=how, option=option)
+    name = "threads_by_the_clock.md" if options.side_by_side else "threads.md"
+    (options.docs / name).write_text(page)
 
 
 Measure = Callable[[Callable[[], Any]], tuple[float, float]]
@@ -111,11 +113,11 @@ def one_by_one(find: Callable[[], Any]) -> tuple[float, float]:
 PAGE = """# One large graph in several threads
 
 For those who choose `--threads` of `consume detect`, or `ICD(threads=)`. Made by
-`python -m benchmarks.threads`: LFR graphs of mixing 0.4, model `default`, each graph alone.
+`python -m benchmarks.threads{option}`: LFR graphs of mixing 0.4, model `default`, each graph alone.
 {stamp}
 
-{how} The
-communities are the same, byte for byte.
+{how}
+The communities are the same, byte for byte.
 
 | nodes | threads | CPU ms | ms with free cores | times as fast as one |
 |---|---|---|---|---|
@@ -128,10 +130,12 @@ graphs of higher levels, are moved one after the other.
 
 ONE_BY_ONE = """\
 The parts that threads work on at once were run one after the other and timed, so that other work
-on the machine does not count. The fourth column is what is left if they run side by side."""
+on the machine does not count. The fourth column is what is left if they run side by side
+([by the clock](threads_by_the_clock.md), on a machine with 16 cores)."""
 
 SIDE_BY_SIDE = """\
-The fourth column is the time by the clock, on a machine with more idle cores than threads."""
+The fourth column is the time by the clock, on a machine with more idle cores than threads
+([elsewhere](threads.md) they ran one after the other)."""
 
 
 if __name__ == "__main__":
