@@ -193,10 +193,12 @@ def _move_at_once(
         _decide(graph, now, *own, visited, resolution, first, end)
         unused.append(own)
 
+    def in_order_of_memory(first: int, end: int) -> Labels:
+        return np.sort(queue[first:end])
+
     while at_once <= len(queue) < n_before:
         n_before, n_last = n_last, len(queue)
-        for start in range(0, len(queue), at_once):
-            visited = np.sort(queue[start : start + at_once])  # in the order of memory
+        for visited in in_threads(in_order_of_memory, [*range(0, len(queue), at_once), len(queue)]):
             _mark(states, visited)
             in_threads(decide, [len(visited) * part // threads for part in range(threads + 1)])
             n_moves += _apply(graph.strengths, now, visited)
