@@ -134,9 +134,9 @@ benchmarks.labels --data FOLDER`.
 Labels of a few graphs teach much that does not hold for others. So what they taught is taken only
 if, on the graphs that it was learned from, it agrees better with the labels than the shipped model
 `default`, by more than the standard error. That is careful: labels alone are often better on other
-graphs, but sometimes far worse, and nobody sees it then. Where two or five graphs mislead by chance,
-care does not help: see the numbers in parentheses. AMI in percent, on graphs that nothing was
-learned from; K is unknown.
+graphs, but sometimes far worse, and nobody sees it then. Where two or five graphs mislead by
+chance, care does not help: see the numbers in parentheses. AMI in percent, on graphs that nothing
+was learned from; K is unknown.
 
 column | meaning
 --- | ---

@@ -46,7 +46,7 @@ def fit_parameters(
     Without labels, the edges decide. With labels, the parameters learned from them, or those that
     consecutive windows teach without labels, are taken only if they agree better with the labels
     than those of the shipped model `default`, by more than the standard error: a few graphs teach
-    much that does not hold for others. So labels never make detection worse.
+    much that does not hold for others (docs/measured/labels.md).
 
     Consecutive windows of one graph also tell how long nodes stay in their community, and what
     memory shows that a single window does not: without labels, all parameters are learned with
