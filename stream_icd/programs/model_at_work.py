@@ -13,8 +13,7 @@ import structlog
 from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.errors import BrokerError
 from stream_icd.execution.processes import Processes
-from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.reader import Following
 from stream_icd.kafka.topics import MODELS
 from stream_icd.kafka.waiting import in_background
 from stream_icd.messages.announce import announce, refusal
@@ -32,8 +31,6 @@ from stream_icd.workers.model_swap import (
 
 JOIN_S = 5.0
 """How long a background thread may take to end before it dies with the process."""
-
-TRY_AGAIN_S = 30.0
 
 
 def check_model(name: str, registry_uri: str | None) -> None:
@@ -109,38 +106,14 @@ def model_at_work(
 def _following(run: WorkerRun, follower: ChampionFollower) -> Iterator[None]:
     nudged, every_s = threading.Event(), RegistrySettings().registry_check_s
     follow = partial(follower.run, nudged, every_s)
-    nudge = partial(nudge_on_messages, run.settings, nudged, run.stop)
+    # If the topic cannot be read, changes are noticed at the next regular look.
+    news = Following(run.settings, MODELS, lambda _: nudged.set(), run.stop, "latest")
     with (
         in_background(follow, "champion", run.stop, JOIN_S),
-        in_background(nudge, "models-topic", run.stop, JOIN_S),
+        in_background(news.run, "models-topic", run.stop, JOIN_S),
     ):
         try:
             yield
         finally:
             run.stop.set()
             nudged.set()
-
-
-def nudge_on_messages(
-    settings: KafkaSettings, nudged: threading.Event, stop: threading.Event
-) -> None:
-    """Set `nudged` at each new message of the topic, whatever it says, until `stop`.
-
-    If the topic cannot be read, this is logged once, and tried again every 30 s; meanwhile, changes
-    are noticed at the next regular look.
-    """
-    trouble = ""
-    while not stop.is_set():
-        try:
-            with open_reader(settings, MODELS, start="latest", stop=stop) as records:
-                for _ in records:
-                    nudged.set()
-        except Exception as error:  # or the thread would end
-            before, trouble = trouble, f"{type(error).__name__}: {error}"
-            if trouble != before:
-                structlog.get_logger().info(
-                    "cannot read the topic of models; new champions are found by looking",
-                    topic=MODELS,
-                    reason=trouble,
-                )
-            stop.wait(TRY_AGAIN_S)

@@ -246,6 +246,30 @@ def test_following_begins_again_where_a_later_topic_has_fewer_partitions(
     thread.join(5)
 
 
+@pytest.mark.brokers("memory", "embedded")
+def test_following_says_once_that_a_topic_is_missing_and_notices_when_it_is_there(
+    broker: Broker,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(reader, "RETRY_S", 0.05)
+    seen: list[Record] = []
+    stop = threading.Event()
+    followed = Following(broker.settings(), topic_name, seen.append, stop, "latest")
+    thread = threading.Thread(target=followed.run, daemon=True)
+    thread.start()
+    wait_until(lambda: caplog.records)
+    create_topics(broker.settings(), [TopicSpec(topic_name)])
+    publish(broker.settings(), topic_name, 1)
+    wait_until(lambda: seen)
+    stop.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    (said,) = [line for line in caplog.records if line.levelno >= logging.WARNING]
+    assert f"there is no topic {topic_name}" in said.getMessage()
+
+
 @pytest.fixture
 def kafka_topic(kafka: Broker, topic_name: str) -> str:
     create_topics(kafka.settings(), [TopicSpec(topic_name)])
