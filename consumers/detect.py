@@ -53,7 +53,7 @@ class Detect(DetectionOptions, WorkerOptions):
         from stream_icd.execution.worker_process import start_fork_server
 
         start_fork_server()  # first, since it takes as long as what follows
-        from stream_icd.execution.chains import IN_HAND, IN_HAND_OF_CHAINS
+        from stream_icd.execution.work import IN_HAND, IN_HAND_OF_CHAINS
         from stream_icd.kafka.topics import SNAPSHOTS
         from stream_icd.programs.model_at_work import check_model, model_at_work
         from stream_icd.workers.detect import Detector

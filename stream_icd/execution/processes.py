@@ -24,8 +24,18 @@ from stream_icd.errors import (
     Overloaded,
     WorkersLost,
 )
-from stream_icd.execution.chains import IN_HAND_OF_CHAINS, Chains, Waiting, in_order, next_jobs
-from stream_icd.execution.work import Engine, First, Settings, Work, started_anew
+from stream_icd.execution.work import (
+    IN_HAND_OF_CHAINS,
+    Chains,
+    Engine,
+    First,
+    Settings,
+    Waiting,
+    Work,
+    in_order,
+    next_jobs,
+    started_anew,
+)
 from stream_icd.execution.worker_process import AllowedJob, WorkerProcess
 from stream_icd.imports import without_pandas
 from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER

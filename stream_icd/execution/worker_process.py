@@ -29,8 +29,7 @@ from stream_icd.errors import StreamIcdError, WorkersLost
 
 if TYPE_CHECKING:
     from stream_icd.execution.budget import Allowance
-    from stream_icd.execution.chains import Link
-    from stream_icd.execution.work import Baton
+    from stream_icd.execution.work import Baton, Link
 
 LOOK_EVERY_S = 0.05
 """Interval between checks of the process's resource usage against its job's limits."""

@@ -15,8 +15,7 @@ from typing import Any
 import structlog
 
 from stream_icd.errors import BadSettings, Overloaded, WorkersLost
-from stream_icd.execution.chains import IN_HAND, in_order
-from stream_icd.execution.work import Baton, First, LocalRelay, done_in_chain
+from stream_icd.execution.work import IN_HAND, Baton, First, LocalRelay, done_in_chain, in_order
 from stream_icd.imports import needs_extra
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER
 from stream_icd.kafka.waiting import Stop

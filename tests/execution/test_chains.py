@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from stream_icd.execution.budget import Allowance
-from stream_icd.execution.chains import IN_HAND, Chains, Waiting, next_jobs
-from stream_icd.execution.work import First, Relay
+from stream_icd.execution.work import IN_HAND, Chains, First, Relay, Waiting, next_jobs
 from stream_icd.execution.worker_process import AllowedJob, WorkerProcess
 
 ENOUGH = Allowance(seconds=60, memory_bytes=1 << 30)

@@ -16,8 +16,7 @@ import pytest
 from stream_icd.errors import OverBudget
 from stream_icd.execution import worker_process
 from stream_icd.execution.budget import Allowance, Budget
-from stream_icd.execution.chains import Link
-from stream_icd.execution.work import Baton, Relay
+from stream_icd.execution.work import Baton, Link, Relay
 from stream_icd.execution.worker_process import AllowedJob, WorkerProcess, start_fork_server
 from testbed.brokers import wait_until
 from testbed.children import alive, fork_servers, worker_processes

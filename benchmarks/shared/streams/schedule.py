@@ -1,6 +1,6 @@
 """How long processes take for the windows of a stream, with memory from one to the next.
 
-A simulation with the scheduler of worker processes (`execution.chains`), from the processor time
+A simulation with the scheduler of worker processes (`execution.work`), from the processor time
 of each window. Unlike a clock, it does not depend on what else the machine does.
 """
 
@@ -13,8 +13,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Literal
 
-from stream_icd.execution.chains import IN_HAND_OF_CHAINS, Chains, Waiting, next_jobs
-from stream_icd.execution.work import Baton, First
+from stream_icd.execution.work import IN_HAND_OF_CHAINS, Baton, Chains, First, Waiting, next_jobs
 
 Event = Literal["handed on", "done", "idle"]  # after the last of several jobs, a process is idle
 

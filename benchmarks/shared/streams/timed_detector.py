@@ -18,8 +18,8 @@ import psutil
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.record import DetectSettings, RecordDetection
-from stream_icd.execution.chains import IN_HAND
 from stream_icd.execution.processes import Processes
+from stream_icd.execution.work import IN_HAND
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
