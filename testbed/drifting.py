@@ -12,6 +12,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.record import DetectSettings
 from stream_icd.icd.recipe import Recipe
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.publisher import Publisher
@@ -26,7 +27,7 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import open_memories
-from stream_icd.workers.runner import Runner, Stream, run_streams
+from stream_icd.workers.runner import Runner
 from testbed.fingerprint import fingerprint
 from testbed.handlers import WhenDone
 
@@ -108,4 +109,4 @@ def _detect(settings: KafkaSettings, model: VersionedModel, group: str, count: i
     with_memory = DetectSettings(memory="auto", group=group, threads=1)
     detector = Detector(lambda: model, with_memory, memories=open_memories(settings, group))
     runner = Runner(detector, DeadLetterLimit())
-    run_streams(settings, [Stream(SNAPSHOTS, group, runner, [WhenDone(on_done)])], stop)
+    run_consumer(settings, SNAPSHOTS, group, runner, stop, watchers=[WhenDone(on_done)])

@@ -12,6 +12,7 @@ from threading import Event
 import structlog
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import IDLE_S
@@ -22,7 +23,7 @@ from stream_icd.metrics.server import serving
 from stream_icd.programs.options import WorkerOptions
 from stream_icd.programs.process import FreezeWhatStays, share_one_heap, stop_on_signals
 from stream_icd.tracing import MOST_BYTES, Tracing, traces_of
-from stream_icd.workers.runner import BatchStep, Runner, Stream, run_streams
+from stream_icd.workers.runner import BatchStep, Runner, run_together
 
 LIMIT_EVERY_S = 1.0
 """Interval between requests for a topic's limit, while the broker is unavailable."""
@@ -91,8 +92,10 @@ def run_worker(
         steps = open_steps(run)
         group = options.group_of(name)
         groups = {topic: f"{group}-{topic}" if group_by_topic else group for topic in steps}
-        streams = [
-            Stream(
+        loops = {
+            topic: partial(
+                run_consumer,
+                settings,
                 topic,
                 groups[topic],
                 Runner(
@@ -102,13 +105,16 @@ def run_worker(
                     claim_check=claim_check,
                     tracing=tracing,
                 ),
-                [
+                stop,
+                delivery=delivery,
+                max_records=batch,
+                watchers=[
                     metrics.watch(topic, groups[topic], options.graph, step.stages),
                     FreezeWhatStays(),
                 ],
             )
             for topic, step in steps.items()
-        ]
+        }
         context = {key: text for step in steps.values() for key, text in step.context.items()}
         structlog.get_logger().info("started", group=", ".join(groups.values()), **context, **said)
-        run_streams(settings, streams, stop, delivery=delivery, max_records=batch)
+        run_together(loops, stop)

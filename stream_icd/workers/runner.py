@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,11 +13,8 @@ import structlog
 
 from stream_icd.dead_letters.letters import DeadLetterLimit, attempts_before, dead_letter
 from stream_icd.errors import CrashedWorker, LimitExceeded, RecordTooLarge
-from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler, Watcher
+from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
-from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Worker
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.records import Outcome, Processed, Refused, Stage, about, is_of
@@ -218,49 +215,19 @@ class Runner(Handler):
         return record if self.claim_check is None else self.claim_check(record)
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A topic, the consumer group that reads it, and the runner that processes its records."""
+def run_together(loops: Mapping[str, Callable[[], object]], stop: threading.Event) -> None:
+    """Run each loop until `stop`: a single one in this thread, several in one thread each, by name.
 
-    topic: str
-    group: str
-    runner: Runner
-    watchers: Sequence[Watcher] = ()
-
-
-def run_streams(
-    settings: KafkaSettings,
-    streams: Sequence[Stream],
-    stop: threading.Event,
-    *,
-    delivery: Delivery = "auto",
-    max_records: int = 16,
-) -> None:
-    """Run each stream until `stop`: a single one in this thread, several in one thread each.
-
-    If one of several fails, all stop, and its error is raised; those of others are logged. Errors
-    are those of `run_consumer` and of the steps.
+    If one of several fails, all stop, and its error is raised; those of others are logged.
     """
-
-    def run(stream: Stream) -> None:
-        run_consumer(
-            settings,
-            stream.topic,
-            stream.group,
-            stream.runner,
-            stop,
-            delivery=delivery,
-            max_records=max_records,
-            watchers=stream.watchers,
-        )
-
-    if len(streams) == 1:
-        run(streams[0])
+    if len(loops) == 1:
+        (loop,) = loops.values()
+        loop()
         return
     running = []
-    for stream in streams:
-        with closing(Worker(stream.topic)) as worker:  # it ends after this
-            running.append(worker.submit(run, stream))
+    for name, loop in loops.items():
+        with closing(Worker(name)) as worker:  # it ends after this
+            running.append(worker.submit(loop))
     failed_first = wait(running, return_when=FIRST_EXCEPTION).done
     stop.set()
     wait(running)

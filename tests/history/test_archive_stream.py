@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import StoreUnwritable
 from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -30,7 +32,7 @@ from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.runner import Runner, Stream, run_streams
+from stream_icd.workers.runner import Runner, run_together
 from testbed.brokers import Broker, wait_until
 from testbed.object_store import new_folder
 from testbed.streams import beside
@@ -56,13 +58,16 @@ def archiving(
     """An archive at work in the background; yields the errors that ended it."""
     archive = Archive(store)
     archivers = (Archiver(archive, "snapshots"), Archiver(archive, "communities"))
-    streams = [
-        Stream(topic, f"archive-{topic}", Runner(archiver, DeadLetterLimit()))
-        for topic, archiver in zip(topics, archivers, strict=True)
-    ]
+    consume = partial(run_consumer, broker.settings(), delivery="at-least-once")
 
     def work(stop: threading.Event) -> None:
-        run_streams(broker.settings(), streams, stop, delivery="at-least-once")
+        loops = {
+            topic: partial(
+                consume, topic, f"archive-{topic}", Runner(archiver, DeadLetterLimit()), stop
+            )
+            for topic, archiver in zip(topics, archivers, strict=True)
+        }
+        run_together(loops, stop)
 
     with beside(work) as errors:
         yield errors

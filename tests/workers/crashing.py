@@ -9,11 +9,12 @@ import threading
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import StoreUnreachable
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.records import Outcome, Processed
-from stream_icd.workers.runner import Runner, Step, Stream, run_streams
+from stream_icd.workers.runner import Runner, Step
 from testbed.handlers import WhenDone
 
 BATCH = 4
@@ -47,8 +48,8 @@ def copy(settings: KafkaSettings, source: str, last: bytes) -> None:
             stop.set()
 
     runner = Runner(Copy(f"{source}.found"), DeadLetterLimit())
-    stream = Stream(source, source, runner, [WhenDone(on_done)])
-    run_streams(settings, [stream], stop, max_records=BATCH)
+    watchers = [WhenDone(on_done)]
+    run_consumer(settings, source, source, runner, stop, max_records=BATCH, watchers=watchers)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.record import DetectSettings, RecordDetection
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.work import Relay
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -29,7 +30,7 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import open_memories
-from stream_icd.workers.runner import Runner, Stream, run_streams
+from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
 from testbed.drifting import outgoing, remembering_model, stream
 from testbed.handlers import WhenDone
@@ -77,7 +78,8 @@ def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
     with Processes(Deadly(model, settings), str(place), 2, again=False) as engine:
         memories = open_memories(kafka, topic, memory)
         runner = Runner(Detector(lambda: model, settings, engine, memories), DeadLetterLimit(1.0))
-        run_streams(kafka, [Stream(topic, topic, runner, [WhenDone(on_done)])], stop, max_records=4)
+        watchers = [WhenDone(on_done)]
+        run_consumer(kafka, topic, topic, runner, stop, max_records=4, watchers=watchers)
 
 
 def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(

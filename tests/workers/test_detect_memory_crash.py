@@ -16,6 +16,7 @@ from stream_icd.child_process import start_child
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.detect import Method
 from stream_icd.detection.record import DetectSettings
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
@@ -26,7 +27,7 @@ from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.states import state_key
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import open_memories
-from stream_icd.workers.runner import Runner, Stream, run_streams
+from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.drifting import outgoing, remembering_model, stream
 from testbed.handlers import WhenDone
@@ -107,14 +108,19 @@ def detecting(broker: Broker, topics: tuple[str, str, str]) -> Iterator[set[str]
     )
     detector = Detector(remembering_model, settings, memories=open_memories(kafka, source, memory))
     worked: set[str] = set()
-    one = Stream(
+    consume = partial(
+        run_consumer,
+        kafka,
         source,
         source,
         Runner(detector, DeadLetterLimit()),
-        [WhenDone(lambda batch: worked.update((r.key or b"").decode() for r in batch.records))],
+        max_records=4,
+        watchers=[
+            WhenDone(lambda batch: worked.update((r.key or b"").decode() for r in batch.records))
+        ],
     )
 
-    with beside(partial(run_streams, kafka, [one], max_records=4)) as errors:
+    with beside(consume) as errors:
         yield worked
     assert not errors
 

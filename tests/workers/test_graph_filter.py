@@ -13,13 +13,14 @@ import pytest
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import BadSettings
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
-from stream_icd.workers.runner import Runner, Stream, run_streams
+from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
 from tests.workers.crashing import Copy
 
@@ -71,7 +72,7 @@ def run_briefly(broker: Broker, topics: Topics, graph: str | None) -> None:
     stop = threading.Event()
     stop.set()
     runner = Runner(Copy(topics[1]), DeadLetterLimit(), graph=graph)
-    run_streams(broker.settings(), [Stream(topics[0], topics[0], runner)], stop)
+    run_consumer(broker.settings(), topics[0], topics[0], runner, stop)
 
 
 @pytest.mark.brokers("memory")

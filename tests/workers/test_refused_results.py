@@ -9,6 +9,7 @@ import pytest
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.kafka.client.broker import ClientAdmin
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -16,7 +17,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claims import ClaimCheck, ClaimSettings, MessageReader
-from stream_icd.workers.runner import Runner, Stream, run_streams
+from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
 from testbed.handlers import WhenDone
 from testbed.streams import held
@@ -52,7 +53,7 @@ def copy_all(settings: KafkaSettings, source: str, claim_check: ClaimCheck) -> N
             stop.set()
 
     runner = Runner(Copy(f"{source}.found"), DeadLetterLimit(), claim_check=claim_check)
-    run_streams(settings, [Stream(source, source, runner, [WhenDone(on_done)])], stop)
+    run_consumer(settings, source, source, runner, stop, watchers=[WhenDone(on_done)])
 
 
 def test_it_becomes_a_dead_letter_and_the_others_of_its_batch_are_published_once(
