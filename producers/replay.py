@@ -30,19 +30,11 @@ class Replay(PastOptions, TempoOptions, Producer):
     )
     topic: str = option("icd.snapshots.v1", "Topic of the snapshots; created if it does not exist.")
 
-    def open(self, run: "programs.ProducerRun") -> "programs.Source":
-        import time
-
-        from stream_icd.replay.archived_source import archived_source, paced_source
+    def open(self, run: "programs.ProducerRun") -> "programs.Source":  # noqa: ARG002
+        from stream_icd.replay.archived_source import archived_source
         from stream_icd.store.store import open_store
 
-        return paced_source(
-            archived_source(open_store(self.path), self.selection(), self.as_graph),
-            self.tempo(),
-            time.monotonic,
-            run.stop.wait,
-            run.sent_before,
-        )
+        return archived_source(open_store(self.path), self.selection(), self.as_graph)
 
     def run(self) -> None:
         way_out = (

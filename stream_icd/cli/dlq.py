@@ -172,14 +172,12 @@ class RetryLetters(Chosen):
 
     def send(self, settings: KafkaSettings, choice: Choice) -> None:
         """Send the chosen dead letters again, and mark them; exit with 1 if some are too large."""
-        import time
-
         import structlog
 
         from stream_icd.dead_letters.box import read_dead_letters
         from stream_icd.dead_letters.retry import check_targets, open_retry_sink, plan_retry, retry
         from stream_icd.log import configure_logging
-        from stream_icd.messages.publish import Pace
+        from stream_icd.messages.pacing import Tempo
         from stream_icd.programs.process import INTERRUPTED, finish, progress_bar, stop_on_signals
 
         configure_logging()
@@ -188,7 +186,7 @@ class RetryLetters(Chosen):
         if self.dry_run:
             say(*plan_lines(planned(read_dead_letters(settings, topic))), err=True)
             return
-        pace = Pace(self.rate, time.monotonic, (stop := stop_on_signals()).wait)
+        tempo, stop = Tempo(rate=self.rate), stop_on_signals()
         with closing(open_retry_sink(settings, topic)) as sink:
             box = read_dead_letters(settings, topic, until="settled", stop=stop)
             if stop.is_set():  # what was read by then is not all
@@ -199,7 +197,7 @@ class RetryLetters(Chosen):
             with progress_bar() as progress:
                 task = progress.add_task("sent again", total=len(plan.records))
                 advance = partial(progress.advance, task)
-                done = retry(settings, plan, sink, pace, lambda: datetime.now(UTC), stop, advance)
+                done = retry(settings, plan, sink, tempo, lambda: datetime.now(UTC), stop, advance)
         for place, reason in done.refused.items():
             structlog.get_logger().warning("not sent", place=place, reason=reason)
         refused = len(done.refused)

@@ -25,6 +25,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import MessageReader
+from stream_icd.messages.pacing import Tempo
 from stream_icd.messages.records import Refused
 from stream_icd.messages.topic_range import TopicRange, read_range, said_position
 from stream_icd.printable import printable, say
@@ -36,7 +37,6 @@ from stream_icd.registry.settings import registry_at
 from stream_icd.registry.versions import versions
 from stream_icd.replay.archived_memory import archived_memory
 from stream_icd.replay.compare import Comparison, compare
-from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import (
     Graph,
     Job,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, describe_topic
 from stream_icd.messages.claims import ClaimCheck
-from stream_icd.messages.publish import Pace
+from stream_icd.messages.pacing import Tempo, paced
 
 Sendable = tuple[DeadLetter, OutgoingRecord]
 """A dead letter, and the record to send for it."""
@@ -120,7 +121,7 @@ def retry(
     settings: KafkaSettings,
     plan: Plan,
     sink: Sink,
-    pace: Pace,
+    tempo: Tempo,
     clock: Callable[[], datetime],
     stop: Event,
     on_sent: Callable[[int], None] = lambda _: None,
@@ -139,10 +140,10 @@ def retry(
         NameTaken: another retry of the topic has taken over.
     """
     done = Retry()
-    most = TOGETHER if pace.rate is None else max(1, min(TOGETHER, int(pace.rate)))
-    started = pace.monotonic()
-    for batch in _together(_sendable(settings, plan, sink, done, stop), most):
-        pace.wait(started, done.sent)
+    most = TOGETHER if tempo.rate is None else max(1, min(TOGETHER, int(tempo.rate)))
+    sendable = _sendable(settings, plan, sink, done, stop)
+    due = paced(sendable, lambda sent: sent[0].at, tempo, time.monotonic, stop.wait)
+    for batch in _together(due, most):
         if stop.is_set():
             break
         _publish(sink, batch, clock())

@@ -1,4 +1,4 @@
-"""Publishes a source to Kafka: each snapshot once, at a limited rate; all deliveries checked.
+"""Publishes a source to Kafka: each snapshot once; all deliveries checked.
 
 The topic is the only state: it holds what was acknowledged, however the producer ended.
 """
@@ -10,11 +10,10 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
-from math import inf
-from threading import TIMEOUT_MAX, Event
+from threading import Event
 from typing import Protocol
 
-from stream_icd.errors import BadCommunities, BadInput, BadSettings
+from stream_icd.errors import BadCommunities, BadInput
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -117,25 +116,6 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """At most `rate` snapshots per second (None: unlimited), by this clock."""
-
-    rate: float | None
-    monotonic: Callable[[], float]
-    sleep: Callable[[float], object]
-
-    def __post_init__(self) -> None:
-        if self.rate is not None and not 0 < self.rate < inf:
-            raise BadSettings(f"rate {self.rate}; give snapshots per second above 0, or none")
-
-    def wait(self, started: float, n_sent: int) -> None:
-        """Sleep until snapshot number `n_sent` (from 0) is due."""
-        if self.rate is not None:
-            due = started + n_sent / self.rate
-            self.sleep(min(max(0.0, due - self.monotonic()), TIMEOUT_MAX))
-
-
-@dataclass(frozen=True, slots=True)
 class Destination:
     """Where the snapshots of a source go."""
 
@@ -152,7 +132,6 @@ class Destination:
 def publish_source(
     source: Source,
     sends: Sends,
-    pace: Pace,
     to: Destination = Destination(),
     *,
     limit: int | None = None,
@@ -177,7 +156,6 @@ def publish_source(
         LimitExceeded: the id or another name of a snapshot is too long for readers.
     """
     sent = Published()
-    started = pace.monotonic()
     for snapshot, labels in source.snapshots:
         if stop.is_set():
             break
@@ -185,9 +163,6 @@ def publish_source(
             sent.already_sent += 1
             on_already(snapshot)
             continue
-        pace.wait(started, sent.snapshots)
-        if stop.is_set():
-            break
         spread = to.spread_over
         partition = None if spread is None else partition_by_id(snapshot, spread)
         message = encode_snapshot(snapshot, unordered=partition is not None)

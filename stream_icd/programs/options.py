@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 from stream_icd.errors import BadInput, BadSettings
+from stream_icd.messages.pacing import Tempo, parse_rate, parse_tempo
 from stream_icd.programs.declared import argument, option, options, path
-from stream_icd.replay.pacing import Tempo, parse_rate, parse_tempo
 
 if TYPE_CHECKING:
     from stream_icd.detection.record import DetectSettings
@@ -240,6 +240,10 @@ class Producer(BrokerOptions):
     def strict(self) -> bool:
         """Whether to stop at the first bad row."""
         return False
+
+    def tempo(self) -> Tempo:
+        """Return how fast it sends."""
+        return Tempo(rate=self.rate)
 
     def open(self, run: ProducerRun) -> Source:
         """Open the source of snapshots."""

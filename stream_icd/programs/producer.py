@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from threading import Event
@@ -27,9 +28,9 @@ from stream_icd.kafka.topics import (
 )
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
+from stream_icd.messages.pacing import Tempo, paced
 from stream_icd.messages.publish import (
     Destination,
-    Pace,
     Published,
     SentBefore,
     publish_source,
@@ -116,14 +117,14 @@ def run_producer(
     configure_logging()
     check_topic_for(topic, SNAPSHOTS)
     stop = stop_on_signals()
-    pace = Pace(options.rate, time.monotonic, stop.wait)
+    tempo = options.tempo()
     run = ProducerRun(options.kafka(check=False), options, stop, topic)
-    sent, changed = _send(open_source(run), run, pace)
+    sent, changed = _send(open_source(run), run, tempo)
     _report(sent, changed, run, way_out)
     return sent
 
 
-def _send(source: Source, run: ProducerRun, pace: Pace) -> tuple[Published, list[str]]:
+def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, list[str]]:
     """Send what the topic lacks; return the counts, and what the topic has with other content."""
     options, limit, sent_before = run.options, run.options.limit, run.sent_before
     total = source.total if limit is None else min(limit, source.total or limit)
@@ -162,10 +163,13 @@ def _send(source: Source, run: ProducerRun, pace: Pace) -> tuple[Published, list
                     snapshot=snapshot.id,
                 )
 
+        def due(pair: tuple[Snapshot, object]) -> datetime | None:
+            return None if pair[0] in sent_before else pair[0].window.end
+
+        snapshots = paced(source.snapshots, due, tempo, time.monotonic, run.stop.wait)
         sent = publish_source(
-            source,
+            Source(total, snapshots),
             publisher,
-            pace,
             Destination(run.topic, labels, spread_over, fit, sent_before.limits),
             limit=limit,
             already=sent_before,

@@ -1,10 +1,9 @@
-"""The archive as a source of snapshots, at once or at the pace of the past."""
+"""The archive as a source of snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
@@ -15,7 +14,6 @@ from stream_icd.history.archive import (
     read_snapshot,
     windows,
 )
-from stream_icd.replay.pacing import Tempo, paced
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
 from stream_icd.store.store import Store
@@ -65,21 +63,3 @@ def _renamed(snapshot: Snapshot, graph: str) -> Snapshot:
     if new_id.startswith(prefix):
         new_id = f"{graph}/{new_id.removeprefix(prefix)}"
     return replace(snapshot, graph=graph, id=new_id)
-
-
-def paced_source(
-    source: Source,
-    tempo: Tempo,
-    monotonic: Callable[[], float],
-    sleep: Callable[[float], object],
-    already: Container[Snapshot] = (),
-) -> Source:
-    """Return the same snapshots and labels, none before it is due, by the end of its window.
-
-    Those that were sent `already` are not delayed.
-    """
-
-    def due(pair: tuple[Snapshot, Labels | None]) -> datetime | None:
-        return None if pair[0] in already else pair[0].window.end
-
-    return Source(source.total, paced(source.snapshots, due, tempo, monotonic, sleep))

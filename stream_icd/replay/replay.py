@@ -20,8 +20,8 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, check_topic_for, create_topics, messages_topic
 from stream_icd.messages.claims import ClaimCheck
+from stream_icd.messages.pacing import Tempo, paced
 from stream_icd.messages.records import Refused, outgoing
-from stream_icd.replay.pacing import Tempo, paced
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 from stream_icd.store.store import Store
 from stream_icd.subscribers.seen_results import result_of

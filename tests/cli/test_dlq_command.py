@@ -35,7 +35,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claims import ClaimSettings, MessageReader, as_claim
-from stream_icd.messages.publish import Pace
+from stream_icd.messages.pacing import Tempo
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.wire.states import encode_state
 from testbed.brokers import Broker, wait_until
@@ -383,8 +383,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
     detector.begin_transaction()
     detector.send(dead_letters, b"aborted").get(60)
     sink = open_retry_sink(settings, dead_letters)
-    pace = Pace(None, lambda: 0.0, lambda _: None)
-    retry(settings, plan, sink, pace, lambda: datetime.now(UTC), threading.Event())
+    retry(settings, plan, sink, Tempo(), lambda: datetime.now(UTC), threading.Event())
     sink.close()
 
     def read_for_a_while(*arguments: Any, **named: Any) -> DeadLetterBox:

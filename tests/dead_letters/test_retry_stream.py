@@ -22,7 +22,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claims import ClaimSettings, MessageReader
-from stream_icd.messages.publish import Pace
+from stream_icd.messages.pacing import Tempo
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
@@ -57,8 +57,7 @@ def retry_all(broker: Broker, topic: str, again: bool = False) -> Retry:
     sink = open_retry_sink(broker.steady(), f"{topic}.dlq")
     try:
         plan = plan_retry(box(broker, topic), Choice(TopicRange(f"{topic}.dlq")), again=again)
-        pace = Pace(None, lambda: 0.0, lambda _: None)
-        return retry(broker.settings(), plan, sink, pace, lambda: AT, threading.Event())
+        return retry(broker.settings(), plan, sink, Tempo(), lambda: AT, threading.Event())
     finally:
         sink.close()
 

@@ -36,7 +36,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claims import Claim, ClaimCheck, ClaimSettings, MessageReader, as_claim
-from stream_icd.messages.publish import Destination, Pace, publish_source
+from stream_icd.messages.publish import Destination, publish_source
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.replay.redetect import record_job
@@ -142,7 +142,6 @@ def produce(broker: Broker, topic: str, claims: ClaimSettings, sent: list[Snapsh
         publish_source(
             Source(len(sent), iter(with_labels)),
             publisher,
-            Pace(None, lambda: 0.0, lambda _: None),
             Destination(topic, f"{topic}.labels", claim_check=ClaimCheck(settings, claims)),
         )
 

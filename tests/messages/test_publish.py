@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from stream_icd.communities import Labels
-from stream_icd.errors import BadCommunities, BadSettings, DeliveryFailed, LimitExceeded
+from stream_icd.errors import BadCommunities, DeliveryFailed, LimitExceeded
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.messages.publish import Destination, Pace, publish_source
+from stream_icd.messages.pacing import Tempo, paced
+from stream_icd.messages.publish import Destination, publish_source
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
 from stream_icd.wire.snapshots import decode_snapshot
@@ -62,10 +63,8 @@ def endless(snapshot: Callable[..., Snapshot]) -> Source:
 
 
 def test_the_limit_ends_an_endless_source_and_everything_was_flushed(snapshot) -> None:
-    sent, clock = Sent(), Clock()
-    report = publish_source(
-        endless(snapshot), sent, Pace(None, clock.monotonic, clock.sleep), limit=3
-    )
+    sent = Sent()
+    report = publish_source(endless(snapshot), sent, limit=3)
     assert (report.snapshots, report.labels, report.nodes) == (3, 3, 72)
     assert sent.flushed == 6
     topics = [record.topic for record in sent.records]
@@ -74,56 +73,26 @@ def test_the_limit_ends_an_endless_source_and_everything_was_flushed(snapshot) -
     assert decode_snapshot(last.key, last.value, last.headers) == snapshot(2)
 
 
-def test_the_rate_is_kept_without_drift(snapshot) -> None:
-    clock, times = Clock(), []
-
-    def slow(_: Snapshot) -> None:
-        times.append(clock.now)
-        clock.now += 0.1  # sending takes a while, too
-
-    pace = Pace(4.0, clock.monotonic, clock.sleep)
-    publish_source(endless(snapshot), Sent(), pace, limit=5, on_sent=slow)
-    assert times == pytest.approx([100.0, 100.25, 100.5, 100.75, 101.0])
-
-
-def test_a_rate_of_nothing_is_refused() -> None:
-    for rate in (0, float("nan"), float("inf")):
-        with pytest.raises(BadSettings, match=f"rate {rate}; give"):
-            Pace(rate, Clock().monotonic, Clock().sleep)
-
-
-def test_a_pause_is_no_longer_than_a_thread_can_wait() -> None:
-    clock = Clock()
-    Pace(1e-320, clock.monotonic, clock.sleep).wait(clock.now, 1)
-    assert clock.now <= 100 + threading.TIMEOUT_MAX
-
-
 def test_a_refused_record_is_an_error(snapshot) -> None:
-    clock = Clock()
-    pace = Pace(None, clock.monotonic, clock.sleep)
     with pytest.raises(DeliveryFailed):
-        publish_source(endless(snapshot), Sent(fails=True), pace, limit=1)
+        publish_source(endless(snapshot), Sent(fails=True), limit=1)
 
 
 def test_what_no_reader_takes_is_not_sent(snapshot) -> None:
-    sends, clock = Sent(), Clock()
-    pace = Pace(None, clock.monotonic, clock.sleep)
+    sends = Sent()
     long = replace(snapshot(0), id="x" * 2000)
     with pytest.raises(LimitExceeded, match="header ce_id is 2000 bytes"):
-        publish_source(Source(1, iter([(long, None)])), sends, pace)
+        publish_source(Source(1, iter([(long, None)])), sends)
     one, other = snapshot(0), snapshot(1)
     labels = Labels(other.graph, other.id, other.window, one.nodes, np.zeros(one.n_nodes, np.int32))
     with pytest.raises(BadCommunities, match=f"labels of .*{other.id}.* with .*{one.id}"):
-        publish_source(Source(1, iter([(one, labels)])), sends, pace)
+        publish_source(Source(1, iter([(one, labels)])), sends)
     assert sends.records == []
 
 
 def test_what_the_topic_holds_is_not_sent_again_and_not_counted_to_the_limit(snapshot) -> None:
-    sent, clock = Sent(), Clock()
-    pace = Pace(None, clock.monotonic, clock.sleep)
-    report = publish_source(
-        endless(snapshot), sent, pace, limit=2, already={snapshot(0), snapshot(2)}
-    )
+    sent = Sent()
+    report = publish_source(endless(snapshot), sent, limit=2, already={snapshot(0), snapshot(2)})
     assert (report.snapshots, report.already_sent) == (2, 2)
     ids = [dict(record.headers)["ce_id"] for record in sent.records[1::2]]
     assert ids == [b"test/1", b"test/3"]
@@ -136,9 +105,8 @@ def test_spread_over_partitions_each_is_acknowledged_before_the_next_is_sent(sna
                 assert self.flushed >= len(self.records) - 1  # all but its labels
             super().send(record)
 
-    sent, clock = Watched(), Clock()
-    pace = Pace(None, clock.monotonic, clock.sleep)
-    publish_source(endless(snapshot), sent, pace, Destination(spread_over=6), limit=30)
+    sent = Watched()
+    publish_source(endless(snapshot), sent, Destination(spread_over=6), limit=30)
     partitions = [r.partition for r in sent.records if r.topic == "icd.snapshots.v1"]
     assert set(partitions) == set(range(6))
     assert partitions[:6] == [0, 1, 0, 1, 0, 2], "another hash sends what is sent again elsewhere"
@@ -153,19 +121,24 @@ def test_asked_to_stop_while_it_waits_it_begins_nothing_more(snapshot) -> None:
         if clock.now > 101.5:
             stop.set()
 
-    pace = Pace(1.0, clock.monotonic, sleep)
-    report = publish_source(endless(snapshot), sent, pace, stop=stop)
+    due = paced(
+        endless(snapshot).snapshots,
+        lambda pair: pair[0].window.end,
+        Tempo(rate=1.0),
+        clock.monotonic,
+        sleep,
+    )
+    report = publish_source(Source(None, due), sent, stop=stop)
     assert (report.snapshots, report.labels) == (2, 2)
     assert sent.flushed == len(sent.records) == 4
 
 
 def test_asked_to_stop_it_reads_no_more_of_what_the_topic_holds(snapshot) -> None:
-    clock, stop = Clock(), threading.Event()
+    stop = threading.Event()
     three = Source(3, islice(endless(snapshot).snapshots, 3))
     report = publish_source(
         three,
         Sent(),
-        Pace(None, clock.monotonic, clock.sleep),
         already={snapshot(number) for number in range(3)},
         stop=stop,
         on_already=lambda _: stop.set(),

@@ -30,11 +30,11 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory import encoding
 from stream_icd.memory.smoothing import detect_smoothed
+from stream_icd.messages.pacing import Tempo
 from stream_icd.messages.records import Processed
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.ray_engine import RayActors
 from stream_icd.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
 from stream_icd.replay.replay import HistoryResults, Plan, Replayed, make_plan, replay

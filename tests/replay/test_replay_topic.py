@@ -30,9 +30,9 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.messages.pacing import Tempo
 from stream_icd.messages.topic_range import TopicRange, parse_position
 from stream_icd.programs.process import INTERRUPTED
-from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Redetection
 from stream_icd.replay.replay import Replayed, TopicResults, check_results_topic, make_plan, replay
 from stream_icd.snapshot import Snapshot

@@ -21,9 +21,9 @@ from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.horizon import Horizon
+from stream_icd.messages.pacing import Tempo
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Redetection, archived_job
 from stream_icd.replay.replay import HistoryResults, make_plan, replay
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs

@@ -1,4 +1,4 @@
-"""Speed of a replay: original, accelerated, at a fixed rate, or unlimited."""
+"""How fast windows follow each other: as they did, accelerated, at a fixed rate, or at once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Tempo:
-    """The speed of a replay: by `speed`, by `rate`, or unlimited; else raises `BadSettings`."""
+    """By `speed`, by `rate`, or unlimited; else raises `BadSettings`."""
 
     speed: float | None = None  # seconds of event time per second; keeps the spacing of windows
-    rate: float | None = None  # windows per second
+    rate: float | None = None  # windows, or other items, per second
 
     def __post_init__(self) -> None:
         if self.speed is not None and self.rate is not None:

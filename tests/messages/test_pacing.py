@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stream_icd.errors import BadSettings
-from stream_icd.replay.pacing import Tempo, paced, parse_rate, parse_tempo
+from stream_icd.messages.pacing import Tempo, paced, parse_rate, parse_tempo
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = (0, 1, 5, 6)
@@ -45,6 +45,17 @@ def test_a_speed_keeps_the_spacing_of_windows() -> None:
 
 def test_a_rate_is_so_many_a_second() -> None:
     assert times(parse_tempo(None, parse_rate("50/s"))) == [0, 0.02, 0.04, 0.06]
+
+
+def test_a_rate_is_kept_without_drift() -> None:
+    assert times(Tempo(rate=4), slow=0.1) == [0, 0.25, 0.5, 0.75]
+
+
+def test_a_pause_is_no_longer_than_a_thread_can_wait() -> None:
+    waits: list[float] = []
+    times = [START, START]
+    assert list(paced(times, lambda one: one, Tempo(rate=1e-320), lambda: 0.0, waits.append))
+    assert waits == [threading.TIMEOUT_MAX]
 
 
 def test_the_fastest_does_not_wait() -> None:
@@ -85,3 +96,9 @@ def test_nobody_waits_for_what_is_there_already() -> None:
 def test_other_tempos_are_refused(speed: str | None, rate: str | None, fastest: bool) -> None:
     with pytest.raises(BadSettings):
         parse_tempo(speed, None if rate is None else parse_rate(rate), fastest=fastest)
+
+
+@pytest.mark.parametrize("rate", [0, float("nan"), float("inf")])
+def test_a_rate_of_nothing_is_refused(rate: float) -> None:
+    with pytest.raises(BadSettings, match=f"rate {rate}; it must be above 0"):
+        Tempo(rate=rate)
