@@ -12,6 +12,7 @@ from threading import Event
 import structlog
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.imports import without_pandas
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
@@ -76,6 +77,7 @@ def run_worker(
         BadSettings, BrokerError: see these classes. Errors of the steps are raised as well.
     """
     share_one_heap()
+    without_pandas()
     stop = stop_on_signals()
     configure_logging()
     settings = options.kafka()

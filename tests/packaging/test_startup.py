@@ -143,6 +143,18 @@ def test_pyarrow_brings_no_pandas_into_a_worker_process(tmp_path: Path) -> None:
     assert loaded_by(f"{hidden}; {looks}; import pandas", tmp_path) == ["pandas"]
 
 
+def test_a_worker_loads_no_pandas(tmp_path: Path) -> None:
+    program = (
+        "import pyarrow as pa; from contextlib import suppress\n"
+        "from stream_icd.kafka.in_process.broker import memory_broker\n"
+        "from stream_icd.programs import WorkerOptions, run_worker\n"
+        "with memory_broker() as broker, suppress(ZeroDivisionError):\n"
+        "    options = WorkerOptions(bootstrap_servers=broker.bootstrap_servers)\n"
+        "    run_worker(lambda _: pa.array([701]) and 1 / 0, options, 'test')"
+    )
+    assert loaded_by(program, tmp_path) == []
+
+
 def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:
     arguments = [
         "stream-icd",
