@@ -55,7 +55,7 @@ class Detect(DetectionOptions, WorkerOptions):
         start_fork_server()  # first, since it takes as long as what follows
         from stream_icd.execution.work import IN_HAND, IN_HAND_OF_CHAINS
         from stream_icd.kafka.topics import SNAPSHOTS
-        from stream_icd.programs.model_at_work import check_model, model_at_work
+        from stream_icd.programs.model_at_work import model_at_work, place_of
         from stream_icd.workers.detect import Detector
         from stream_icd.workers.memories import open_memories
 
@@ -63,14 +63,14 @@ class Detect(DetectionOptions, WorkerOptions):
         in_hand = IN_HAND_OF_CHAINS if remembers and self.processes > 1 else IN_HAND
         batch = self.batch or self.processes * in_hand
         settings = self.settings(self.processes, self.group_of("detect"))
-        check_model(self.model, self.registry)
+        place = place_of(self.model, self.registry)
 
         def detector(run: programs.WorkerRun) -> dict[str, Detector]:
             memories = None
             if remembers:
                 memories = open_memories(run.settings, settings.group)
                 run.metrics.memory(lambda: memories.n_bytes, lambda: memories.n_restored)
-            working = model_at_work(run, self.model, self.registry, settings, self.processes)
+            working = model_at_work(run, self.model, place, settings, self.processes)
             swap = run.until_the_end.enter_context(working)
             room = partial(run.room, settings.memory_topic)
             warm = partial(swap.wait_until_warm, run.stop)

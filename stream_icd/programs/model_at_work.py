@@ -19,9 +19,10 @@ from stream_icd.kafka.waiting import in_background
 from stream_icd.messages.announce import announce, refusal
 from stream_icd.programs.worker import WorkerRun
 from stream_icd.registry.aliases import CHAMPION, Aliases
-from stream_icd.registry.find import find_model, open_model
-from stream_icd.registry.model import VersionedModel
+from stream_icd.registry.find import find_model
+from stream_icd.registry.model import VersionedModel, read_model
 from stream_icd.registry.settings import RegistrySettings, registry_at, required
+from stream_icd.store.store import Store
 from stream_icd.workers.model_swap import (
     ChampionFollower,
     ModelSwap,
@@ -33,20 +34,17 @@ JOIN_S = 5.0
 """How long a background thread may take to end before it dies with the process."""
 
 
-def check_model(name: str, registry_uri: str | None) -> None:
-    """Check that there is such a model, or a registry of champions; see `find_model`."""
+def place_of(name: str, registry_uri: str | None) -> Store:
+    """Return the folder of a model, see `find_model`; of `champion`, the registry of champions."""
     registry = registry_at(registry_uri)
-    if name == CHAMPION:
-        required(registry)
-    else:
-        find_model(name, registry)
+    return required(registry) if name == CHAMPION else find_model(name, registry)
 
 
 @contextmanager
 def model_at_work(
-    run: WorkerRun, name: str, registry_uri: str | None, settings: DetectSettings, processes: int
+    run: WorkerRun, name: str, place: Store, settings: DetectSettings, processes: int
 ) -> Iterator[ModelSwap]:
-    """Open a model of `find_model` in worker processes that detect; close them at the end.
+    """Open the model at its `place_of` in worker processes that detect; close them at the end.
 
     They may still be warming up: see `ModelSwap.wait_until_warm`. The model `champion` is followed:
     promotions and rollbacks in the registry take effect between two batches.
@@ -55,7 +53,6 @@ def model_at_work(
     `BadSettings`, `StoreUnreachable`, `WorkersLost`.
     """
     log, metrics = structlog.get_logger(), run.metrics
-    registry = registry_at(registry_uri)
     version = settings.version_of
 
     def swapped(old: VersionedModel, new: VersionedModel) -> None:
@@ -73,14 +70,14 @@ def model_at_work(
         )
         now, by = datetime.now(UTC), "consume detect"
         try:
-            announce(run.settings, refusal(required(registry), aliases, error, by, now))
+            announce(run.settings, refusal(place, aliases, error, by, now))
         except BrokerError as failed:
             log.info("the refusal is not announced", reason=f"{type(failed).__name__}: {failed}")
 
-    def opening(model: VersionedModel, place: str) -> AbstractContextManager[Pool]:
+    def opening(model: VersionedModel, uri: str) -> AbstractContextManager[Pool]:
         log.info("warming up", model=version(model))
         detection = RecordDetection(model, settings)
-        return Processes(detection, place, processes, again=False)
+        return Processes(detection, uri, processes, again=False)
 
     swap = ModelSwap(opening, swapped)
     metrics.processes(lambda: swap.alive, lambda: swap.resident_bytes)
@@ -88,13 +85,12 @@ def model_at_work(
     following: AbstractContextManager[None] = nullcontext()
     try:
         if name == CHAMPION:
-            start_with_champion(required(registry), swap, run.stop, refused)
-            follower = ChampionFollower(required(registry), swap, run.stop, refused)
+            start_with_champion(place, swap, run.stop, refused)
+            follower = ChampionFollower(place, swap, run.stop, refused)
             metrics.follows_champion(lambda: follower.in_use)
             following = _following(run, follower)
         else:
-            place = find_model(name, registry).uri
-            swap.begin(open_model(place), place)
+            swap.begin(read_model(place), place.uri)
         metrics.model(version(swap.model()), settings.group)
         with following:
             yield swap

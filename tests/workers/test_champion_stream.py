@@ -32,7 +32,7 @@ from stream_icd.messages.announce import announcements
 from stream_icd.messages.claims import ClaimCheck
 from stream_icd.metrics.metrics import Health, Metrics
 from stream_icd.model import Model
-from stream_icd.programs.model_at_work import model_at_work
+from stream_icd.programs.model_at_work import model_at_work, place_of
 from stream_icd.programs.worker import WorkerRun
 from stream_icd.registry.aliases import champion, current, promote, roll_back
 from stream_icd.registry.model import pack
@@ -94,7 +94,8 @@ class Bench:
         chosen = DetectSettings(topic=self.topics[1], threads=1)
         with ExitStack() as until_the_end:
             run = WorkerRun(settings, self.metrics, until_the_end, stop, ClaimCheck(settings))
-            working = model_at_work(run, "champion", None, chosen, processes=2)
+            place = place_of("champion", None)
+            working = model_at_work(run, "champion", place, chosen, processes=2)
             swap = until_the_end.enter_context(working)
             runner = Runner(Detector(swap.model, chosen, swap), DeadLetterLimit())
 
