@@ -5,15 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import Enum
 
 from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop, in_background
-
-LOOK_EVERY_S = 0.2
 
 
 class _Marker(Enum):
@@ -39,7 +37,7 @@ def open_group_reader(
     """
     reading = _Reading(settings, topic, group, stop)
     end_s = settings.shutdown_timeout_s
-    with in_background(reading.run, f"{group}-reader", reading.left, end_s):
+    with in_background(reading.run, f"{group}-reader", reading.left, end_s), closing(reading):
         yield reading.parts()
 
 
@@ -52,7 +50,7 @@ class _Reading(Handler):
         self._in_hand = self._ended = False
         self.left = threading.Event()
         self._offered: queue.SimpleQueue[Record | BaseException | _Marker] = queue.SimpleQueue()
-        self._taken: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._taken: queue.SimpleQueue[bool] = queue.SimpleQueue()  # False: the reader has left
 
     def run(self) -> None:
         """Consume records and pass them to the reader; runs in a thread."""
@@ -91,8 +89,12 @@ class _Reading(Handler):
             if isinstance(offered, BaseException):
                 raise offered
             yield offered
-            self._taken.put(None)
+            self._taken.put(True)
         self._ended = offered is _Marker.END
+
+    def close(self) -> None:
+        """Process no record further: the reader leaves."""
+        self._taken.put(False)
 
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
         self._offered.put(_Marker.ASSIGNED)
@@ -101,11 +103,7 @@ class _Reading(Handler):
         for record in records:
             self._in_hand = True
             self._offered.put(record)
-            while self._in_hand:
-                try:
-                    self._taken.get(timeout=LOOK_EVERY_S)
-                    self._in_hand = False
-                except queue.Empty:
-                    if self.left.is_set():
-                        raise _LeftEarly from None
+            if not self._taken.get():
+                raise _LeftEarly
+            self._in_hand = False
         return ()
