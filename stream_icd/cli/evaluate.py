@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stream_icd.cli.report import OneGraph
+from stream_icd.errors import BadSettings
 from stream_icd.printable import say
 from stream_icd.programs.declared import command, option
 
@@ -26,7 +28,7 @@ class Evaluate(OneGraph):
 
     For each method: hidden_edges (how well its communities predict them), modularity, NCut,
     stability from window to window, NMI where communities are known, and processor time. The page
-    is written after each window, as are --csv and --picture, so you can watch it in a browser. What
+    is written every few seconds, as are --csv and --picture, so you can watch it in a browser. What
     bp learned from the windows before is compared with the model default, with memory. bp and icd
     are ours; bp-memory and icd-memory are the same with memory from window to window. leiden, plm
     (Louvain) and plp (label propagation) need the extra `evaluate`. A method that is not installed,
@@ -60,10 +62,13 @@ class Evaluate(OneGraph):
         from stream_icd.training.yardstick import verdict
 
         with needs_extra("evaluate", "matplotlib"):
-            from stream_icd.evaluation.page import check_format, table_of, write_page, write_picture
+            from stream_icd.evaluation import page
 
+        written = [path for path in (self.out, self.csv, self.picture) if path is not None]
+        if len({path.resolve() for path in written}) < len(written):
+            raise BadSettings("give --out, --csv and --picture different files")
         if self.picture is not None:
-            check_format(self.picture)
+            page.check_format(self.picture)
         names = [name.strip() for name in self.methods.split(",") if name.strip()]
         names = list(chosen(names, methods_in(OWN)))
         limits = Allowance(self.seconds, int(self.memory_gb * 1e9))
@@ -73,6 +78,17 @@ class Evaluate(OneGraph):
         console, results = wide_console(), list[evaluate.Result]()
         notes = [_learning(found, evaluate.learners(names), self.learn)]
         say(*notes)
+
+        def write() -> None:
+            done = results[: len(results) - len(results) % len(names)]  # of whole windows
+            if not done:
+                return
+            page.write_page(self.out, found.graph, done, len(found), notes)
+            if self.csv is not None:
+                evaluate.write_rows(self.csv, done)
+            if self.picture is not None:
+                page.write_picture(self.picture, done)
+
         with progress_bar() as progress:
             task = progress.add_task("learn", total=None)
             models = evaluate.learn(found, names, limits, self.seed)
@@ -82,19 +98,20 @@ class Evaluate(OneGraph):
                 said = "not compared: over the limits" if compared is None else verdict(compared)
                 notes.append(f"What {' and '.join(learners)} learned: {said}.")
             progress.update(task, description="windows x methods", total=len(found) * len(names))
-            for result in evaluate.evaluate(found, models, limits, self.seed):
-                results.append(result)
-                progress.advance(task)
-                if len(results) % len(names) == 0:
-                    write_page(self.out, found.graph, results, len(found), notes)
-                    if self.csv is not None:
-                        evaluate.write_rows(self.csv, results)
-                    if self.picture is not None:
-                        write_picture(self.picture, results)
+            due = 0.0
+            try:
+                for result in evaluate.evaluate(found, models, limits, self.seed):
+                    results.append(result)
+                    progress.advance(task)
+                    if len(results) % len(names) == 0 and time.monotonic() >= due:
+                        write()
+                        due = time.monotonic() + page.REFRESH_S
+            finally:
+                write()
 
-        console.print(table_of(results))
+        console.print(page.table_of(results))
         say(*notes[1:])
-        say(*(f"written: {path}" for path in (self.out, self.csv, self.picture) if path))
+        say(*(f"written: {path}" for path in written))
         if all(result.measures is None for result in results):
             say("no method has a result", err=True)
             raise typer.Exit(1)

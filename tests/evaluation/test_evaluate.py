@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -159,6 +160,32 @@ def test_a_file_that_cannot_be_written_is_said_with_the_first_window(
     assert "1 of 3 windows" in page.read_text(encoding="utf-8")
 
 
+def test_the_page_is_drawn_every_few_seconds_and_after_the_last_window(
+    archive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+
+    def stopped(*_: object) -> Iterator[Result]:
+        for number in range(3):
+            yield from (Result(method, str(number), "missing") for method in ("bp", "icd"))
+        yield Result("bp", "3", "missing")
+        raise KeyboardInterrupt
+
+    def noted(path: Path, graph: str, results: Sequence[Result], *rest: Any) -> None:
+        drawn.append(len(results))
+        write_page(path, graph, results, *rest)
+
+    monkeypatch.setattr("stream_icd.evaluation.evaluate.evaluate", stopped)
+    monkeypatch.setattr("stream_icd.evaluation.page.write_page", noted)
+    monkeypatch.setattr("stream_icd.evaluation.page.REFRESH_S", 600)
+    files = ("--out", str(tmp_path / "page.html"), "--csv", str(tmp_path / "rows.csv"))
+    options = ("--methods", "bp,icd", "--windows", "4", "--learn", "0")
+    run_here("evaluate", "--history", archive, *options, *files)
+    assert drawn == [2, 6]
+    assert "3 of 4 windows" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(pyarrow.csv.read_csv(tmp_path / "rows.csv")) == 6
+
+
 def test_it_fails_if_no_method_has_a_result(archive: str, tmp_path: Path) -> None:
     options = ("--methods", "bp", "--windows", "1", "--learn", "0", "--memory-gb", "0.001")
     done = run_here("evaluate", "--history", archive, *options, "--out", str(tmp_path / "x.html"))
@@ -280,6 +307,7 @@ def _sparse_window(rng: np.random.Generator, number: int) -> Snapshot:
         (("--methods", "bp,louvian"), "no method 'louvian'"),
         (("--graph", "other"), "no snapshots of graph other; it holds"),
         (("--seconds", "0"), "above 0"),
+        (("--out", "rows", "--csv", "./rows"), "give --out, --csv and --picture different files"),
     ],
 )
 def test_wrong_options_are_refused(archive: str, options: tuple[str, ...], said: str) -> None:
