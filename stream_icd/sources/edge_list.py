@@ -179,7 +179,7 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
         why = (
             "its weight is no finite number above 0"
             if named[index]
-            else f"an id is {wrong_with_id(kind)}"
+            else f"an id is {wrong_with_id(kind, *batch.rows.schema.types[:2])}"
         )
         on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {edge} is not an edge: {why}"))
     table = pa.table(columns)

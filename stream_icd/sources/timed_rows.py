@@ -116,7 +116,7 @@ def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRo
     check(columns.time, readable, f"not a time: neither {forms}")
     for name, column in columns.ids.items():
         values[name], readable = read_ids(batch.rows[column], kind)
-        check(column, readable, wrong_with_id(kind))
+        check(column, readable, wrong_with_id(kind, batch.rows[column].type))
     for name, (column, is_good) in columns.numbers.items():
         values[name], readable = read_numbers(batch.rows[column], is_good)
         check(column, readable, "out of range or not a number")

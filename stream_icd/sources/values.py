@@ -49,8 +49,11 @@ def kind_of_ids(ids: pa.ChunkedArray) -> IdKind:
     return "integer" if first[0].as_py() else "string"
 
 
-def wrong_with_id(kind: IdKind) -> str:
-    """Return what is wrong with a bad id, as the end of a sentence."""
+def wrong_with_id(kind: IdKind, *columns: pa.DataType) -> str:
+    """Return what is wrong with a bad id of columns of these types, as the end of a sentence."""
+    for given in columns:
+        if not (is_id_type(given) or pa.types.is_floating(given) or pa.types.is_null(given)):
+            return f"of type {given}, no integer or text"
     return "not of type integer (--ids)" if kind == "integer" else "empty, or not UTF-8"
 
 

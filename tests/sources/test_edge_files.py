@@ -141,6 +141,13 @@ def test_the_reason_says_whether_an_id_or_a_weight_is_wrong(tmp_path: Path) -> N
     assert bad[1].endswith("its weight is no finite number above 0")
 
 
+def test_the_reason_names_a_type_that_is_none_of_ids(tmp_path: Path) -> None:
+    ids = pa.array([1, 2]).cast(pa.decimal128(38, 0))  # as databases export integers
+    pq.write_table(pa.table({"src": ["1", "2"], "dst": ids}), tmp_path / "g.parquet")
+    _, bad = read(tmp_path)
+    assert bad[0].endswith("an id is of type decimal128(38, 0), no integer or text")
+
+
 def test_one_snapshot_a_file_in_the_order_of_windows(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
