@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from errno import EACCES, ENAMETOOLONG, ENOSPC
+from errno import EACCES, ELOOP, ENAMETOOLONG, ENOSPC
 from io import BufferedWriter, RawIOBase, TextIOWrapper
 from typing import Annotated
 
@@ -23,7 +23,7 @@ EXIT_CODES = {
     Action.STOP: 78,  # EX_CONFIG
 }
 
-OS_EXIT_CODES = {EACCES: 78, ENAMETOOLONG: 78, ENOSPC: 75}
+OS_EXIT_CODES = {EACCES: 78, ELOOP: 78, ENAMETOOLONG: 78, ENOSPC: 75}
 """Errors of the operating system that are the user's to solve, wherever they are raised."""
 
 HELP = """

@@ -205,11 +205,13 @@ def open_store(uri: str) -> Store:
 def store_at(uri: str) -> Store:
     """As `open_store`, also if there is a file at the place.
 
-    Raises `BadSettings` if no file system is known for the URI, or it is empty, no UTF-8, contains
-    a password, or names no bucket.
+    Raises `BadSettings` if no file system is known for the URI, or it is empty, `-`, no UTF-8,
+    contains a password, or names no bucket.
     """
     if not uri:
         raise BadSettings("the place of a file store is empty: give a folder or a URI")
+    if uri == "-":
+        raise BadSettings("- is not standard output here: give a folder or a URI, such as ./-")
     if "\0" in uri or uri != uri.encode(errors="replace").decode():
         raise BadSettings(f"{uri!r} is no folder or URI: its name must be UTF-8, without NUL")
     if "://" not in uri:

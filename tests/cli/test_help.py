@@ -144,6 +144,13 @@ def test_a_name_that_no_file_may_have_is_refused_in_one_line() -> None:
     assert refused.stderr.startswith("OSError: [Errno 36] File name too long")
 
 
+def test_a_link_to_itself_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").symlink_to("x.csv")
+    refused = run_here("produce", "events", str(tmp_path / "x.csv"))
+    assert refused.returncode == 78
+    assert refused.stderr.startswith("OSError: [Errno 40] Too many levels of symbolic links")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_a_full_disk_behind_the_output_is_said_in_one_line() -> None:
     program = "import sys; sys.argv = ['stream-icd', '--version']; import stream_icd.cli.main as m"
@@ -163,6 +170,19 @@ def test_an_empty_path_is_not_this_folder(command: str) -> None:
     done = run_here("produce", command, "")
     assert done.returncode == 78
     assert "the path of a file or folder is empty" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["produce events -", "report --history x --out -", "train --data lfr --out -"],
+)
+def test_a_dash_makes_no_file_of_that_name(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run_here(*command.split())
+    assert done.returncode == 78
+    assert "- is not standard" in done.stderr
 
 
 def test_a_missing_permission_is_said_in_one_line(
