@@ -211,7 +211,7 @@ def store_at(uri: str) -> Store:
     if not uri:
         raise BadSettings("the place of a file store is empty: give a folder or a URI")
     if uri == "-":
-        raise BadSettings("- is not standard output here: give a folder or a URI, such as ./-")
+        raise BadSettings("- is not standard input or output here: give a folder or a URI")
     if "\0" in uri or uri != uri.encode(errors="replace").decode():
         raise BadSettings(f"{uri!r} is no folder or URI: its name must be UTF-8, without NUL")
     if "://" not in uri:
