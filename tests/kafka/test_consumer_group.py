@@ -4,6 +4,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import AtLeastOnce
 from stream_icd.kafka.group.membership import Assignment, Assignments
-from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.port import Polled, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import Skipped, create_topics, skip_what_is_gone
 from testbed.brokers import Broker, wait_until
@@ -284,6 +285,33 @@ def test_a_committed_offset_that_retention_removed_is_an_error(
     with Echo(settings, topic_name, target, topic_name) as moved_on:
         wait_until(lambda: moved_on.committed == 10)
     assert values(settings, target) == [*range(5), *range(15, 25)]
+
+
+@pytest.mark.kafka
+def test_a_beginning_that_retention_removes_before_a_new_group_reads_it_is_what_is_left(
+    kafka: Broker, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    from tests.kafka.test_reader import remove_before
+
+    settings, first = kafka.steady(), TopicPartition(topic_name, 0)
+    create_topics(settings, [TopicSpec(topic_name)])
+    publish(settings, topic_name, 20)
+    with closing(connect(settings).member(topic_name, 100, threading.Event())) as member:
+        assignments = Assignments(member)  # what is assigned is not fetched at first
+        member.subscribe(topic_name, assignments)
+        wait_until(lambda: not member.poll(0.1) and member.position(first) == 0)
+        remove_before(kafka, topic_name, 15)
+        assignments.begin()
+        polled: Polled = {}
+        wait_until(lambda: polled.update(member.poll(0.1)) or polled)
+        assert [record.offset for record in polled[first]] == [15, 16, 17, 18, 19]
+        assert f"retention removed the beginning of {first}" in caplog.text
+        # It is said of the beginning only: what follows it is never passed over.
+        publish(settings, topic_name, 10, start=20)
+        member.seek(first, 15)
+        remove_before(kafka, topic_name, 25)
+        with pytest.raises(OffsetGone):
+            wait_until(lambda: member.poll(0.1))
 
 
 @pytest.mark.kafka

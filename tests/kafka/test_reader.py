@@ -13,7 +13,7 @@ from kafka.errors import KafkaConnectionError
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaTCPTransport
 
-from stream_icd.errors import BadSettings, OffsetGone, TopicMissing
+from stream_icd.errors import BadSettings, BrokerUnavailable, OffsetGone, TopicMissing
 from stream_icd.kafka import reader, waiting
 from stream_icd.kafka.client import connections
 from stream_icd.kafka.client.connections import open_admin
@@ -351,6 +351,18 @@ def test_a_beginning_that_retention_removes_before_it_is_read_is_what_is_left(
     with open_reader(kafka.settings(), kafka_topic, until="end") as records:
         remove_before(kafka, kafka_topic, 20)  # before anything was fetched
         assert [record.offset for record in records] == list(range(20, 30))
+
+
+@pytest.mark.kafka
+def test_a_topic_that_vanishes_before_it_is_read_is_not_waited_for_for_ever(
+    kafka: Broker, kafka_topic: str
+) -> None:
+    settings = kafka.settings(connect_timeout_s=2)
+    with closing(TopicReader(settings, kafka_topic)) as reader:
+        with connect(settings).admin() as admin:
+            admin.delete_topic(kafka_topic)
+        with pytest.raises((BrokerUnavailable, TopicMissing)):
+            reader.records()
 
 
 @pytest.mark.kafka

@@ -64,6 +64,7 @@ class ClientReader:
         self._stop = stop
         self._stuck_after_s = settings.max_poll_interval_s
         self._shutdown_s = settings.shutdown_timeout_s
+        self._answer_s = settings.connect_timeout_s
         self._worker = Worker("poll")
         self._is_stuck = self._is_closed = False
         self._topic_ids: dict[str, int] = {}
@@ -92,15 +93,15 @@ class ClientReader:
         return _known(self._consumer.highwater, partition)
 
     def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
-        return _asked(self._consumer.beginning_offsets, partitions, timeout_s)
+        return _asked(self._consumer.beginning_offsets, partitions, timeout_s or self._answer_s)
 
     def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
-        return _asked(self._consumer.end_offsets, partitions, timeout_s)
+        return _asked(self._consumer.end_offsets, partitions, timeout_s or self._answer_s)
 
     def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
         times = dict.fromkeys(all_theirs(partitions), timestamp_ms)
         with translated("read"):
-            firsts = self._consumer.offsets_for_times(times)
+            firsts = self._consumer.offsets_for_times(times, milliseconds(self._answer_s))
         return {p: int(firsts[p].offset) for p in partitions if firsts.get(p)}
 
     def close(self) -> None:
@@ -190,10 +191,12 @@ class ClientMember(ClientReader):
         workarounds.poll_past_heartbeats(consumer)
         self._interval_s = settings.heartbeat_interval_s
         self._idle_interval_s = max(self._interval_s, min(IDLE_S, settings.session_timeout_s / 3))
+        # To be read from their beginning, since the group never committed them; nothing was yet.
+        self._unread: set[TopicPartition] = set()
 
     def subscribe(self, topic: str, listener: Listener) -> None:
         self._topic = topic
-        self._consumer.subscribe([topic], listener=_Told(listener))
+        self._consumer.subscribe([topic], listener=_Told(listener, self._unread))
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
         interval_s = self._idle_interval_s if timeout_s >= IDLE_S else self._interval_s
@@ -201,15 +204,31 @@ class ClientMember(ClientReader):
         try:
             polled = self._polled(timeout_s, max_records)
             workarounds.keep_joining(self._consumer)
+            self._unread.difference_update(polled)
             return polled
         except client.NoOffsetForPartitionError as error:
-            for partition in error.args[0]:  # the group never committed it
-                _if_assigned(self._consumer.seek_to_beginning, TopicPartition(*partition))
+            self._begin(_all_ours(error.args[0]))
+            return {}
+        except OffsetGone as error:
+            refused = error.__cause__
+            if not isinstance(refused, client.OffsetOutOfRangeError):
+                raise
+            gone = _all_ours(refused.args[0])
+            if not self._unread.issuperset(gone):
+                raise
+            places = ", ".join(map(str, gone))
+            log.warning("retention removed the beginning of %s: reading what is left", places)
+            self._begin(gone)
             return {}
         except client.RetriableError as error:  # also if a topic is briefly unknown
             raise BrokerUnavailable(str(error)) from error
         except client.KafkaError as error:
             raise translate(error, f"consume {self._topic}") from error
+
+    def _begin(self, partitions: Partitions) -> None:
+        for partition in partitions:
+            self._unread.add(partition)
+            _if_assigned(self._consumer.seek_to_beginning, partition)
 
     def close(self) -> None:
         """Leave the group; first finish a join, or the embedded broker keeps a member that is gone,
@@ -254,10 +273,12 @@ class ClientMember(ClientReader):
 class _Told(ConsumerRebalanceListener):  # type: ignore[misc]
     """Notifies a listener of the port; the client calls this in its I/O thread."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, unread: set[TopicPartition]) -> None:
         self._listener = listener
+        self._unread = unread
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        self._unread.difference_update(_all_ours(assigned))  # others may have committed them
         self._listener.assigned(_all_ours(assigned))
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
@@ -272,10 +293,9 @@ def _known(ask: Any, partition: TopicPartition) -> int | None:
     return None if offset is None else int(offset)
 
 
-def _asked(ask: Any, partitions: Partitions, timeout_s: float | None) -> Offsets:
-    timeout_ms = None if timeout_s is None else milliseconds(timeout_s)
+def _asked(ask: Any, partitions: Partitions, timeout_s: float) -> Offsets:
     with translated("read"):
-        offsets = ask(all_theirs(partitions), timeout_ms=timeout_ms)
+        offsets = ask(all_theirs(partitions), timeout_ms=milliseconds(timeout_s))
     return {partition: int(offsets[partition]) for partition in partitions}
 
 
