@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from stream_icd.communities import Labels
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadSnapshot, BrokerUnavailable
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port import TopicPartition, TopicSpec
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
@@ -324,12 +324,17 @@ def test_the_place_of_a_result_in_a_topic_that_was_created_again_hides_no_lag(
     broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot], outgoing: Any
 ) -> None:
     publish(broker, [outgoing(snapshot(at), topics.snapshots) for at in range(3)])
-    lag, partitions = Lag(), [TopicPartition(topics.snapshots, 0)]
-    with closing(connect(broker.settings()).reader()) as reader:
+    lag = Lag()
+    with connect(broker.settings()).admin() as admin:
         lag.detected("0@99")
-        assert lag._look(reader, partitions) == 3
+        lag._look(admin, topics.snapshots)
+        assert lag.waiting == 3
         lag.detected("0@1")
-        assert lag._look(reader, partitions) == 1
+        lag._look(admin, topics.snapshots)
+        assert lag.waiting == 1
+        admin.delete_topic(topics.snapshots)
+        lag._look(admin, topics.snapshots)  # where it is not there, the Kafka client waits for ever
+        assert lag.waiting is None
 
 
 def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics) -> None:

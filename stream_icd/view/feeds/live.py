@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -16,12 +16,12 @@ import structlog
 from stream_icd.dead_letters.box import dead_letter_of
 from stream_icd.errors import BadInput, OffsetGone, StreamIcdError
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.connect import connect, recognise
-from stream_icd.kafka.port import Reader, TopicPartition, dead_letter_topic
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.port import Admin, TopicPartition, dead_letter_topic
 from stream_icd.kafka.reader import Following, Start, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MODELS, SNAPSHOTS, describe_topic
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MODELS, SNAPSHOTS
 from stream_icd.messages.claims import MessageReader
 from stream_icd.messages.records import graph_in_key
 from stream_icd.printable import printable, shortened
@@ -43,8 +43,6 @@ END_S = 3.0
 """Time that the end waits for threads: longer than a poll where nothing comes."""
 
 LOOK_EVERY_S = 5.0
-LOOKS = 60
-"""Looks at the lag with one connection; a new one sees partitions that were added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,35 +72,33 @@ class Lag:
             self._next[partition] = max(self._next.get(partition, 0), offset + 1)
 
     def watch(self, settings: KafkaSettings, topic: str, stop: threading.Event) -> None:
-        """Look every few seconds, until stopped; connect anew once in a while, or after a fault."""
+        """Look every few seconds, until stopped; connect anew after a fault."""
         while not stop.is_set():
             try:
-                self._look_often(settings, topic, stop)
+                with connect(settings).admin() as admin:
+                    while not stop.is_set():
+                        self._look(admin, topic)
+                        stop.wait(LOOK_EVERY_S)
             except StreamIcdError:
                 self.waiting = None
                 stop.wait(LOOK_EVERY_S)
 
-    def _look_often(self, settings: KafkaSettings, topic: str, stop: threading.Event) -> None:
-        """Note the lag; None if the broker does not tell where its partitions end."""
-        exact = recognise(settings).exact_end_offsets
-        n = describe_topic(settings, topic).partitions
-        partitions = [TopicPartition(topic, partition) for partition in range(n)]
-        with closing(connect(settings).reader(stop)) as reader:
-            for _ in range(LOOKS):
-                self.waiting = self._look(reader, partitions) if exact else None
-                if stop.wait(LOOK_EVERY_S):
-                    return
-
-    def _look(self, reader: Reader, partitions: Sequence[TopicPartition]) -> int:
+    def _look(self, admin: Admin, topic: str) -> None:
+        """Note the lag; None if the topic is missing, or the broker does not tell its ends."""
+        existing = admin.describe_topic(topic)
+        if existing is None or not admin.known_capabilities().exact_end_offsets:
+            self.waiting = None
+            return
         detected = self._next.copy()
-        begins, ends = reader.begins(partitions), reader.ends(partitions)
+        partitions = [TopicPartition(topic, partition) for partition in range(existing.partitions)]
+        begins, ends = admin.begins(partitions), admin.ends(partitions)
         waiting = 0
         for partition, end in ends.items():
             if (after := detected.get(partition.partition, 0)) > end:
                 after = 0  # the topic was deleted and created again
                 self._next.pop(partition.partition, None)
             waiting += max(0, end - max(begins[partition], after))
-        return waiting
+        self.waiting = waiting
 
 
 @dataclass(slots=True)
