@@ -99,11 +99,7 @@ def _stream_rows(streams: Iterable[KnownStream]) -> Iterator[str]:
         if any((window.classes == NO_CLASS).any() for window in windows):
             continue  # training takes a label of each node
         graphs = [
-            LabelledGraph(
-                one.snapshot.adjacency(),
-                numbered(one.classes),
-                Moment(one.snapshot.graph, one.snapshot.nodes, one.snapshot.window),
-            )
+            LabelledGraph(one.snapshot.adjacency(), numbered(one.classes), Moment.of(one.snapshot))
             for one in windows
         ]
         half = len(graphs) // 2

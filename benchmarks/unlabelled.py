@@ -209,7 +209,7 @@ def _stream_row(stream: KnownStream) -> str:
     windows = stream.load(stream.seeds(purpose, 1)[0])
     n_learned = max(FEWEST, len(windows) // 3)
     past = [
-        LabelledGraph(one.adjacency(), None, Moment(one.graph, one.nodes, one.window))
+        LabelledGraph(one.adjacency(), None, Moment.of(one))
         for one in (window.snapshot for window in windows[:n_learned])
     ]
     default, taught, taken = open_model(DEFAULT).model.bp, fit_stream(past), fit_parameters(past)

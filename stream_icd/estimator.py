@@ -310,4 +310,4 @@ def _numbered(labels: ArrayLike, nodes: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def _moment(graph: Any) -> Moment | None:
-    return Moment(graph.graph, graph.nodes, graph.window) if isinstance(graph, Snapshot) else None
+    return Moment.of(graph) if isinstance(graph, Snapshot) else None

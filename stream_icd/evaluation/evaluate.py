@@ -252,7 +252,7 @@ class _Run:
             snapshot.n_communities,
             self.seed,
             self.learned.learned,
-            Moment(snapshot.graph, snapshot.nodes, snapshot.window),
+            Moment.of(snapshot),
             self.memory,
         )
         outcome = self._find(task)

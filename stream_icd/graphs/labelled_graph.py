@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.errors import BadInput
-from stream_icd.snapshot import Window
+from stream_icd.snapshot import Snapshot, Window
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,6 +20,11 @@ class Moment:
     graph: str  # name of the stream
     nodes: pa.Array  # the source's ids, (n,), in the order of the adjacency's rows
     window: Window
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Moment:
+        """Return that of a snapshot, whose edges it does not keep."""
+        return cls(snapshot.graph, snapshot.nodes, snapshot.window)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -166,8 +166,7 @@ def _produced(kind: str, options: Options) -> Iterator[LabelledGraph]:
             at = places(snapshot.nodes, known.nodes)
             if (at >= 0).all():  # as bp learns from whole graphs
                 communities = numbered(known.labels[at])
-        moment = Moment(snapshot.graph, snapshot.nodes, snapshot.window)
-        return LabelledGraph(snapshot.adjacency(), communities, moment)
+        return LabelledGraph(snapshot.adjacency(), communities, Moment.of(snapshot))
 
     return starmap(labelled, islice(source.snapshots, producer.limit))
 

@@ -161,8 +161,8 @@ class Lesson:
     def graph(self, *, by_labels: bool) -> LabelledGraph:
         """The graph for training, with labels if they are wanted and complete."""
         snapshot, complete = self.snapshot, by_labels and self.known == "all nodes"
-        moment = Moment(snapshot.graph, snapshot.nodes, snapshot.window)
-        return LabelledGraph(snapshot.adjacency(), self.labels if complete else None, moment)
+        labels = self.labels if complete else None
+        return LabelledGraph(snapshot.adjacency(), labels, Moment.of(snapshot))
 
 
 def read_lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
