@@ -161,6 +161,7 @@ class Detection:
 
         Raises:
             BadMemory: the memory before the snapshot cannot be read, or detection fails with it.
+            BadSettings: the topic of memory has no room for any.
         """
         # A quarter of the start of a detector's main process, which only distributes records.
         from stream_icd.detection.snapshot import Remembering, detect_snapshot
@@ -179,7 +180,7 @@ class Detection:
             message = encode_communities(communities)
             state = None if memory is None else memory.hand_on(communities)
             return Detected(communities, message, state)
-        except BadMemory:
+        except (BadMemory, BadSettings):
             raise
         except Exception as error:
             if memory is not None and memory.is_used:

@@ -17,7 +17,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Communities, MemoryUse, kind_of_memory, revision_of
 from stream_icd.detection.detect import detect, finding, stage_ms
 from stream_icd.detection.record import DetectSettings, RecentMemories
-from stream_icd.errors import BadMemory, LimitExceeded
+from stream_icd.errors import BadMemory, BadSettings, LimitExceeded
 from stream_icd.execution.work import Relay
 from stream_icd.graphs.weights import comparable
 from stream_icd.kafka.publisher import size_as_sent
@@ -251,6 +251,9 @@ class Remembering:
 
         It is cut until it fits into its topic. What is handed on is what is published, so that
         results do not depend on when a detector starts again.
+
+        Raises:
+            BadSettings: its topic has no room for any memory.
         """
         if self.after is None:
             return None
@@ -267,8 +270,13 @@ class Remembering:
             )
             self.after = cut(self.after, some)
             record = self._message(communities, self.after)
-        if size > self.relay.most_bytes:
-            return None
+        if size > self.relay.most_bytes:  # without its ids, later windows would give them again
+            raise BadSettings(
+                f"memory without any node takes {size} bytes, above the limit of "
+                f"{self.relay.most_bytes:.0f} of its topic {self.settings.memory_topic!r}: raise "
+                "the topic's max.message.bytes and STREAM_ICD_MAX_MESSAGE_BYTES, set "
+                "STREAM_ICD_CLAIMS_URI, or detect with --memory off"
+            )
         encoded = record.value or b""
         self.recent.put(communities.graph, encoded, self.after)
         self.relay.pass_on(encoded)

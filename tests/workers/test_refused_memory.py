@@ -16,7 +16,7 @@ import structlog
 
 from stream_icd.communities import Communities
 from stream_icd.detection.record import DetectSettings, RecordDetection
-from stream_icd.errors import BadMemory, RecordTooLarge
+from stream_icd.errors import BadMemory, BadSettings, RecordTooLarge
 from stream_icd.execution.budget import Budget
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.work import Engine, InProcess, Relay
@@ -210,6 +210,20 @@ def test_a_state_that_the_broker_refuses_is_cut_when_the_batch_is_read_again(
     kept = worker.memories.get("g") or b""
     assert 0 < decode_memory(kept).n_nodes < 5_000
     assert kept == in_topic(Worker(memory, states), "g", 2)
+
+
+def test_a_topic_without_room_for_any_memory_stops_the_detector(
+    memory: Broker, topic_name: str, open_engine: OpenEngine
+) -> None:
+    """Without the ids in it, new communities of later windows would get the same ones again."""
+    results, states = f"{topic_name}.results", f"{topic_name}.memory"
+    topics = TopicSpec(results), TopicSpec(states, max_message_bytes=1_000)
+    create_topics(memory.settings(), topics)
+    check = ClaimCheck(memory.settings())
+    with open_engine(results, states) as engine:
+        worker = Worker(memory, states, engine=engine, claim_check=check, results=results)
+        with pytest.raises(BadSettings, match=f"limit of .*{states}.* max.message.bytes"):
+            worker.work(records(stream("g", 3)))
 
 
 @pytest.mark.parametrize("n_new", [5_000, 100])
