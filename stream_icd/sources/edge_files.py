@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -184,13 +184,8 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
     if file.suffix in PICKLES:
         raise BadInput("opening a pickle can run any code: save GraphML instead")
 
-    def on_ignored(columns: Sequence[int]) -> None:
-        reading.warn_once(
-            "has no header: only columns 1 and 2 are used, not %s; for weights, write the header "
-            "src,dst,weight",
-            file.name,
-            ", ".join(map(str, columns)),
-        )
+    def on_ignored(why: str, columns: str) -> None:
+        reading.warn_once(why, file.name, columns)
 
     edges = read_edge_list(file, reading.id_kind, reading.on_bad_row, on_ignored)
     return snapshot_from_pairs(

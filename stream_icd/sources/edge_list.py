@@ -51,8 +51,14 @@ EXPECTED = "an edge list has the columns src, dst and perhaps weight"
 TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
 """Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
 
-OnIgnored = Callable[[Sequence[int]], None]
-"""Called with the numbers of columns that are not used, from 1."""
+NO_HEADER = (
+    "has no header: only columns 1 and 2 are used, not %s; for weights, write the header "
+    "src,dst,weight"
+)
+NO_WEIGHT = "has no column named weight, so all edges weigh 1: not used are %s"
+
+OnIgnored = Callable[[str, str], None]
+"""Called with `NO_HEADER` or `NO_WEIGHT`, and the numbers, from 1, or names of columns not used."""
 
 FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 A_FEW = 3
@@ -69,7 +75,7 @@ def read_edge_list(
     """Read columns `src`, `dst` and, if the file has it, `weight`.
 
     An edge without `dst` declares the node `src`. All ids have one type: `id_kind`, or that of the
-    first id. Columns after the first two of a text without a header go to `on_ignored`.
+    first id. Columns that may hold weights, but are not used, go to `on_ignored`.
 
     Raises:
         NoGoodRows: the file is empty.
@@ -113,6 +119,7 @@ def _raw(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[Ra
     table = plain_columns(table)
     _refuse_events(table, table.column_names, file.parent)
     yield RawRows(file.name, np.arange(len(table)), _named(table))
+    _say_unused(table.column_names, on_ignored)
 
 
 def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[RawRows]:
@@ -139,9 +146,19 @@ def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterat
             _refuse_events_without_names(rows, file.parent)
             further = enumerate(rows.columns[2:], start=3)
             if filled := [number for number, column in further if not _is_absent(column).all()]:
-                on_ignored(filled)
+                on_ignored(NO_HEADER, ", ".join(map(str, filled)))
     for batch in batches:
         yield RawRows(batch.origin, batch.place, _named(batch.rows))
+    if header is None:
+        _say_unused(fields, on_ignored)
+
+
+def _say_unused(columns: Sequence[str], on_ignored: OnIgnored) -> None:
+    """Say which columns are not used, if none of them is named `weight`."""
+    names = _names(columns)
+    used = {*names.values(), _dividing_column(columns)}
+    if "weight" not in names and (others := [one for one in columns if one not in used]):
+        on_ignored(NO_WEIGHT, listed(others))
 
 
 def _names(columns: Sequence[str]) -> dict[str, str]:

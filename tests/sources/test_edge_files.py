@@ -134,6 +134,21 @@ def test_what_is_ignored_without_a_header_is_logged_once(
     assert said.startswith("b.txt has no header: only columns 1 and 2 are used, not 3, 4; ")
 
 
+def test_columns_beside_the_ends_that_are_not_named_weight_are_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.csv").write_text("from,to,weight,kind\n1,2,3,x\n")
+    (tmp_path / "b.csv").write_text("t,from,to\n5,1,2\n")
+    (tmp_path / "c.csv").write_text("from,kind,to,value\n1,x,2,3\n")
+    pq.write_table(pa.table({"src": [1], "dst": [2], "count": [4]}), tmp_path / "d.parquet")
+    found, bad = read(tmp_path)
+    assert [snapshot.weights is None for snapshot in found] == [False, True, True, True]
+    assert bad == []
+    (said,) = (text for text in caplog.messages if "weight" in text)
+    assert said.startswith("c.csv has no column named weight, so all edges weigh 1: not used are")
+    assert "kind, value (" in said
+
+
 def test_the_reason_says_whether_an_id_or_a_weight_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "g.csv").write_text("src,dst,weight\n1,2,1\na,3,1\n3,4,-1\n")
     _, bad = read(tmp_path)
