@@ -189,13 +189,17 @@ def record_limit(settings: KafkaSettings, topic: str) -> int:
     return own if limit is None else min(own, limit - _BATCH_BYTES)
 
 
-def too_large(record: OutgoingRecord, limit: int) -> RecordTooLarge:
+def too_large(record: OutgoingRecord, limit: int, is_claim: bool = False) -> RecordTooLarge:
     """The error for a record above a limit: a `record_limit`, or a learned limit."""
+    way_out = (
+        "its value went to the claim store, so its key and headers are too large: raise the limit"
+        if is_claim
+        else "set STREAM_ICD_CLAIMS_URI, and what is larger goes to files there"
+    )
     return RecordTooLarge(
         f"{record.size} bytes for {record.topic} with key {record.key!r:.200} are above the "
         f"limit of {limit} bytes (max_message_bytes, the topic's max.message.bytes, or less than "
-        "what the broker refused); set STREAM_ICD_CLAIMS_URI, and what is larger goes to files "
-        "there",
+        f"what the broker refused); {way_out}",
         record.topic,
         size_as_sent(record),
     )

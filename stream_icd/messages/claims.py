@@ -253,6 +253,7 @@ class ClaimCheck:
             claimed = as_claim(record, self.claims)
             if size_as_sent(claimed) <= limit:
                 return claimed
+            raise too_large(claimed, limit, is_claim=True)
         raise too_large(record, limit)
 
     def room(self, topic: str) -> float:

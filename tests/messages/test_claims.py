@@ -26,6 +26,7 @@ from stream_icd.errors import (
     ClaimRefused,
     LimitExceeded,
     MessageTooLarge,
+    RecordTooLarge,
     StoreUnreachable,
 )
 from stream_icd.execution.processes import Processes
@@ -184,6 +185,16 @@ def test_without_a_place_the_producer_stops_and_says_what_to_set(
 ) -> None:
     with pytest.raises(MessageTooLarge, match="limit of 4096 bytes.*set STREAM_ICD_CLAIMS_URI"):
         produce(broker, topics[0], ClaimSettings(), [snapshot(0, **BIG)])
+
+
+def test_a_record_whose_headers_alone_are_too_large_is_not_told_to_claim_its_value(
+    memory: Broker, topics: Topics, claims: ClaimSettings
+) -> None:
+    check = ClaimCheck(memory.settings(max_message_bytes=INLINE), claims)
+    record = OutgoingRecord(topics[0], b"value" * 1000, b"g", (("note", b"x" * 5000),))
+    with pytest.raises(RecordTooLarge, match="limit of 4096.*its key and headers") as refused:
+        check(record)
+    assert "STREAM_ICD_CLAIMS_URI" not in str(refused.value)
 
 
 def test_a_result_that_is_too_large_without_a_place_becomes_a_dead_letter(
