@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import Method, detect
@@ -19,7 +18,7 @@ from stream_icd.model import Model
 from stream_icd.registry.find import open_model
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
-from stream_icd.training.bp.fitted import Fit
+from stream_icd.training.bp.fitted import Fit, OnStep, Steps, unseen
 from stream_icd.training.icd.epochs import Epoch, History
 from stream_icd.training.yardstick import (
     DEFAULT,
@@ -29,10 +28,6 @@ from stream_icd.training.yardstick import (
     comparison,
     nmi_or_modularity,
 )
-
-Stage = Literal["learn", "train the encoder", "test"]
-OnStep = Callable[[Stage, int, int], None]
-"""Called with the current task, its completed steps, and its total steps."""
 
 UNTRAINED = "the untrained encoder"
 
@@ -56,7 +51,7 @@ def train_model(
     device: str = "cpu",
     threads: int = 2,
     on_epoch: Callable[[Epoch], None] = lambda _: None,
-    on_step: OnStep = lambda _stage, _done, _total: None,
+    on_step: OnStep = unseen,
 ) -> TrainedModel:
     """Learn from the first graphs and test on the last ones, by the recipe's split.
 
@@ -96,9 +91,9 @@ def train_model(
     if recipe.every_kind:
         fit = Fit(BpParameters(search=True), "each graph", len(second), ())
     else:
-        fit = fit_parameters(second, recipe.seed, threads, partial(on_step, "learn"))
+        fit = fit_parameters(second, recipe.seed, threads, on_step)
     model = Model(recipe, fit.parameters, weights)
-    tested = _tested(model, last, second, third, threads, partial(on_step, "test"))
+    tested = _tested(model, last, second, third, threads, on_step)
     return TrainedModel(model, fit, history, used, tuple(tested))
 
 
@@ -144,7 +139,7 @@ def _tested(
     learned: Sequence[LabelledGraph],
     graphs: Sequence[LabelledGraph],
     threads: int,
-    on_step: Callable[[int, int], None],
+    on_step: OnStep,
 ) -> Iterator[Comparison]:
     """Compare with the shipped `default` as a detector works, then on each graph alone."""
     known = all(graph.labels is not None for graph in graphs)
@@ -156,13 +151,9 @@ def _tested(
         untrained = Model(model.recipe)
         tests.append(("icd", "icd", model, untrained, UNTRAINED))
         tests.append(("icd, last epoch", "icd", last, untrained, UNTRAINED))
-    total, done = (1 + len(tests)) * len(graphs), count(1)
-
-    def tested() -> None:
-        on_step(next(done), total)
-
+    steps = Steps("test", (1 + len(tests)) * len(graphs), on_step)
     memory = any(graph.moment is not None for graph in graphs)
-    yield from compared_with_default(model.bp, learned, graphs, memory=memory, on_graph=tested)
+    yield from compared_with_default(model.bp, learned, graphs, memory=memory, on_graph=steps.done)
     measure: Measure = "NMI, %" if known else "modularity, %"
     for name, method, trained, control, control_name in tests if graphs else ():
         scores = []
@@ -171,7 +162,7 @@ def _tested(
             k = graph.n_communities if known else None
             both = (find(tried, n_communities=k).communities for tried in (trained, control))
             scores.append([100 * nmi_or_modularity(graph, found) for found in both])
-            tested()
+            steps.done()
         yield comparison(name, measure, control_name, *zip(*scores, strict=True))
 
 

@@ -96,10 +96,11 @@ def test_learning_is_the_same_on_any_number_of_threads() -> None:
 @pytest.mark.parametrize("known", [True, False], ids=["labels", "no labels"])
 def test_progress_counts_every_step_to_the_end(known: bool) -> None:
     graph = generate_gn(np.random.default_rng(0), 120, 6, 0.6, 0.02)
-    reported: list[tuple[int, int]] = []
+    reported: list[tuple[str, int, int]] = []
     one = labelled(graph) if known else LabelledGraph(graph.adjacency())
-    fit_parameters([one], progress=lambda *step: reported.append(step))
-    done, totals = zip(*reported, strict=True)
+    fit_parameters([one], on_step=lambda *step: reported.append(step))
+    tasks, done, totals = zip(*reported, strict=True)
+    assert set(tasks) == {"learn from labels" if known else "learn from hidden edges"}
     assert list(done) == sorted(set(done))
     assert set(totals) == {done[-1]}
     assert len(done) > 20
@@ -109,12 +110,12 @@ def test_learning_ends_when_it_is_interrupted() -> None:
     graph = LabelledGraph(generate_gn(np.random.default_rng(0), 120, 6, 0.6, 0.02).adjacency())
     steps = []
 
-    def interrupt(done: int, _total: int) -> None:
+    def interrupt(_task: str, done: int, _total: int) -> None:
         steps.append(done)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_parameters([graph], progress=interrupt)
+        fit_parameters([graph], on_step=interrupt)
     assert len(steps) == 1
 
 

@@ -106,9 +106,9 @@ def test_the_choices_shown_are_those_of_the_same_kind(learned: Fit) -> None:
 def test_learning_is_repeatable_on_any_number_of_threads_and_shows_its_progress(
     learned: Fit,
 ) -> None:
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[str, int, int]] = []
     again = fit_parameters(
-        windows(drifting(3, 4)), threads=1, progress=lambda *step: seen.append(step)
+        windows(drifting(3, 4)), threads=1, on_step=lambda *step: seen.append(step)
     )
     assert again.curve == learned.curve
     # On these, the model `default` saves as many bits, within the standard error.
@@ -118,7 +118,8 @@ def test_learning_is_repeatable_on_any_number_of_threads_and_shows_its_progress(
     assert scores["what the next windows taught"] == pytest.approx(
         scores["the model default"], 0.01
     )
-    done, totals = zip(*seen, strict=True)
+    tasks, done, totals = zip(*seen, strict=True)
+    assert set(tasks) == {"learn from next windows"}
     assert list(done) == sorted(set(done))
     assert set(totals) == {done[-1]}
     assert len(done) > 20

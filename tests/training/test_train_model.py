@@ -152,7 +152,7 @@ def test_progress_rises_to_the_end_of_each_stage() -> None:
         threads=1,
         on_step=lambda stage, *step: reported.setdefault(stage, []).append(step),
     )
-    assert list(reported) == ["train the encoder", "learn", "test"]
+    assert list(reported) == ["train the encoder", "learn from labels", "test"]
     for steps in reported.values():
         done, totals = zip(*steps, strict=True)
         assert list(done) == sorted(set(done))

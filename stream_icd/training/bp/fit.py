@@ -15,14 +15,7 @@ from stream_icd.training.bp.consecutive import newest_run, stay_of_labels
 from stream_icd.training.bp.fit_labelled import fit_labelled
 from stream_icd.training.bp.fit_stream import FEWEST, MOST_STAY, fit_stream
 from stream_icd.training.bp.fit_unlabelled import fit_unlabelled
-from stream_icd.training.bp.fitted import (
-    PERCENT,
-    Fit,
-    Progress,
-    as_good,
-    no_progress,
-    part_of,
-)
+from stream_icd.training.bp.fitted import Fit, OnStep, as_good, unseen
 from stream_icd.training.yardstick import DEFAULT, judge
 
 MOST_TO_LEARN_FROM = 10
@@ -31,15 +24,12 @@ MOST_TO_LEARN_FROM = 10
 MOST_TO_COMPARE = 50
 """Maximum number of labelled graphs on which the results of the search are compared."""
 
-ON_LABELS, ON_STREAM = 50, 75
-"""Percent of the work after which the labels are done, or the windows of an unlabelled stream."""
-
 
 def fit_parameters(
     graphs: Sequence[LabelledGraph],
     seed: int = 0,
     threads: int = 2,
-    progress: Progress = no_progress,
+    on_step: OnStep = unseen,
 ) -> Fit:
     """The best parameters for these graphs, for detection without K.
 
@@ -66,16 +56,12 @@ def fit_parameters(
         raise BadSettings(
             "there are no graphs to learn from: give at least one graph that has edges"
         )
-    steps = part_of(progress, 0, PERCENT)
     windows = newest_run(linked)
     known = [graph for graph in linked if graph.labels is not None]
     if known:
         related = len(windows) > 1 and all(window.labels is not None for window in windows)
-        fit = _by_labels(known, windows if related else [], seed, threads, steps)
-    else:
-        fit = _by_edges(linked, windows, seed, threads, steps)
-    steps(PERCENT, PERCENT)
-    return fit
+        return _by_labels(known, windows if related else [], seed, threads, on_step)
+    return _by_edges(linked, windows, seed, threads, on_step)
 
 
 def _by_labels(
@@ -83,15 +69,14 @@ def _by_labels(
     windows: Sequence[LabelledGraph],
     seed: int,
     threads: int,
-    progress: Progress,
+    on_step: OnStep,
 ) -> Fit:
-    of_labels = ON_LABELS if len(windows) >= FEWEST else PERCENT
-    labelled = fit_labelled(_spread(graphs), seed, threads, part_of(progress, 0, of_labels))
+    labelled = fit_labelled(_spread(graphs), seed, threads, on_step)
     if windows:
         labelled = _with_stay(labelled, stay_of_labels(windows), len(windows))
     fits = _default_for(labelled) | {"what the labels taught": labelled}
     if len(windows) >= FEWEST:
-        learned = fit_stream(windows, seed, threads, part_of(progress, of_labels, PERCENT))
+        learned = fit_stream(windows, seed, threads, on_step)
         if learned is not None:
             fits["what the next windows taught"] = learned
     return _first_as_good(fits, _in_time_order(graphs)[-MOST_TO_COMPARE:], "AMI", seed)
@@ -129,16 +114,14 @@ def _by_edges(
     windows: Sequence[LabelledGraph],
     seed: int,
     threads: int,
-    progress: Progress,
+    on_step: OnStep,
 ) -> Fit:
-    enough, learned = len(windows) >= FEWEST, None
-    if enough:
-        learned = fit_stream(windows, seed, threads, part_of(progress, 0, ON_STREAM))
+    is_stream = len(windows) >= FEWEST
+    learned = fit_stream(windows, seed, threads, on_step) if is_stream else None
     if learned is not None:
         return _better_of(learned, "what the next windows taught", windows, seed)
-    rest = part_of(progress, ON_STREAM * enough, PERCENT)
-    alone = fit_unlabelled([graph.adjacency for graph in _spread(graphs)], seed, threads, rest)
-    if enough:  # they are unrelated
+    alone = fit_unlabelled([graph.adjacency for graph in _spread(graphs)], seed, threads, on_step)
+    if is_stream:  # its windows are unrelated
         return _with_stay(alone, 0.0, len(windows))
     apart = _in_time_order([graph for graph in graphs if graph.moment is not None])
     if len(apart) < FEWEST:

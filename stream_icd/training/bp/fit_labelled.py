@@ -18,13 +18,13 @@ from stream_icd.quality.agreement import ami
 from stream_icd.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
-    Progress,
+    OnStep,
     Steps,
     Tried,
     as_good,
     candidate,
     in_threads,
-    no_progress,
+    unseen,
 )
 
 Labelled = Sequence[tuple[NDArray[np.int32], LabelledGraph]]
@@ -41,7 +41,7 @@ def fit_labelled(
     graphs: Sequence[LabelledGraph],
     seed: int = 0,
     threads: int = 2,
-    progress: Progress = no_progress,
+    on_step: OnStep = unseen,
 ) -> Fit:
     """The parameters with the best mean AMI of `find_communities` on these graphs.
 
@@ -62,7 +62,7 @@ def fit_labelled(
     families = [[candidate(r, spread, mixing) for r in RESOLUTIONS] for spread in SIZE_SPREADS]
     choices = [choice for family in families for choice in family]
     n_runs = len(choices) + (1 + len(OTHER_EXPONENTS)) * weighted
-    steps = Steps(n_runs * len(labelled), progress)
+    steps = Steps("learn from labels", n_runs * len(labelled), on_step)
 
     def scores_of(choices: Sequence[BpParameters]) -> Floats:
         """AMI of each choice on each graph, (choices, graphs)."""

@@ -29,13 +29,13 @@ from stream_icd.training.bp.fit_unlabelled import RESOLUTIONS
 from stream_icd.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
-    Progress,
+    OnStep,
     Steps,
     Tried,
     as_good,
     candidate,
     in_threads,
-    no_progress,
+    unseen,
 )
 
 FEWEST = 3
@@ -92,7 +92,7 @@ def fit_stream(
     windows: Sequence[LabelledGraph],
     seed: int = 0,
     threads: int = 2,
-    progress: Progress = no_progress,
+    on_step: OnStep = unseen,
 ) -> Fit | None:
     """The parameters whose communities, with memory, save most bits on each next window's edges.
 
@@ -105,7 +105,7 @@ def fit_stream(
     trials = [_Trial(choice) for choice in _choices(prepared[0], seed)]
     halvings = [min(max(at - 1, 0), N_HALVINGS) for at in range(len(windows))]
     n_trials = [-(-len(trials) // 2**halving) for halving in halvings]
-    steps = Steps(sum(n_trials), progress)
+    steps = Steps("learn from next windows", sum(n_trials), on_step)
     for following, n_kept in zip(prepared, n_trials, strict=True):
         trials = sorted(trials, key=lambda trial: -trial.score)[:n_kept]
         judge = partial(_after, following, seed)

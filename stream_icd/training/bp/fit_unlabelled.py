@@ -32,13 +32,13 @@ from stream_icd.quality.partition import description_length
 from stream_icd.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
-    Progress,
+    OnStep,
     Steps,
     Tried,
     as_good,
     candidate,
     in_threads,
-    no_progress,
+    unseen,
 )
 
 RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 21))
@@ -90,7 +90,7 @@ class _Choice:
 
 
 def fit_unlabelled(
-    graphs: Sequence[csr_array], seed: int = 0, threads: int = 2, progress: Progress = no_progress
+    graphs: Sequence[csr_array], seed: int = 0, threads: int = 2, on_step: OnStep = unseen
 ) -> Fit:
     """The best parameters for these graphs by the criteria above.
 
@@ -102,7 +102,11 @@ def fit_unlabelled(
     rounds = _rounds(splits)
     kept = choices = [_Choice(r, spread) for r in RESOLUTIONS for spread in SIZE_SPREADS]
     n_kept = [max(len(choices) >> number, 4) for number in range(len(rounds))]
-    steps = Steps(sum(n * len(each) for n, each in zip(n_kept, rounds, strict=True)), progress)
+    steps = Steps(
+        "learn from hidden edges",
+        sum(n * len(each) for n, each in zip(n_kept, rounds, strict=True)),
+        on_step,
+    )
     for number, of_round in enumerate(rounds):
         if number:
             best_first = sorted(kept, key=lambda one: one.mean("hidden_edges"), reverse=True)

@@ -72,46 +72,25 @@ class Fit:
         return "hidden edges" if self.curve[0].next_window is None else "the next window"
 
 
-Progress = Callable[[int, int], None]
-"""Called with the completed and the total steps; the total never changes."""
-
-PERCENT = 100
-"""Total steps of work in several parts; see `part_of`."""
+OnStep = Callable[[str, int, int], None]
+"""Called with a task, its completed steps, and its total, which never changes."""
 
 
-def no_progress(_done: int, _total: int) -> None:
+def unseen(_task: str, _done: int, _total: int) -> None:
     """Show no progress."""
 
 
-def part_of(progress: Progress, start: int, end: int) -> Progress:
-    """Progress of one part of the work, from `start` to `end` percent; reported as they rise.
-
-    >>> part_of(lambda done, total: print(f"{done}/{total}"), 50, 100)(1, 5)
-    60/100
-    """
-    reported = start
-
-    def report(done: int, total: int) -> None:
-        nonlocal reported
-        percent = start + (end - start) * done // max(total, 1)
-        if percent > reported:
-            reported = percent
-            progress(percent, PERCENT)
-
-    return report
-
-
 class Steps:
-    """Counts completed steps of a total that is known in advance, and reports them."""
+    """Counts completed steps of a task whose total is known in advance, and reports them."""
 
-    def __init__(self, total: int, progress: Progress) -> None:
-        self._total, self._progress = total, progress
+    def __init__(self, task: str, total: int, on_step: OnStep) -> None:
+        self._task, self._total, self._on_step = task, total, on_step
         self._done = 0
 
     def done(self, n_steps: int = 1) -> None:
         """Add completed steps."""
         self._done += n_steps
-        self._progress(self._done, self._total)
+        self._on_step(self._task, self._done, self._total)
 
 
 Item = TypeVar("Item")
