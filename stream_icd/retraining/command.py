@@ -141,12 +141,10 @@ class Retrain(ServedOptions, BrokerOptions):
         from stream_icd.registry.settings import registry_at, required
         from stream_icd.retraining.run import (
             Announce,
-            Observed,
+            Rounds,
             announce_in_topic,
             log_decision,
             rounds_metrics,
-            run_once,
-            run_until,
         )
         from stream_icd.times import parse_wait
         from stream_icd.tracing import traces_of
@@ -161,13 +159,14 @@ class Retrain(ServedOptions, BrokerOptions):
             announcers.append(announce_in_topic(kafka, opened, self.name))
         limit_s = max(settings.budget.clock_seconds, every_s) + GRACE_S
         with traces_of("retrain") as tracing:
-            observed = Observed(rounds_metrics(limit_s), tracing)
+            metrics = rounds_metrics(limit_s)
+            rounds = Rounds(opened, settings, announcers, metrics, tracing)
             if not self.once:
                 port, host = self.metrics_port, self.metrics_host
-                with nullcontext() if port is None else serving(observed.metrics, port, host):
-                    run_until(stop_on_signals(), opened, settings, announcers, every_s, observed)
+                with nullcontext() if port is None else serving(metrics, port, host):
+                    rounds.until(stop_on_signals(), every_s)
                 return
-            decision = run_once(opened, settings, announcers, asked=self.now, observed=observed)
+            decision = rounds.once(asked=self.now)
         say(f"{decision.outcome}: {decision.reason}")
         if decision.outcome == "failed":
             raise typer.Exit(FAILED)

@@ -27,6 +27,7 @@ from stream_icd.registry.model import PackedModel, pack
 from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.gate import Measured, Paired
 from stream_icd.retraining.learn import LearnedFrom, learn
+from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.state import Scored
 from stream_icd.retraining.windows import UNKNOWN, Lesson, read_lesson
 from stream_icd.store.store import Store, open_store
@@ -100,11 +101,7 @@ def _readable(store: Store, window: ArchivedWindow, labels: ArchivedWindow | Non
 
 
 def learn_job(
-    archive: str,
-    lessons: Sequence[ArchivedLesson],
-    recipe: Recipe,
-    threads: int,
-    checkpoints: str,
+    settings: Retraining, lessons: Sequence[ArchivedLesson], recipe: Recipe, checkpoints: str
 ) -> tuple[PackedModel, tuple[LearnedFrom, ...]]:
     """Learn a model: its files, and the windows that it was learned from.
 
@@ -114,37 +111,34 @@ def learn_job(
         NoGoodRows: no window can be read.
     """
     folder = open_store(checkpoints) if recipe.trains_encoder else None
-    readable = list(read_lessons(archive, lessons))
+    readable = list(read_lessons(settings.archive, lessons))
     if not readable:
         raise NoGoodRows(f"none of the {len(lessons)} windows to learn from can be read")
-    model, windows = learn(readable, recipe, threads, folder)
+    model, windows = learn(readable, recipe, settings.threads, folder)
     return pack(model), windows
 
 
 def compare_job(
-    archive: str,
+    settings: Retraining,
     lessons: Sequence[ArchivedLesson],
     most: int,
     champion: str,
     challenger: str,
-    seed: int,
-    method: Method,
 ) -> list[Paired]:
     """Compare two models, given by paths or URIs, on the first windows that can be read."""
     models = open_model(champion).model, open_model(challenger).model
-    return compare_models(
-        islice(read_lessons(archive, lessons), most), *models, seed, method=method
-    )
+    first = islice(read_lessons(settings.archive, lessons), most)
+    return compare_models(first, *models, settings.seed, method=settings.method)
 
 
 def score_job(
-    archive: str, lessons: Sequence[ArchivedLesson], model_name: str, seed: int, method: Method
+    settings: Retraining, lessons: Sequence[ArchivedLesson], model_name: str
 ) -> list[Scored]:
     """Measure a model on hidden edges, and NMI where windows are labelled."""
-    model = open_model(model_name).model
+    model, seed, method = open_model(model_name).model, settings.seed, settings.method
     labelled = {window.name for window, labels in lessons if labels is not None}
     scored = []
-    for lesson in read_lessons(archive, lessons):
+    for lesson in read_lessons(settings.archive, lessons):
         name, agreement = (lesson.snapshot.graph, lesson.snapshot.id), None
         if lesson.labels is not None:
             agreement = _nmi(lesson, _labels(lesson.snapshot.adjacency(), model, seed, method))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from stream_icd.errors import ChampionChanged, NoGoodRows, OverBudget, Overloaded
 from stream_icd.history.archive import Selection, nothing_selected
@@ -42,8 +42,6 @@ from stream_icd.retraining.triggers import Due, any_due, drift, every_period, ev
 from stream_icd.retraining.windows import (
     Accumulated,
     Chosen,
-    Marks,
-    TooFew,
     accumulated,
     choose_windows,
     data_range,
@@ -115,25 +113,12 @@ def retrain(
     if aliases is None:
         return _first_champion(registry, settings, past, now)
     state = read_state(registry, settings.name)
+    round_ = _Round(registry, settings, past, aliases, now, state, on_step, run)
     if not past.windows and (state.attempted or state.scored):  # as of a disk that is not mounted
-        return _Round(registry, settings, past, aliases, now, on_step, run).said(
-            "not now", "the windows of earlier rounds are gone"
-        )
-    announced = state.generation if state.announced is None else state.announced
-    # A generation whose file was deleted leaves its number to another one.
-    state = replace(state, announced=min(announced, aliases.generation))
-    if state.attempted_at is not None and state.attempted_at > now:  # the clock was ahead
-        state = replace(state, attempted_at=now)
-    state = _noticed(state, aliases, past)
-    if settings.encoder is None:
-        state = replace(state, begun=None)
-    if state.begun is not None:
-        past = past.until(state.begun.marks)
-    round_ = _Round(registry, settings, past, aliases, now, on_step, run)
+        return round_.said("not now", "the windows of earlier rounds are gone")
+    round_.take_up()
     try:
-        if state.watched is not None:
-            return round_.watched(state, state.watched)
-        return round_.learned(state, asked=asked)
+        return round_.learned(asked=asked) if round_.state.watched is None else round_.watched()
     except (OverBudget, Overloaded) as error:
         return round_.said("failed", str(error))
 
@@ -149,78 +134,97 @@ def _first_champion(
     return replace(seen, outcome="first champion", reason=first.reason, champion=first.champion)
 
 
-def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
-    """Notice a promotion or a rollback, whoever made it: promotions are watched."""
-    before, now = (state.generation, state.generation_id), (aliases.generation, aliases.id)
-    state = replace(state, generation_id=aliases.id)
-    if before in (now, (aliases.generation, None)):
-        return state
-    if aliases.generation == 1:  # the first champion: all archived windows may be learned from
-        return replace(state, generation=aliases.generation, watched=None)
-    marks = past.marks()
-    return replace(
-        state,
-        generation=aliases.generation,
-        watched=marks if aliases.change == "promoted" else None,
-        rolled_back=marks if aliases.change == "rolled back" else state.rolled_back,
-        attempted=marks,
-        scored=(),
-        begun=None,
-        compared=None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Round:
     registry: Store
     settings: Retraining
     past: Accumulated
-    aliases: Aliases
+    aliases: Aliases  # that the round began with
     now: datetime
+    state: State
     on_step: OnStep
     run: RunJob
 
-    def watched(self, state: State, since: Marks) -> Decision:
+    def take_up(self) -> None:
+        """Go on where the last round ended, with what has happened since."""
+        state, at = self.state, self.state.attempted_at
+        announced = state.generation if state.announced is None else state.announced
+        self.state = replace(
+            state,
+            # A generation whose file was deleted leaves its number to another one.
+            announced=min(announced, self.aliases.generation),
+            attempted_at=None if at is None else min(at, self.now),  # the clock may have been ahead
+            begun=None if self.settings.encoder is None else state.begun,
+        )
+        self._notice(self.aliases)
+        if self.state.begun is not None:
+            self.past = self.past.until(self.state.begun.marks)
+
+    def _notice(self, aliases: Aliases) -> None:
+        """Notice a promotion or a rollback, whoever made it: promotions are watched."""
+        state, generation = self.state, aliases.generation
+        self.state = replace(state, generation=generation, generation_id=aliases.id)
+        if state.generation == generation and state.generation_id in (aliases.id, None):
+            return
+        if generation == 1:  # the first champion: all archived windows may be learned from
+            self.state = replace(self.state, watched=None)
+            return
+        marks = self.past.marks()
+        self.state = replace(
+            self.state,
+            watched=marks if aliases.change == "promoted" else None,
+            rolled_back=marks if aliases.change == "rolled back" else state.rolled_back,
+            attempted=marks,
+            scored=(),
+            begun=None,
+            compared=None,
+        )
+
+    def watched(self) -> Decision:
         """Watch a new champion on the first windows since it was promoted."""
+        assert self.state.watched is not None
         assert self.aliases.previous is not None, "only a promotion is watched"
-        windows, n_windows = self.past.after(since), self.settings.watch
-        if state.compared is not None and state.compared.windows == len(windows):
-            return self.said("not now", state.compared.reason)
+        windows, n_windows = self.past.after(self.state.watched), self.settings.watch
+        compared = self.state.compared
+        if compared is not None and compared.windows == len(windows):
+            return self.said("not now", compared.reason)
         self.on_step("watch")
         place = self._place(self.aliases.champion)
         paired = self._compared(windows, n_windows, self.aliases.previous, place)
         found = watch(paired, n_windows, self.settings.rules, self.settings.seed)
         if found.state == "worse":
-            return self._rolled_back(state, found.reason)
+            return self._rolled_back(found.reason)
         if found.state == "watching":
             reason = f"watching the new champion: {found.reason}"
-            self._remember(replace(state, compared=Compared(len(windows), reason)))
+            self._remember(compared=Compared(len(windows), reason))
             return self.said("not now", reason)
         if (now := champion(self.registry)).id != self.aliases.id:
             return self.said("not now", f"{now.champion} became the champion meanwhile")
-        self._remember(replace(state, watched=None))
+        self._remember(watched=None)
         return self.said("confirmed", found.reason)
 
-    def learned(self, state: State, *, asked: bool) -> Decision:
+    def learned(self, *, asked: bool) -> Decision:
         """Learn and prove a challenger, if a trigger asks for it and there are enough windows."""
-        state, due = self._asked_triggers(state, asked=asked)
+        due = self._asked_triggers(asked=asked)
         if not due.due:
-            self._remember(state)
+            self._remember()
             return self.said("not now", due.reason)
+        attempted = self.past.after(self.state.attempted)
         chosen = choose_windows(
             self.past.windows,
             self.settings.sizes,
             self.settings.seed,
-            unseen=self._unseen(state),
-            since=None if due.since is None else self.past.after(state.attempted)[-due.since :],
+            unseen=self._unseen(),
+            since=None if due.since is None else attempted[-due.since :],
         )
-        if isinstance(chosen, TooFew):
-            self._remember(replace(state, begun=None))
-            after = "" if state.rolled_back is None else " (they count from the last rollback on)"
-            return self.said("not now", f"{due.reason}, but there are {chosen.reason}{after}")
+        if isinstance(chosen, str):
+            self._remember(begun=None)
+            from_rollback = self.state.rolled_back is not None
+            after = " (they count from the last rollback on)" if from_rollback else ""
+            return self.said("not now", f"{due.reason}, but there are {chosen}{after}")
+        marks = self.past.marks()
         if self.settings.encoder is not None:
-            state = replace(state, begun=Begun(self.past.marks(), due.reason, due.since))
-            self._remember(state)
+            self._remember(begun=Begun(marks, due.reason, due.since))
         try:
             decided = self._proved(chosen, due.reason)
         except (NoGoodRows, OverBudget, Overloaded) as error:
@@ -231,34 +235,32 @@ class _Round:
         for path in checkpoints.files():
             checkpoints.delete(path)
         if decided.outcome == "promoted":
-            state = _noticed(state, current(self.registry) or self.aliases, self.past)
-        marks = self.past.marks()
-        state = replace(state, attempted_at=self.now, attempted=marks, scored=(), begun=None)
-        self._remember(state)
+            self._notice(current(self.registry) or self.aliases)
+        self._remember(attempted_at=self.now, attempted=marks, scored=(), begun=None)
         return decided
 
-    def _asked_triggers(self, state: State, *, asked: bool) -> tuple[State, Due]:
-        if state.begun is not None:
-            return state, Due(True, state.begun.reason, state.begun.since)
+    def _asked_triggers(self, *, asked: bool) -> Due:
+        if self.state.begun is not None:
+            return Due(True, self.state.begun.reason, self.state.begun.since)
         if asked:
-            return state, Due(True, "asked by command")
-        triggers, new = self.settings.triggers, self.past.after(state.attempted)
+            return Due(True, "asked by command")
+        triggers, new = self.settings.triggers, self.past.after(self.state.attempted)
         answers = list[Due]()
         if triggers.windows is not None:
             answers.append(every_windows(triggers.windows, len(new)))
         if triggers.period is not None:
-            answers.append(every_period(triggers.period, state.attempted_at, self.now))
+            answers.append(every_period(triggers.period, self.state.attempted_at, self.now))
         if triggers.drift:
-            state = self._scored(state, new)
-            answers.append(drift([scored.hidden_edges for scored in state.scored]))
-            nmi = [None if s.nmi is None else 100 * s.nmi for s in state.scored]
+            self._score(new)
+            answers.append(drift([scored.hidden_edges for scored in self.state.scored]))
+            nmi = [None if s.nmi is None else 100 * s.nmi for s in self.state.scored]
             if any(percent is not None for percent in nmi):
                 answers.append(drift(nmi, "NMI", "%"))
-        return state, any_due(answers)
+        return any_due(answers)
 
-    def _scored(self, state: State, windows: Sequence[ArchivedWindow]) -> State:
+    def _score(self, windows: Sequence[ArchivedWindow]) -> None:
         """Score the champion in each window once, and again when its labels come."""
-        known = {scored.name: scored for scored in state.scored}
+        known = {scored.name: scored for scored in self.state.scored}
         labels = self.past.labels
         done = {name for name, scored in known.items() if scored.labelled or name not in labels}
         missing = [window for window in windows if window.name not in done]
@@ -267,17 +269,14 @@ class _Round:
             batch = missing[start : start + BATCH]
             known |= {scored.name: scored for scored in self._scored_batch(batch)}
             scored = (known[window.name] for window in windows if window.name in known)
-            state = replace(state, scored=tuple(scored))
-            self._remember(state)
-        return state
+            self._remember(scored=tuple(scored))
 
     def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[Scored]:
         """Score windows; those that cannot be read, or all if they take too long, have no score."""
-        settings, lessons = self.settings, self._lessons(windows)
         place = self._place(self.aliases.champion)
-        what = settings.archive, lessons, place, settings.seed, settings.method
+        job = partial(score_job, self.settings, self._lessons(windows), place)
         try:
-            scored: list[Scored] = self.run(partial(score_job, *what), settings.budget)
+            scored: list[Scored] = self.run(job, self.settings.budget)
         except OverBudget:
             scored = []
         names = {window.name for window in scored}
@@ -294,8 +293,7 @@ class _Round:
         )
         recipe = settings.encoder or Recipe(name=settings.name)
         recipe = recipe.changed(name=settings.name, seed=settings.seed, data=origin)
-        checkpoints = self._checkpoints().uri
-        job = partial(learn_job, settings.archive, lessons, recipe, settings.threads, checkpoints)
+        job = partial(learn_job, settings, lessons, recipe, self._checkpoints().uri)
         made: tuple[PackedModel, tuple[LearnedFrom, ...]] = self.run(job, settings.budget)
         model, learned_from = made
         if model.version == parent:
@@ -322,14 +320,15 @@ class _Round:
         self.on_step("remember")
         return self.said("promoted", reason, model.version, gate, champion=model.version)
 
-    def _rolled_back(self, state: State, reason: str) -> Decision:
+    def _rolled_back(self, reason: str) -> Decision:
         self.on_step("roll back")
         try:
             back = roll_back(self.registry, reason, self.now, by=BY, seen=self.aliases)
         except ChampionChanged as error:
             return self.said("kept", str(error))
         self.on_step("remember")
-        self._remember(_noticed(state, back, self.past))
+        self._notice(back)
+        self._remember()
         return self.said("rolled back", reason, self.aliases.champion, champion=back.champion)
 
     def _compared(
@@ -338,17 +337,16 @@ class _Round:
         """Compare two models on the first `most` of the windows that can be read."""
         if not windows:
             return []
-        settings, lessons, before = self.settings, self._lessons(windows), self._place(champion)
-        seed, method = settings.seed, settings.method
-        what = settings.archive, lessons, most, before, challenger, seed, method
-        paired: list[Paired] = self.run(partial(compare_job, *what), settings.budget)
+        lessons, before = self._lessons(windows), self._place(champion)
+        job = partial(compare_job, self.settings, lessons, most, before, challenger)
+        paired: list[Paired] = self.run(job, self.settings.budget)
         return paired
 
-    def _unseen(self, state: State) -> list[ArchivedWindow]:
+    def _unseen(self) -> list[ArchivedWindow]:
         """The windows after the last rollback that the champion did not learn from."""
         data = read_lineage(self.registry, self.aliases.champion).data
         marks = {} if data is None else dict(data.until())
-        for graph, end in (state.rolled_back or {}).items():
+        for graph, end in (self.state.rolled_back or {}).items():
             marks[graph] = max(end, marks.get(graph, end))
         return self.past.after(marks)
 
@@ -361,8 +359,9 @@ class _Round:
     def _checkpoints(self) -> Store:
         return self.registry.below(f"retraining/{self.settings.name}.checkpoints")
 
-    def _remember(self, state: State) -> None:
-        write_state(self.registry, self.settings.name, state)
+    def _remember(self, **changes: Any) -> None:
+        self.state = replace(self.state, **changes)
+        write_state(self.registry, self.settings.name, self.state)
 
     def said(
         self,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from math import inf
 from threading import Event
 
 import structlog
@@ -117,32 +118,93 @@ LOOK = "look"
 """The first step of a round: read the archive, and ask the triggers."""
 
 
-def rounds_metrics(limit_s: float, clock: Callable[[], float] = time.monotonic) -> RoundsMetrics:
+def rounds_metrics(
+    limit_s: float = inf, clock: Callable[[], float] = time.monotonic
+) -> RoundsMetrics:
     """Metrics of a retrainer none of whose steps takes longer than this."""
     return RoundsMetrics(RoundsHealth(limit_s, clock), OUTCOMES)
 
 
 @dataclass(slots=True)
-class Observed:
-    """Observes rounds, one after the other; without `tracing`, it makes no spans."""
+class Rounds:
+    """Makes rounds of retraining, one after the other; shows their steps, announces what is new.
 
-    metrics: RoundsMetrics = field(default_factory=lambda: rounds_metrics(float("inf")))
+    Without `tracing`, it makes no spans.
+    """
+
+    registry: Store
+    settings: Retraining
+    announce: Sequence[Announce]
+    metrics: RoundsMetrics = field(default_factory=rounds_metrics)
     tracing: Tracing | None = None
+    _had_champion: bool = False
+    _said: tuple[str, str] | None = None  # by the last decision
 
-    @contextmanager
-    def round(self) -> Iterator[None]:
-        """Observe a round; it has a span, and messages that are sent in it are of its trace."""
+    def once(self, *, asked: bool = False, clock: Callable[[], datetime] = utc_now) -> Decision:
+        """Make one round (`retrain`); an empty registry gets its first champion before."""
+        while True:
+            decision = self._round(clock(), asked=asked)
+            if decision.outcome != "first champion":
+                return decision
+
+    def until(self, stop: Event, every_s: float) -> None:
+        """Make a round every `every_s` seconds until `stop`.
+
+        If registry or archive do not answer, or a registry that had a champion has none, this is
+        logged, and the next round tries again. Other errors of `retrain` are raised.
+        """
+        with suppress(StreamIcdError):  # the first round says it
+            self._had_champion = current(self.registry) is not None
+        while not stop.is_set():
+            try:
+                self._round(utc_now())
+            except StreamIcdError as error:
+                if error.action is not Action.RETRY:
+                    raise
+                self._said = None
+                structlog.get_logger().warning(
+                    "no round now; the champion stays", reason=f"{type(error).__name__}: {error}"
+                )
+            stop.wait(every_s)
+
+    def _round(self, now: datetime, *, asked: bool = False) -> Decision:
+        """Make a round, and announce its decision unless that says the same as the one before.
+
+        It has a span, and messages that are sent in it are of its trace.
+        """
         with nullcontext() if self.tracing is None else self.tracing.doing("retrain"):
             self.metrics.health.begin(LOOK)
             try:
-                yield
+                decision = self._decided(now, asked=asked)
+                self._note(decision)
+                said = decision.outcome, decision.reason
+                if said != self._said:
+                    for announce_to_one in self.announce:
+                        announce_to_one(decision)
+                self._said = said
+                self._had_champion = self._had_champion or decision.generation > 0
             except StreamIcdError as error:
                 self.metrics.unavailable(f"{type(error).__name__}: {error}")
                 raise
             finally:
-                self.on_step("")
+                self._on_step("")
+        return decision
 
-    def on_step(self, step: str) -> None:
+    def _decided(self, now: datetime, *, asked: bool) -> Decision:
+        registry = self.registry
+        try:
+            if self._had_champion:
+                champion(registry)
+            return retrain(registry, self.settings, now, asked=asked, on_step=self._on_step)
+        except ModelError as error:
+            if self._had_champion and current(registry) is None:
+                raise StoreUnreachable(
+                    f"{registry.place} has no champion any more, as if its disk were unmounted: "
+                    "put it back, or start the retrainer again to begin a new registry there"
+                ) from error
+            raise
+
+    def _on_step(self, step: str) -> None:
         """Note that the next step of the round begins; it ends the one before."""
         health = self.metrics.health
         seconds = health.clock() - health.since
@@ -151,95 +213,8 @@ class Observed:
             self.tracing.took(health.step, seconds)
         health.begin(step)
 
-    def decided(self, decision: Decision) -> None:
-        """Note what the round decided."""
+    def _note(self, decision: Decision) -> None:
         self.metrics.decided(decision.outcome, decision.windows, decision.champion)
         if self.tracing is not None:
             said = {"outcome": decision.outcome, "reason": decision.reason}
             self.tracing.say({**said, "champion": decision.champion, "windows": decision.windows})
-
-
-def run_once(
-    registry: Store,
-    settings: Retraining,
-    announce: Sequence[Announce],
-    *,
-    asked: bool = False,
-    clock: Callable[[], datetime] = utc_now,
-    observed: Observed | None = None,
-) -> Decision:
-    """Make one round (`retrain`), and announce its decision.
-
-    An empty registry gets its first champion, and then the round is made.
-    """
-    rounds = _Rounds(registry, settings, announce, observed or Observed())
-    while True:
-        decision = rounds.make(clock(), asked=asked)
-        if decision.outcome != "first champion":
-            return decision
-
-
-def run_until(
-    stop: Event,
-    registry: Store,
-    settings: Retraining,
-    announce: Sequence[Announce],
-    every_s: float,
-    observed: Observed | None = None,
-) -> None:
-    """Make a round every `every_s` seconds until `stop`, and announce each new decision.
-
-    If registry or archive do not answer, or a registry that had a champion has none, this is
-    logged, and the next round tries again. Other errors of `retrain` are raised.
-    """
-    rounds = _Rounds(registry, settings, announce, observed or Observed())
-    with suppress(StreamIcdError):  # the first round says it
-        rounds.had_champion = current(registry) is not None
-    while not stop.is_set():
-        try:
-            rounds.make(utc_now())
-        except StreamIcdError as error:
-            if error.action is not Action.RETRY:
-                raise
-            rounds.said = None
-            structlog.get_logger().warning(
-                "no round now; the champion stays", reason=f"{type(error).__name__}: {error}"
-            )
-        stop.wait(every_s)
-
-
-@dataclass(slots=True)
-class _Rounds:
-    """Makes rounds, and announces each decision unless it says the same as the one before."""
-
-    registry: Store
-    settings: Retraining
-    announce: Sequence[Announce]
-    observed: Observed
-    had_champion: bool = False
-    said: tuple[str, str] | None = None  # by the last decision
-
-    def make(self, now: datetime, *, asked: bool = False) -> Decision:
-        with self.observed.round():
-            decision = self._decided(now, asked=asked)
-            self.observed.decided(decision)
-            said = decision.outcome, decision.reason
-            if said != self.said:
-                for announce_to_one in self.announce:
-                    announce_to_one(decision)
-        self.said, self.had_champion = said, self.had_champion or decision.generation > 0
-        return decision
-
-    def _decided(self, now: datetime, *, asked: bool) -> Decision:
-        registry, on_step = self.registry, self.observed.on_step
-        try:
-            if self.had_champion:
-                champion(registry)
-            return retrain(registry, self.settings, now, asked=asked, on_step=on_step)
-        except ModelError as error:
-            if self.had_champion and current(registry) is None:
-                raise StoreUnreachable(
-                    f"{registry.place} has no champion any more, as if its disk were unmounted: "
-                    "put it back, or start the retrainer again to begin a new registry there"
-                ) from error
-            raise

@@ -230,13 +230,6 @@ class Chosen:
     prove: list[ArchivedWindow]
 
 
-@dataclass(frozen=True, slots=True)
-class TooFew:
-    """There are too few windows; the reason says how many are missing."""
-
-    reason: str
-
-
 def choose_windows(
     windows: Sequence[ArchivedWindow],
     sizes: Sizes,
@@ -244,8 +237,10 @@ def choose_windows(
     *,
     unseen: Sequence[ArchivedWindow],
     since: Sequence[ArchivedWindow] | None = None,
-) -> Chosen | TooFew:
+) -> Chosen | str:
     """Choose windows: the newest prove, those before them teach, with a sample of older ones.
+
+    If there are too few, the text says how many there are, and how many are needed.
 
     Windows that overlap those that prove share edges with them, and do not teach. The choice
     depends on windows and seed only, never on when or how often it is made.
@@ -258,16 +253,14 @@ def choose_windows(
     """
     prove, after = sizes.prove, "" if since is None else " after the change"
     if len(unseen) < prove:
-        return TooFew(f"{len(unseen)} of {prove} windows that the champion did not learn from")
+        return f"{len(unseen)} of {prove} windows that the champion did not learn from"
     usable = windows if since is None else since
     if len(usable) < prove + sizes.least:
-        return TooFew(f"{len(usable)} of {prove + sizes.least} windows{after}")
+        return f"{len(usable)} of {prove + sizes.least} windows{after}"
     can_prove = set(unseen)
     proving = [window for window in usable if window in can_prove][-prove:]
     if len(proving) < prove:
-        return TooFew(
-            f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
-        )
+        return f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
     first = {window.partition.graph: window.window.start for window in reversed(proving)}
     rest = [
         window
@@ -276,9 +269,7 @@ def choose_windows(
         and (end := window.window.end) <= first.get(window.partition.graph, end)
     ]
     if len(rest) < sizes.least:
-        return TooFew(
-            f"{len(rest)} of {sizes.least} windows{after} that end before those that prove"
-        )
+        return f"{len(rest)} of {sizes.least} windows{after} that end before those that prove"
 
     def rank(window: ArchivedWindow) -> bytes:
         """As at random, but a longer stream keeps most of the earlier sample."""

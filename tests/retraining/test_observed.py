@@ -21,7 +21,7 @@ from stream_icd.metrics.server import serving
 from stream_icd.registry.aliases import current
 from stream_icd.retraining import run
 from stream_icd.retraining.retrain import OUTCOMES
-from stream_icd.retraining.run import Observed, announce_in_topic, rounds_metrics
+from stream_icd.retraining.run import Rounds, announce_in_topic, rounds_metrics
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.store.store import open_store
 from stream_icd.tracing import Tracing, context_of
@@ -40,10 +40,10 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 def test_numbers_and_health_of_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times = [0.0]
-    observed = Observed(rounds_metrics(100, lambda: times[0]))
+    metrics = rounds_metrics(100, lambda: times[0])
     shown: list[tuple[int, str]] = []
 
-    with serving(observed.metrics, 0) as port:
+    with serving(metrics, 0) as port:
 
         def retrain(*_: object, on_step: Any, **__: object) -> Any:
             shown.append(get(port, "readyz"))
@@ -62,7 +62,7 @@ def test_numbers_and_health_of_rounds(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(run, "retrain", retrain)
         registry, settings = open_store(str(tmp_path)), Retraining(str(tmp_path))
         with pytest.raises(HistoryDamaged):
-            run.run_until(threading.Event(), registry, settings, [], 0.001, observed=observed)
+            Rounds(registry, settings, [], metrics).until(threading.Event(), 0.001)
         assert shown == [
             (503, "starting: the first round has not ended\n"),
             (200, "ok\n"),
@@ -102,7 +102,7 @@ def test_a_round_is_a_trace_and_so_is_what_it_announces(
     registry = open_store(str(tmp_path / "registry"))
     settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
     announce = announce_in_topic(broker.settings(), registry, settings.name, topic)
-    decision = run.run_once(registry, settings, [announce], observed=Observed(tracing=Tracing()))
+    decision = Rounds(registry, settings, [announce], tracing=Tracing()).once()
     rounds = [span for span in spans.get_finished_spans() if span.name == "retrain"]
     said = [(one.attributes or {})["stream_icd.outcome"] for one in rounds]
     assert said == ["first champion", decision.outcome]

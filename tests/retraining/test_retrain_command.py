@@ -30,7 +30,7 @@ from stream_icd.registry.versions import (
 )
 from stream_icd.retraining import run
 from stream_icd.retraining.retrain import Decision
-from stream_icd.retraining.run import announce_in_topic, log_decision
+from stream_icd.retraining.run import Rounds, announce_in_topic, log_decision
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.snapshots import encode_snapshot
@@ -99,7 +99,7 @@ def test_decisions_are_announced(
 ) -> None:
     topic = make_topic()
     registry, settings, announce = _announcing(broker, topic, tmp_path)
-    first = run.run_once(registry, settings, announce, clock=lambda: AT).champion
+    first = Rounds(registry, settings, announce).once(clock=lambda: AT).champion
     announce[0](replace(KEPT, outcome="failed", at=AT + timedelta(1)))
     said = list(announcements(broker.settings(), topic))
     assert [announcement.kind for announcement in said] == ["published", "promoted", "kept", "kept"]
@@ -115,7 +115,7 @@ def _killed_before_it_announces(registry: str, settings: Retraining) -> None:
     def die(_decision: Decision) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    run.run_once(open_store(registry), settings, [die], clock=lambda: AT)
+    Rounds(open_store(registry), settings, [die]).once(clock=lambda: AT)
 
 
 @pytest.mark.brokers("memory")
@@ -132,7 +132,7 @@ def test_killed_between_promotion_and_announcement_the_next_start_makes_up_for_i
     assert killed.exitcode == -signal.SIGKILL
     promoted = champion(registry)
     for _ in range(2):  # the second start says nothing again
-        run.run_once(registry, settings, announce, clock=lambda: AT)
+        Rounds(registry, settings, announce).once(clock=lambda: AT)
     said = list(announcements(broker.settings(), topic))
     assert [announcement.kind for announcement in said] == ["published", "promoted", "kept"]
     assert (said[1].champion, said[1].generation) == (promoted.champion, promoted.generation)
@@ -155,10 +155,10 @@ def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
 ) -> None:
     topic = make_topic()
     registry, settings, announce = _announcing(broker, topic, tmp_path)
-    run.run_once(registry, settings, announce, clock=lambda: AT)
+    Rounds(registry, settings, announce).once(clock=lambda: AT)
     by_hand = _promoted(registry, "lfr", AT)
-    run.run_once(registry, settings, [], clock=lambda: AT)  # its state has seen the promotion
-    run.run_once(registry, settings, announce, clock=lambda: AT + timedelta(1))
+    Rounds(registry, settings, []).once(clock=lambda: AT)  # its state has seen the promotion
+    Rounds(registry, settings, announce).once(clock=lambda: AT + timedelta(1))
     said = [
         announcement
         for announcement in announcements(broker.settings(), topic)
@@ -176,10 +176,10 @@ def test_a_version_that_was_deleted_keeps_no_other_from_being_announced(
 ) -> None:
     topic = make_topic()
     registry, settings, announce = _announcing(broker, topic, tmp_path)
-    first = run.run_once(registry, settings, [], clock=lambda: AT).champion
+    first = Rounds(registry, settings, []).once(clock=lambda: AT).champion
     second = _promoted(registry, "lfr", AT)
     shutil.rmtree(version_folder(registry, first).root)
-    run.run_once(registry, settings, announce, clock=lambda: AT)
+    Rounds(registry, settings, announce).once(clock=lambda: AT)
     said = [(one.kind, one.version) for one in announcements(broker.settings(), topic)]
     assert said[:3] == [("promoted", first), ("published", second), ("promoted", second)]
 
@@ -191,13 +191,13 @@ def test_a_promotion_with_the_number_of_a_deleted_one_is_announced(
     topic = make_topic()
     registry, settings, announce = _announcing(broker, topic, tmp_path)
     _archive(settings.archive, 1)
-    run.run_once(registry, settings, announce, clock=lambda: AT)
+    Rounds(registry, settings, announce).once(clock=lambda: AT)
     versions = list[str]()
     for name, at in (("lfr", AT), ("as", AT + timedelta(1))):
         versions.append(_promoted(registry, name, at))
-        run.run_once(registry, settings, announce, clock=lambda at=at: at)
+        Rounds(registry, settings, announce).once(clock=lambda at=at: at)
         registry.delete("aliases/00000002.json")
-        run.run_once(registry, settings, announce, clock=lambda at=at: at)
+        Rounds(registry, settings, announce).once(clock=lambda at=at: at)
     said = announcements(broker.settings(), topic)
     promoted = [one.version for one in said if (one.kind, one.generation) == ("promoted", 2)]
     assert promoted == versions
@@ -209,7 +209,7 @@ def test_a_broker_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
     announce = announce_in_topic(settings, registry, "retrained")
     with structlog.testing.capture_logs() as logs:
         nothing = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
-        run.run_once(registry, nothing, [announce], clock=lambda: AT)
+        Rounds(registry, nothing, [announce]).once(clock=lambda: AT)
     assert {log["event"] for log in logs} == {"decision not announced"}
 
 
@@ -240,11 +240,11 @@ def test_the_service_says_each_thing_once_and_outlives_a_store(
     announce = [lambda decision: said.append(decision.outcome)]
     registry, settings = open_store(str(tmp_path)), Retraining(str(tmp_path))
     with structlog.testing.capture_logs() as logs, pytest.raises(HistoryDamaged):
-        run.run_until(stop, registry, settings, announce, 0.001)
+        Rounds(registry, settings, announce).until(stop, 0.001)
     assert said == ["kept", "kept"]  # after the trouble, again
     assert [log["event"] for log in logs] == ["no round now; the champion stays"]
     stop.set()
-    run.run_until(stop, registry, settings, announce, 0.001)  # ends at once
+    Rounds(registry, settings, announce).until(stop, 0.001)  # ends at once
 
 
 @pytest.mark.parametrize("in_a_round", [False, True])
@@ -265,7 +265,7 @@ def test_the_service_begins_no_new_registry_where_one_vanished(
     if in_a_round:
         monkeypatch.setattr(run, "retrain", unmount)
     with structlog.testing.capture_logs() as logs:
-        run.run_until(stop, registry, settings, [unmount], 0.05)
+        Rounds(registry, settings, [unmount]).until(stop, 0.05)
     assert not place.exists()
     assert {log["event"] for log in logs} == {"no round now; the champion stays"}
     assert "has no champion any more" in logs[0]["reason"]
