@@ -50,12 +50,14 @@ class ArchivedGraph(OneGraph):
         self, start: datetime | None = None, end: datetime | None = None
     ) -> tuple[Queries, SeriesName]:
         """Return what can be asked of the graph, and its name; see `read_archive`."""
+        from stream_icd.history.archive import Selection
         from stream_icd.store.store import open_store
         from stream_icd.view.report import read_archive
 
         store = open_store(self.history)
+        chosen = Selection("communities", self.graph, start=start, end=end)
         with naming_by(self.names, BrokerOptions().kafka, self.graph) as naming:
-            read = read_archive(store, self.graph, self.model, start, end, naming)
+            read = read_archive(store, chosen, self.model, naming)
         if naming is not None and naming.trouble:
             raise BadSettings(f"{self.names}: {naming.trouble}")
         if naming is not None and not naming.found:
@@ -138,7 +140,7 @@ class Explain(ArchivedGraph):
                 f"--at {self.at}: the first window begins at {windows[0].result.window.start}"
             )
 
-        read = partial(queries.sources.snapshots.read, name)
+        read = partial(queries.sources.snapshot, name)
         if self.community is not None:
             after = windows[len(kept)] if len(kept) < len(windows) else None
             about, called = explained_community(kept, self.community, read, after)

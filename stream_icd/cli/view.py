@@ -54,11 +54,14 @@ class ViewPage(BrokerOptions):
 
         without_pandas()
 
+        from stream_icd.history.archive import Selection
+        from stream_icd.kafka.connect import connect
         from stream_icd.log import configure_logging
         from stream_icd.store.store import open_store
         from stream_icd.view.data.all_series import AllSeries, Budget
-        from stream_icd.view.feeds.archives import archive_sources
-        from stream_icd.view.feeds.live import Topics, topic_sources
+        from stream_icd.view.feeds.archives import Archives, archived
+        from stream_icd.view.feeds.live import Live, Topics
+        from stream_icd.view.feeds.sources import Sources
         from stream_icd.view.panels.queries import Queries
 
         with needs_extra("view", "starlette", "sse_starlette", "uvicorn"):
@@ -70,13 +73,17 @@ class ViewPage(BrokerOptions):
         since = parse_time("--from", self.first)
         access = access_for(self.host, self.token, no_token=self.no_token)
         with naming_by(self.names, self.kafka, self.graph) as naming:
+            sources: Sources
             seen = AllSeries(Budget(self.windows, self.memory * 2**20), naming)
             if self.history:
                 stores = [open_store(uri) for uri in self.history]
-                sources = archive_sources(stores, seen, self.graph, since)
+                chosen = Selection("communities", self.graph, start=since)
+                sources = Archives(archived(stores, chosen), seen)
             else:
-                topics = Topics(self.communities_topic, self.events_topic)
-                sources = topic_sources(self.kafka(), topics, seen, self.graph, since)
+                settings = self.kafka()
+                with connect(settings).admin():  # fails at once; later, a broker is waited for
+                    topics = Topics(self.communities_topic, self.events_topic)
+                sources = Live(settings, topics, seen, self.graph, since)
             page = View(Queries(seen, sources), access)
             server = server_of(page)
             with listening(self.host, self.port) as socket, sources.reading(page.publish):

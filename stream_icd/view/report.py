@@ -8,7 +8,6 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,8 +24,7 @@ from stream_icd.store.whole_file import whole_file, writing
 from stream_icd.view.data.all_series import AllSeries, Budget
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow, unpacked
-from stream_icd.view.feeds.archives import Archived, names_of, read_from_archive
-from stream_icd.view.feeds.sources import KeptSnapshots, Sources
+from stream_icd.view.feeds.archives import Archives, archived
 from stream_icd.view.panels.details import composition
 from stream_icd.view.panels.flow import event_list, flow, names_in, of_events, spread
 from stream_icd.view.panels.life import life
@@ -52,34 +50,31 @@ Spans = dict[str, list[list[int | None]]]
 
 def read_archive(
     store: Store,
-    graph: str | None = None,
+    chosen: Selection = Selection("communities"),
     model: str | None = None,
-    first: datetime | None = None,
-    last: datetime | None = None,
     naming: Naming | None = None,
 ) -> tuple[Queries, SeriesName]:
-    """Return what an archive holds, of a model with its version or without, and the series.
+    """Return what is chosen of an archive, of a model with its version or without; and the series.
 
     Raises:
         BadSettings: nothing was selected, or several graphs are there and none is chosen.
         HistoryDamaged, StoreUnreachable: the archive cannot be read.
     """
     seen = AllSeries(Budget(windows=MOST_WINDOWS), naming)
-    (origin,) = names_of([store])
-    archived = Archived(store, origin, graph, first, last, model)
-    archived.read(seen, lambda _: None, lambda: False)
+    archives = Archives(archived([store], chosen, model), seen)
+    (archive,) = archives.archives.values()
+    archive.read(seen, lambda _: None, lambda: False)
     names = [summary.name for summary in seen.summaries()]
-    if not names and archived.models:
-        models = ", ".join(printable(shortened(name)) for name in archived.models)
+    if not names and archive.models:
+        models = ", ".join(printable(shortened(name)) for name in archive.models)
         raise BadSettings(f"{store.place} has no results of model {model}; it has: {models}")
     if not names:
-        raise nothing_selected(store, Selection("communities", graph, None, first, last))
+        raise nothing_selected(store, chosen)
     graphs = sorted({name.graph for name in names})
     if len(graphs) > 1:
         some = listed([shortened(name) for name in graphs])
         raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
-    snapshots = KeptSnapshots(lambda _, window: read_from_archive(store, window))
-    return Queries(seen, Sources(snapshots, archive=True)), names[0]
+    return Queries(seen, archives), names[0]
 
 
 def left_out(queries: Queries, name: SeriesName) -> list[str]:

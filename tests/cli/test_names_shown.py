@@ -199,7 +199,7 @@ def test_of_many_graphs_to_choose_from_some_are_named(tmp_path: Path) -> None:
     for number in range(11):
         Archive(store).add("communities", encode_communities(found(f"g{number}")))
     with pytest.raises(BadSettings, match="holds 11 graphs: choose .* and 1 more"):
-        read_archive(store, None, None)
+        read_archive(store)
 
 
 def test_a_gap_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS, create_topics
 from stream_icd.subscribers.subscribe import subscribe, subscribe_events
 from stream_icd.view.data.all_series import AllSeries
-from stream_icd.view.feeds.live import Topics, topic_sources
+from stream_icd.view.feeds.live import Live, Topics
 from testbed import brokers
 from testbed.brokers import wait_until
 from testbed.handlers import Calls
@@ -152,7 +152,7 @@ def operate(secure: SecureKafka, named: str, *command: str) -> None:
 def look_at_a_page(secure: SecureKafka) -> None:
     """The page reads all its topics."""
     secure.grant("viewer", documented_rights("view"))
-    sources = topic_sources(secure.settings("viewer"), Topics(), seen := AllSeries())
+    sources = Live(secure.settings("viewer"), Topics(), seen := AllSeries())
     with sources.reading(lambda _: None):
         wait_until(lambda: sources.caught_up() and sources.lag() is not None)
         assert sources.troubles() == {}

@@ -179,7 +179,7 @@ def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
     monkeypatch.setattr(archives, "LOOK_EVERY_S", 0.02)
     to, seen, news = Archive(disk), AllSeries(), list[News]()
     to.add("communities", encode_communities(window(0, HALVES)))
-    page = archives.archive_sources([disk], seen)
+    page = archives.Archives(archives.archived([disk]), seen)
     assert not page.caught_up()
     with page.reading(news.append):
         wait_until(page.caught_up)

@@ -34,6 +34,7 @@ from testbed.windows import HOUR, START, window
 from tests.view.windows import (
     ORIGIN,
     Cliques,
+    Given,
     Placed,
     drifting,
     name,
@@ -530,8 +531,12 @@ def test_a_graph_that_the_address_names_is_waited_for(opened: Opened) -> None:
     everything = seen(3, graph="a")
     with page_of(everything) as (view, address):
         read = False
-        sources = replace(view.queries.sources, caught_up=lambda: read)
-        view.queries.sources = sources
+
+        class Reading(Given):
+            def caught_up(self) -> bool:
+                return read
+
+        view.queries.sources = Reading(Cliques(), False)
         tab = opened(address, "?graph=b&community=0")
         sync_api.expect(tab.locator("#flow")).to_contain_text("No results were seen yet")
         everything.add(renamed(window(0, [0, 0, 1, 1]), "b"), ORIGIN)

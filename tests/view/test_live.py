@@ -30,7 +30,7 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.all_series import AllSeries
-from stream_icd.view.feeds.live import Lag, Live, Topics, topic_sources
+from stream_icd.view.feeds.live import Lag, Live, Topics
 from stream_icd.view.panels.queries import Queries
 from stream_icd.view.web.access import access_for
 from stream_icd.wire.announcements import Announcement, encode_announcement
@@ -61,7 +61,7 @@ def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[All
     from stream_icd.view.web.app import View
 
     seen = AllSeries()
-    sources = topic_sources(broker.settings(), topics, seen, **options)
+    sources = Live(broker.settings(), topics, seen, **options)
     view = View(Queries(seen, sources), access_for("127.0.0.1", None))
     with serving(view) as address, sources.reading(view.publish):
         yield seen, address

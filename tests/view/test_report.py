@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from stream_icd.cli.main import app
 from stream_icd.errors import BadSettings, SourceNotFound, StoreUnwritable
-from stream_icd.history.archive import Archive
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.store.store import Store, open_store
 from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.panels.details import node_past
@@ -223,11 +223,11 @@ def test_a_graph_must_be_chosen_among_several(archive: Store) -> None:
     to.add("communities", encode_communities(renamed(window(0, [0, 1]), "other\x1b")))
     with pytest.raises(BadSettings, match=r"--graph: g, other\\x1b"):
         read_archive(archive)
-    assert read_archive(archive, "g")[1].graph == "g"
+    assert read_archive(archive, Selection(graph="g"))[1].graph == "g"
     with pytest.raises(BadSettings, match="has no results of model as; it has: m"):
-        read_archive(archive, "g", "as")
+        read_archive(archive, Selection("communities", "g"), "as")
     with pytest.raises(BadSettings, match="no communities of graph h"):
-        read_archive(archive, "h")
+        read_archive(archive, Selection("communities", "h"))
 
 
 @pytest.fixture

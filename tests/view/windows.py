@@ -9,8 +9,8 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -24,7 +24,7 @@ from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow
-from stream_icd.view.feeds.sources import KeptSnapshots, NoGraph, Sources
+from stream_icd.view.feeds.sources import NoGraph, Sources
 from stream_icd.view.panels.queries import Queries
 from stream_icd.view.web.access import Access, access_for
 from testbed.windows import follow, window
@@ -101,11 +101,17 @@ class Nowhere:
         raise NoGraph("the topic no longer holds the snapshot")
 
 
+@dataclass(slots=True)
+class Given(Sources):
+    graphs: Any
+    archive: bool
+
+    def read_snapshot(self, _: SeriesName, window: SeenWindow) -> Snapshot:
+        return cast(Snapshot, self.graphs.read(window))
+
+
 def queries(everything: AllSeries, snapshots: Any = None, *, archive: bool = False) -> Queries:
-    source = snapshots or Cliques()
-    return Queries(
-        everything, Sources(KeptSnapshots(lambda _, one: source.read(one)), archive=archive)
-    )
+    return Queries(everything, Given(snapshots or Cliques(), archive))
 
 
 def name(graph: str = "g", model: str = "", origin: str = ORIGIN) -> SeriesName:

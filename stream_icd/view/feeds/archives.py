@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import partial
 from itertools import takewhile
 
@@ -37,8 +39,9 @@ from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.view.data.all_series import AllSeries, Publish
+from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow
-from stream_icd.view.feeds.sources import KeptSnapshots, NoGraph, Sources, checked
+from stream_icd.view.feeds.sources import NoGraph, Sources, checked
 from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.limits import Limits
 
@@ -62,13 +65,11 @@ class _Day:
 
 @dataclass(slots=True)
 class Archived:
-    """An archive to read: all of it, or one graph, one model, windows from `first` to `last`."""
+    """An archive to read: all of it, or what is chosen (its kind is not used), of one model."""
 
     store: Store
     origin: str  # its name on the page
-    graph: str | None = None
-    first: datetime | None = None
-    last: datetime | None = None
+    chosen: Selection = field(default_factory=Selection)
     model: str | None = None  # with its version or without
     models: dict[str, None] = field(default_factory=dict)  # of all results, by their first one
     was_read: bool = False  # whether all that was there at first was read
@@ -104,7 +105,7 @@ class Archived:
 
     def _found(self, kind: Kind) -> Iterable[ArchivedWindow]:
         """Return the windows that are new, in time order, newest revisions only."""
-        chosen = Selection(kind, self.graph, None, self.first, self.last)
+        chosen = replace(self.chosen, kind=kind)
         if not self.was_read:
             if (reached := self._reached.get(kind)) is None:
                 return windows(self.store, chosen)
@@ -128,8 +129,9 @@ class Archived:
             try:
                 content = decode(message.key, message.value, message.headers, limits)
             except BadInput as error:
-                log = structlog.get_logger()
-                log.warning("not a message of this archive", archive=self.origin, reason=str(error))
+                structlog.get_logger().warning(
+                    "not a message of this archive", archive=self.origin, reason=str(error)
+                )
             else:
                 yield content
 
@@ -163,66 +165,66 @@ class Archived:
             yield from new
 
 
-def archive_sources(
-    stores: Sequence[Store],
-    seen: AllSeries,
-    graph: str | None = None,
-    since: datetime | None = None,
-) -> Sources:
-    """Read archives, and every few seconds what was added; the page is served meanwhile."""
-    archives = {
-        name: Archived(store, name, graph, since)
-        for name, store in zip(names_of(stores), stores, strict=True)
-    }
-    troubles: dict[str, str] = {}
-    stop = threading.Event()
-    log = structlog.get_logger()
+@dataclass(slots=True)
+class Archives(Sources):
+    """Archives, and every few seconds what was added to them; the page is served meanwhile."""
 
-    def read(publish: Publish) -> None:
+    archives: dict[str, Archived]  # by their names on the page
+    seen: AllSeries
+    _troubles: dict[str, str] = field(default_factory=dict)
+
+    def reading(self, publish: Publish) -> AbstractContextManager[object]:
+        stop = threading.Event()
+        return in_background(partial(self._read_again, publish, stop), "view archives", stop)
+
+    def troubles(self) -> dict[str, str]:
+        return dict(self._troubles)
+
+    def caught_up(self) -> bool:
+        return all(archive.was_read for archive in self.archives.values())
+
+    def _read_again(self, publish: Publish, stop: threading.Event) -> None:
         while not stop.is_set():
             seconds = 0.0
-            for name, archive in archives.items():
+            for name, archive in self.archives.items():
                 again, began = archive.was_read, time.monotonic()
                 try:
-                    count = archive.read(seen, publish, stop.is_set)
+                    count = archive.read(self.seen, publish, stop.is_set)
                 except StreamIcdError as error:
-                    if troubles.get(name) != str(error):
-                        log.warning("cannot read", archive=name, reason=str(error))
-                    troubles[name] = str(error)
+                    if self._troubles.get(name) != str(error):
+                        structlog.get_logger().warning(
+                            "cannot read", archive=name, reason=str(error)
+                        )
+                    self._troubles[name] = str(error)
                     continue
-                troubles.pop(name, None)
+                self._troubles.pop(name, None)
                 if again:
                     seconds += time.monotonic() - began
                 else:
-                    log.info("archive read", archive=name, results=count)
+                    structlog.get_logger().info("archive read", archive=name, results=count)
             stop.wait(max(LOOK_EVERY_S, seconds / LOOK_SHARE))
 
-    return Sources(
-        KeptSnapshots(lambda name, window: read_from_archive(archives[name.origin].store, window)),
-        lambda publish: in_background(partial(read, publish), "view archives", stop),
-        lambda: dict(troubles),
-        archive=True,
-        caught_up=lambda: all(archive.was_read for archive in archives.values()),
-    )
+    def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
+        store, start = self.archives[name.origin].store, window.result.window.start
+        for noted in windows(store, Selection(graph=window.result.graph, start=start)):
+            if noted.identity.snapshot_id == window.result.snapshot_id:
+                return checked(read_snapshot(store, noted), window)
+            if noted.window.start > start:
+                break
+        snapshot = printable(window.result.snapshot_id)
+        raise NoGraph(
+            f"the archive holds the communities of {snapshot}, not the snapshot itself: give one "
+            "with both, as `stream-icd consume archive` writes"
+        )
 
 
-def names_of(stores: Sequence[Store]) -> list[str]:
-    """Return a short name for each archive: its last folder, or its place if two share that."""
-    short = [store.name or store.place for store in stores]
-    pairs = zip(short, stores, strict=True)
-    return [name if short.count(name) == 1 else store.place for name, store in pairs]
-
-
-def read_from_archive(store: Store, window: SeenWindow) -> Snapshot:
-    """Return the graph of a window from an archive."""
-    start = window.result.window.start
-    for noted in windows(store, Selection(graph=window.result.graph, start=start)):
-        if noted.identity.snapshot_id == window.result.snapshot_id:
-            return checked(read_snapshot(store, noted), window)
-        if noted.window.start > start:
-            break
-    snapshot = printable(window.result.snapshot_id)
-    raise NoGraph(
-        f"the archive holds the communities of {snapshot}, not the snapshot itself: give one with "
-        "both, as `stream-icd consume archive` writes"
-    )
+def archived(
+    stores: Sequence[Store], chosen: Selection = Selection(), model: str | None = None
+) -> dict[str, Archived]:
+    """Return archives by a short name: the last folder, or the place if two share that."""
+    folders = Counter(store.name for store in stores)
+    found = {}
+    for store in stores:
+        name = store.name if store.name and folders[store.name] == 1 else store.place
+        found[name] = Archived(store, name, chosen, model)
+    return found

@@ -28,8 +28,9 @@ from stream_icd.printable import printable, shortened
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.seen_results import SeenResults, result_of
 from stream_icd.view.data.all_series import AllSeries, DeadLetter, News, Publish
+from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow
-from stream_icd.view.feeds.sources import KeptSnapshots, NoGraph, Sources, checked
+from stream_icd.view.feeds.sources import NoGraph, Sources, checked
 from stream_icd.wire.announcements import decode_announcement
 from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.events import decode_events
@@ -102,16 +103,18 @@ class Lag:
 
 
 @dataclass(slots=True)
-class Live:
-    """Reads topics into `seen`: all graphs or one, from a position or a time on."""
+class Live(Sources):
+    """Topics, for as long as the page is served: all graphs or one, from a time on if given."""
+
+    archive = False
 
     settings: KafkaSettings
     topics: Topics
     seen: AllSeries
-    reader: MessageReader = field(default_factory=MessageReader)
     graph: str | None = None
-    start: Start = "beginning"
-    lag: Lag = field(default_factory=Lag)
+    since: datetime | None = None
+    reader: MessageReader = field(default_factory=MessageReader)
+    _lag: Lag = field(default_factory=Lag)
     _publish_news: Publish = lambda _: None
     _stop: threading.Event = field(default_factory=threading.Event)
     _results: SeenResults = field(default_factory=SeenResults)
@@ -130,7 +133,7 @@ class Live:
         self._follow(dead_letter_topic(self.topics.snapshots), self._dead_letter)
         self._follow(self.topics.models, self._announcement, of_graphs=False)
         self._follow(self.topics.communities, self._result, after=(labels, events))
-        watch = partial(self.lag.watch, self.settings, self.topics.snapshots, self._stop)
+        watch = partial(self._lag.watch, self.settings, self.topics.snapshots, self._stop)
         self._start_thread("lag", watch)
         try:
             yield
@@ -141,11 +144,12 @@ class Live:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def troubles(self) -> dict[str, str]:
-        """Return why a topic is not read at the moment, by topic."""
         return {topic.topic: printable(topic.trouble) for topic in self._followed if topic.trouble}
 
+    def lag(self) -> int | None:
+        return self._lag.waiting
+
     def caught_up(self) -> bool:
-        """Whether all that the topics held at first was read."""
         return all(topic.caught_up.is_set() for topic in self._followed)
 
     def _follow(
@@ -158,7 +162,8 @@ class Live:
     ) -> Following:
         key = None if self.graph is None or not of_graphs else self.graph.encode()
         take = partial(self._take, on_record, key)
-        followed = Following(self.settings, topic, take, self._stop, self.start)
+        start: Start = self.since or "beginning"
+        followed = Following(self.settings, topic, take, self._stop, start)
 
         def run() -> None:
             deadline = time.monotonic() + CATCH_UP_S
@@ -179,7 +184,7 @@ class Live:
 
     def _take(self, on_record: Callable[[Record], None], key: bytes | None, record: Record) -> None:
         """Leave out other graphs and records before the start; log what is no message."""
-        first_ms = self.start.timestamp() * 1000 if isinstance(self.start, datetime) else -math.inf
+        first_ms = -math.inf if self.since is None else self.since.timestamp() * 1000
         if key not in (None, record.key) or record.timestamp_ms < first_ms:
             return
         try:
@@ -194,7 +199,7 @@ class Live:
             return
         communities = self.reader.decoded(record, decode_communities)
         self._results.add(result)
-        self.lag.detected(communities.snapshot_place)
+        self._lag.detected(communities.snapshot_place)
         self._publish(self.seen.add(communities, self.topics.communities))
 
     def _event(self, record: Record) -> None:
@@ -241,49 +246,18 @@ class Live:
         if news is not None:
             self._publish_news(news)
 
-
-def topic_sources(
-    settings: KafkaSettings,
-    topics: Topics,
-    seen: AllSeries,
-    graph: str | None = None,
-    since: datetime | None = None,
-) -> Sources:
-    """Read topics, for as long as the page is served.
-
-    Raises:
-        BrokerUnavailable: no broker answers now; one that goes away later is waited for.
-    """
-    with connect(settings).admin():
-        pass
-    reader = MessageReader()
-    live = Live(settings, topics, seen, reader, graph, "beginning" if since is None else since)
-    return Sources(
-        KeptSnapshots(
-            lambda _, window: read_from_topic(settings, topics.snapshots, reader, window)
-        ),
-        live.reading,
-        live.troubles,
-        lag=lambda: live.lag.waiting,
-        caught_up=live.caught_up,
-    )
-
-
-def read_from_topic(
-    settings: KafkaSettings, topic: str, reader: MessageReader, window: SeenWindow
-) -> Snapshot:
-    """Return the graph of a window from the place in a topic that its result names."""
-    place = place_in_topic(window.result.snapshot_place)
-    if place is None:
-        raise NoGraph("the result does not say where its snapshot is")
-    partition, offset = place
-    try:
-        with open_reader(
-            settings, topic, {partition: offset}, "end", limit=1, only={partition}
-        ) as records:
-            record = next(iter(records), None)
-    except OffsetGone as error:
-        raise NoGraph("the topic no longer holds the snapshot") from error
-    if record is None or record.offset != offset:
-        raise NoGraph("the topic does not hold the snapshot")
-    return checked(reader.decoded(record, decode_snapshot), window)
+    def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:  # noqa: ARG002
+        """Read the graph from the place in the topic that the result names."""
+        place = place_in_topic(window.result.snapshot_place)
+        if place is None:
+            raise NoGraph("the result does not say where its snapshot is")
+        partition, offset = place
+        topic, start, only = self.topics.snapshots, {partition: offset}, {partition}
+        try:
+            with open_reader(self.settings, topic, start, "end", limit=1, only=only) as records:
+                record = next(iter(records), None)
+        except OffsetGone as error:
+            raise NoGraph("the topic no longer holds the snapshot") from error
+        if record is None or record.offset != offset:
+            raise NoGraph("the topic does not hold the snapshot")
+        return checked(self.reader.decoded(record, decode_snapshot), window)

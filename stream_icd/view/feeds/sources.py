@@ -1,9 +1,8 @@
-"""What a page reads from; behind one contract."""
+"""The contract of what a page reads from: topics or archives."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -30,34 +29,44 @@ def checked(snapshot: Snapshot, window: SeenWindow) -> Snapshot:
 
 
 @dataclass(slots=True)
-class KeptSnapshots:
-    """The graphs that were read last, within `KEPT_PARTS`; `source` reads one at a time."""
+class Sources:
+    """What a page reads from; by default, no results beside those that it has."""
 
-    source: Callable[[SeriesName, SeenWindow], Snapshot]
-    _kept: Kept[tuple[str, ...], Snapshot] = field(default_factory=lambda: Kept(KEPT_PARTS))
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    archive = True  # whether nothing is live
+    _kept: Kept[tuple[str, ...], Snapshot] = field(
+        init=False, default_factory=lambda: Kept(KEPT_PARTS)
+    )
+    _one_at_a_time: threading.Lock = field(init=False, default_factory=threading.Lock)
 
-    def read(self, name: SeriesName, window: SeenWindow) -> Snapshot:
-        """Return the graph; raise `StreamIcdError`, such as `NoGraph`, if it is not available."""
-        with self._lock:
+    def snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
+        """Return the graph of a window; those read last are kept, within `KEPT_PARTS`.
+
+        Raises `StreamIcdError`, such as `NoGraph`, if it is not available.
+        """
+        with self._one_at_a_time:
             identity = (name.origin, *window.result.identity())
             if (kept := self._kept.get(identity)) is not None:
                 return kept
-            snapshot = self.source(name, window)
+            snapshot = self.read_snapshot(name, window)
             parts = min(snapshot.n_nodes + snapshot.n_edges, KEPT_PARTS)  # it is kept in any case
             return self._kept.put(identity, snapshot, parts)
 
+    def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
+        """Read the graph of a window; raises as `snapshot`."""
+        raise NotImplementedError
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where a page reads from.
+    def reading(self, _publish: Publish, /) -> AbstractContextManager[object]:
+        """Read for the duration of a block, and publish each new or changed window."""
+        return nullcontext()
 
-    `reading` reads for the duration of its block, and publishes each new window.
-    """
+    def troubles(self) -> dict[str, str]:
+        """Return what cannot be read at the moment, a topic or an archive, and why."""
+        return {}
 
-    snapshots: KeptSnapshots
-    reading: Callable[[Publish], AbstractContextManager[object]] = lambda _: nullcontext()
-    troubles: Callable[[], Mapping[str, str]] = dict  # by topic or archive
-    lag: Callable[[], int | None] = lambda: None  # snapshots without results; None: not known
-    archive: bool = False  # whether nothing is live
-    caught_up: Callable[[], bool] = lambda: True  # whether all that was there at first was read
+    def lag(self) -> int | None:
+        """Return how many snapshots have no result yet; None: not known."""
+        return None
+
+    def caught_up(self) -> bool:
+        """Whether all that was there at first was read."""
+        return True

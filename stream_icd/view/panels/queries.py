@@ -154,7 +154,7 @@ class Queries:
         name, window = self._window(asked)
         trouble = None
         try:
-            snapshot = self.sources.snapshots.read(name, window)
+            snapshot = self.sources.snapshot(name, window)
         except StreamIcdError as error:
             snapshot, trouble = None, str(error)
         before = self._drawn(name).centres
@@ -178,13 +178,13 @@ class Queries:
         chosen = None if everything else ids(asked, "community", MOST_OPENED)
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
-        snapshot = self.sources.snapshots.read(name, window)
+        snapshot = self.sources.snapshot(name, window)
         return opened(window, snapshot, chosen, self._drawn(name).centres)
 
     def places(self, asked: Parameters) -> Answer:
         """Nodes of a window where their source says they are."""
         name, window = self._window(asked)
-        snapshot = self.sources.snapshots.read(name, window)
+        snapshot = self.sources.snapshot(name, window)
         if snapshot.coordinates is None:
             raise NothingSeen("the snapshot does not say where its nodes are")
         drawn = self._drawn(name)
@@ -206,13 +206,13 @@ class Queries:
     def explain(self, asked: Parameters) -> Answer:
         """What happened around a node."""
         name, windows = self._until(asked)
-        read = partial(self.sources.snapshots.read, name)
+        read = partial(self.sources.snapshot, name)
         return as_answer(*explained(windows, text(asked, "node"), read))
 
     def explain_community(self, asked: Parameters) -> Answer:
         """What holds a community together."""
         name, windows = self._until(asked)
-        read = partial(self.sources.snapshots.read, name)
+        read = partial(self.sources.snapshot, name)
         after = self.seen.window(name, windows[-1].number + 1)
         community = one_id(asked)
         if not any(community in window.ids for window in windows):
