@@ -35,6 +35,7 @@ from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fit_labelled import fit_labelled
+from stream_icd.training.bp.fitted import Work
 from stream_icd.training.yardstick import DEFAULT, judge
 
 DOCS = Path(__file__).parent.parent / "docs" / "measured"
@@ -109,7 +110,7 @@ def _stream_rows(streams: Iterable[KnownStream]) -> Iterator[str]:
 
 def _scores(past: Sequence[LabelledGraph], later: Sequence[LabelledGraph]) -> list[float]:
     """AMI on later graphs, in percent: of `default`, of what labels teach, of what is taken."""
-    default, alone = open_model(DEFAULT).model.bp, fit_labelled(past, 0, THREADS).parameters
+    default, alone = open_model(DEFAULT).model.bp, fit_labelled(past, Work(0, THREADS)).parameters
     taken = fit_parameters(past, 0, THREADS).parameters
     candidates: list[BpParameters] = [default, replace(alone, stay=taken.stay), taken]
     rows = [[one.ami for one in of_graph] for of_graph in judge(later, candidates)]

@@ -19,6 +19,7 @@ from stream_icd.snapshot import Window
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.training.bp import fit_stream
+from stream_icd.training.bp.fitted import Work
 from stream_icd.training.card import card
 from stream_icd.training.train_model import train_model
 from stream_icd.training.yardstick import against_default, comparison, judge, verdict
@@ -132,6 +133,6 @@ def test_learning_uses_the_weights_of_a_window_as_detection_does(
         return find(adjacency, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(fit_stream, "detect_window", noted)
-    fit_stream.fit_stream(given, threads=1)
+    fit_stream.fit_stream(given, Work(threads=1))
     assert seen
     assert all(any(one is window.adjacency for window in given) for one in seen)

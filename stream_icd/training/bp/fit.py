@@ -15,7 +15,7 @@ from stream_icd.training.bp.consecutive import newest_run, stay_of_labels
 from stream_icd.training.bp.fit_labelled import fit_labelled
 from stream_icd.training.bp.fit_stream import FEWEST, MOST_STAY, fit_stream
 from stream_icd.training.bp.fit_unlabelled import fit_unlabelled
-from stream_icd.training.bp.fitted import Fit, OnStep, as_good, unseen
+from stream_icd.training.bp.fitted import Fit, OnStep, Work, as_good, unseen
 from stream_icd.training.yardstick import DEFAULT, judge
 
 MOST_TO_LEARN_FROM = 10
@@ -56,30 +56,26 @@ def fit_parameters(
         raise BadSettings(
             "there are no graphs to learn from: give at least one graph that has edges"
         )
-    windows = newest_run(linked)
+    windows, work = newest_run(linked), Work(seed, threads, on_step)
     known = [graph for graph in linked if graph.labels is not None]
     if known:
         related = len(windows) > 1 and all(window.labels is not None for window in windows)
-        return _by_labels(known, windows if related else [], seed, threads, on_step)
-    return _by_edges(linked, windows, seed, threads, on_step)
+        return _by_labels(known, windows if related else [], work)
+    return _by_edges(linked, windows, work)
 
 
 def _by_labels(
-    graphs: Sequence[LabelledGraph],
-    windows: Sequence[LabelledGraph],
-    seed: int,
-    threads: int,
-    on_step: OnStep,
+    graphs: Sequence[LabelledGraph], windows: Sequence[LabelledGraph], work: Work
 ) -> Fit:
-    labelled = fit_labelled(_spread(graphs), seed, threads, on_step)
+    labelled = fit_labelled(_spread(graphs), work)
     if windows:
         labelled = _with_stay(labelled, stay_of_labels(windows), len(windows))
     fits = _default_for(labelled) | {"what the labels taught": labelled}
     if len(windows) >= FEWEST:
-        learned = fit_stream(windows, seed, threads, on_step)
+        learned = fit_stream(windows, work)
         if learned is not None:
             fits["what the next windows taught"] = learned
-    return _first_as_good(fits, _in_time_order(graphs)[-MOST_TO_COMPARE:], "AMI", seed)
+    return _first_as_good(fits, _in_time_order(graphs)[-MOST_TO_COMPARE:], "AMI", work.seed)
 
 
 def _default_for(fit: Fit) -> dict[str, Fit]:
@@ -109,24 +105,18 @@ def _first_as_good(
     return replace(list(fits.values())[taken], compared=compared, compared_by=by)
 
 
-def _by_edges(
-    graphs: Sequence[LabelledGraph],
-    windows: Sequence[LabelledGraph],
-    seed: int,
-    threads: int,
-    on_step: OnStep,
-) -> Fit:
+def _by_edges(graphs: Sequence[LabelledGraph], windows: Sequence[LabelledGraph], work: Work) -> Fit:
     is_stream = len(windows) >= FEWEST
-    learned = fit_stream(windows, seed, threads, on_step) if is_stream else None
+    learned = fit_stream(windows, work) if is_stream else None
     if learned is not None:
-        return _better_of(learned, "what the next windows taught", windows, seed)
-    alone = fit_unlabelled([graph.adjacency for graph in _spread(graphs)], seed, threads, on_step)
+        return _better_of(learned, "what the next windows taught", windows, work.seed)
+    alone = fit_unlabelled([graph.adjacency for graph in _spread(graphs)], work)
     if is_stream:  # its windows are unrelated
         return _with_stay(alone, 0.0, len(windows))
     apart = _in_time_order([graph for graph in graphs if graph.moment is not None])
     if len(apart) < FEWEST:
         return alone
-    return _better_of(alone, "what hidden edges taught", apart[-MOST_TO_COMPARE:], seed)
+    return _better_of(alone, "what hidden edges taught", apart[-MOST_TO_COMPARE:], work.seed)
 
 
 def _better_of(fit: Fit, name: str, windows: Sequence[LabelledGraph], seed: int) -> Fit:

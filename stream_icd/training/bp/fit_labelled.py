@@ -18,13 +18,10 @@ from stream_icd.quality.agreement import ami
 from stream_icd.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
-    OnStep,
-    Steps,
     Tried,
+    Work,
     as_good,
     candidate,
-    in_threads,
-    unseen,
 )
 
 Labelled = Sequence[tuple[NDArray[np.int32], LabelledGraph]]
@@ -37,12 +34,7 @@ OTHER_EXPONENTS = (0.0, 1.0)
 """Candidates besides `EXPONENT`: ignore the weights, and keep their proportions."""
 
 
-def fit_labelled(
-    graphs: Sequence[LabelledGraph],
-    seed: int = 0,
-    threads: int = 2,
-    on_step: OnStep = unseen,
-) -> Fit:
+def fit_labelled(graphs: Sequence[LabelledGraph], work: Work = Work()) -> Fit:
     """The parameters with the best mean AMI of `find_communities` on these graphs.
 
     K is not given, as in detection: the best parameters with K join many communities without it.
@@ -62,12 +54,12 @@ def fit_labelled(
     families = [[candidate(r, spread, mixing) for r in RESOLUTIONS] for spread in SIZE_SPREADS]
     choices = [choice for family in families for choice in family]
     n_runs = len(choices) + (1 + len(OTHER_EXPONENTS)) * weighted
-    steps = Steps("learn from labels", n_runs * len(labelled), on_step)
+    steps = work.steps("learn from labels", n_runs * len(labelled))
 
     def scores_of(choices: Sequence[BpParameters]) -> Floats:
         """AMI of each choice on each graph, (choices, graphs)."""
         runs = [(*graph, choice) for choice in choices for graph in labelled]
-        found = in_threads(lambda run: _ami(*run, seed), runs, threads, lambda _: steps.done())
+        found = work.each(lambda run: _ami(*run, work.seed), runs, lambda _: steps.done())
         return np.reshape(found, (len(choices), len(labelled)))
 
     scores = _smoothed(scores_of(choices).reshape(len(families), -1, len(labelled)))

@@ -29,13 +29,10 @@ from stream_icd.training.bp.fit_unlabelled import RESOLUTIONS
 from stream_icd.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
-    OnStep,
-    Steps,
     Tried,
+    Work,
     as_good,
     candidate,
-    in_threads,
-    unseen,
 )
 
 FEWEST = 3
@@ -88,12 +85,7 @@ class _Trial:
         return replace(self.parameters, mixing=mixing, stay=self.stay)
 
 
-def fit_stream(
-    windows: Sequence[LabelledGraph],
-    seed: int = 0,
-    threads: int = 2,
-    on_step: OnStep = unseen,
-) -> Fit | None:
+def fit_stream(windows: Sequence[LabelledGraph], work: Work = Work()) -> Fit | None:
     """The parameters whose communities, with memory, save most bits on each next window's edges.
 
     None if the windows are unrelated. They are at least `FEWEST` consecutive ones of one graph,
@@ -102,14 +94,14 @@ def fit_stream(
     prepared = list[Prepared]()
     for window in windows:
         prepared.append(prepare(window, prepared[-1] if prepared else None))
-    trials = [_Trial(choice) for choice in _choices(prepared[0], seed)]
+    trials = [_Trial(choice) for choice in _choices(prepared[0], work.seed)]
     halvings = [min(max(at - 1, 0), N_HALVINGS) for at in range(len(windows))]
     n_trials = [-(-len(trials) // 2**halving) for halving in halvings]
-    steps = Steps("learn from next windows", sum(n_trials), on_step)
+    steps = work.steps("learn from next windows", sum(n_trials))
     for following, n_kept in zip(prepared, n_trials, strict=True):
         trials = sorted(trials, key=lambda trial: -trial.score)[:n_kept]
-        judge = partial(_after, following, seed)
-        trials = in_threads(judge, trials, threads, lambda _: steps.done())
+        judge = partial(_after, following, work.seed)
+        trials = work.each(judge, trials, lambda _: steps.done())
     at = max(range(len(trials)), key=lambda at: trials[at].score)
     if not trials[at].stay or trials[at].nats < LEAST_SAVED:
         return None

@@ -32,13 +32,11 @@ from stream_icd.quality.partition import description_length
 from stream_icd.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
-    OnStep,
     Steps,
     Tried,
+    Work,
     as_good,
     candidate,
-    in_threads,
-    unseen,
 )
 
 RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 21))
@@ -89,31 +87,26 @@ class _Choice:
         )
 
 
-def fit_unlabelled(
-    graphs: Sequence[csr_array], seed: int = 0, threads: int = 2, on_step: OnStep = unseen
-) -> Fit:
+def fit_unlabelled(graphs: Sequence[csr_array], work: Work = Work()) -> Fit:
     """The best parameters for these graphs by the criteria above.
 
     The mixing of each choice is that of the communities found, averaged over the graphs. `graphs`
     are canonical adjacencies, at least one, with edges; `comparable` rescales their weights.
     """
-    of_graph = [islice(hide_edges(comparable(graph), seed), SPLITS) for graph in graphs]
+    of_graph = [islice(hide_edges(comparable(graph), work.seed), SPLITS) for graph in graphs]
     splits = list(chain.from_iterable(zip(*of_graph, strict=True)))  # graphs in turn
     rounds = _rounds(splits)
     kept = choices = [_Choice(r, spread) for r in RESOLUTIONS for spread in SIZE_SPREADS]
     n_kept = [max(len(choices) >> number, 4) for number in range(len(rounds))]
-    steps = Steps(
-        "learn from hidden edges",
-        sum(n * len(each) for n, each in zip(n_kept, rounds, strict=True)),
-        on_step,
-    )
+    n_steps = sum(n * len(each) for n, each in zip(n_kept, rounds, strict=True))
+    steps = work.steps("learn from hidden edges", n_steps)
     for number, of_round in enumerate(rounds):
         if number:
             best_first = sorted(kept, key=lambda one: one.mean("hidden_edges"), reverse=True)
             kept = [one for one in kept if one in best_first[: n_kept[number]]]
-        _try(kept, of_round, seed, threads, steps)
+        _try(kept, of_round, work, steps)
     learned = _best(kept)
-    searching = _Choice(results=in_threads(lambda one: _searched(one, seed), splits, threads))
+    searching = _Choice(results=work.each(lambda one: _searched(one, work.seed), splits))
     chosen = _best([searching, learned])
     return Fit(
         chosen.parameters,
@@ -137,20 +130,13 @@ def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
 
 
 def _try(
-    choices: Sequence[_Choice],
-    splits: Sequence[HiddenEdges],
-    seed: int,
-    threads: int,
-    steps: Steps,
+    choices: Sequence[_Choice], splits: Sequence[HiddenEdges], work: Work, steps: Steps
 ) -> None:
     """Add the result on each split to each choice; those of a resolution share local moves."""
     of_resolutions = [list(some) for _, some in groupby(choices, attrgetter("resolution"))]
     runs = [(split, some) for split in splits for some in of_resolutions]
-    found = in_threads(
-        lambda run: list(_results_of(*run, seed)),
-        runs,
-        threads,
-        lambda run: steps.done(len(run[1])),
+    found = work.each(
+        lambda run: list(_results_of(*run, work.seed)), runs, lambda run: steps.done(len(run[1]))
     )
     for (_, some), results in zip(runs, found, strict=True):
         for choice, result in zip(some, results, strict=True):

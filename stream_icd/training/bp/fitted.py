@@ -97,23 +97,34 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_threads(
-    work: Callable[[Item], Result],
-    items: Sequence[Item],
-    threads: int,
-    on_done: Callable[[Item], None] = lambda _: None,
-) -> list[Result]:
-    """The results of `work` for all items, in their order, for any number of threads.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How a search works: with which seed, in how many threads, and whom it tells of its steps."""
 
-    The kernels release the global interpreter lock. After an exception, including Ctrl-C, it ends
-    as soon as the current items are done. `on_done` is called in the caller's thread.
-    """
-    pool = ThreadPoolExecutor(threads)
-    try:
-        results = []
-        for item, future in [(item, pool.submit(work, item)) for item in items]:
-            results.append(future.result())
-            on_done(item)
-        return results
-    finally:
-        pool.shutdown(cancel_futures=True)
+    seed: int = 0
+    threads: int = 2
+    on_step: OnStep = unseen
+
+    def steps(self, task: str, total: int) -> Steps:
+        return Steps(task, total, self.on_step)
+
+    def each(
+        self,
+        find: Callable[[Item], Result],
+        items: Sequence[Item],
+        on_done: Callable[[Item], None] = lambda _: None,
+    ) -> list[Result]:
+        """The results of `find` for all items, in their order, for any number of threads.
+
+        The kernels release the global interpreter lock. After an exception, including Ctrl-C, it
+        ends as soon as the current items are done. `on_done` is called in the caller's thread.
+        """
+        pool = ThreadPoolExecutor(self.threads)
+        try:
+            results = []
+            for item, future in [(item, pool.submit(find, item)) for item in items]:
+                results.append(future.result())
+                on_done(item)
+            return results
+        finally:
+            pool.shutdown(cancel_futures=True)
