@@ -44,12 +44,13 @@ class Front:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identities:
-    """Stable ids of a window's communities, and where each was last seen; `(K,)` each.
+    """Stable ids of the communities of a window, and where each was last seen; `(K,)` each.
 
     For a new community `overlap` is NaN and `size_before` is 0. `reappeared` is true for a
     community that was absent from the last window but is known from before.
     """
 
+    partition: Partition  # the communities
     ids: Ids
     overlap: Floats
     size_before: Ids
@@ -59,13 +60,17 @@ class Identities:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """Tracked windows, newest first, each compared with a new one when it is first needed."""
+    """Tracked windows, newest first, each compared with a new one when it is first needed.
+
+    `absence`: windows further away share nothing with it. None: its communities claim ids that
+    continue those of the tracked windows, however far away these are.
+    """
 
     recent: Sequence[CommunityEvents]  # tracked windows of the graph, oldest first
     window: Window  # the new one
     partition: Partition  # its communities
-    absence: int | None = None  # windows further away share nothing with it; None: no limit
-    _fronts: dict[int, Front] = field(default_factory=dict)
+    absence: int | None = None
+    _fronts: dict[int, Front] = field(init=False, default_factory=dict)  # `replace` begins anew
 
     def __len__(self) -> int:
         return len(self.recent)
@@ -81,20 +86,27 @@ class History:
             self._fronts[steps] = Front(old, between, away)
         return self._fronts[steps]
 
+    @property
+    def looked_back(self) -> Sequence[CommunityEvents]:
+        """The windows that are asked where communities came from and went; empty: the last one.
 
-def claims(
-    communities: Communities, partition: Partition, recent: Sequence[CommunityEvents], last: Front
-) -> Ids | None:
+        Where communities are matched by their nodes, errors of matching would add up.
+        """
+        return self.recent if self.absence is None else ()
+
+
+def claims(communities: Communities, history: History) -> Ids | None:
     """Return the id that each community claims, `(K,)`; None if they do not continue the windows.
 
     They do if at least half of the nodes that can have kept an id did so: of each community that
     does not claim an unused id, those that had this id in the last window, compared with those that
     had the most frequent id.
     """
-    claimed, between = _detector_ids(communities, partition), last.between
+    claimed = _detector_ids(communities, history.partition)
     if claimed is None:
         return None
-    of_claiming = (claimed < recent[-1].next_community)[between.new]
+    last, between = history[0], history[0].between
+    of_claiming = (claimed < history.recent[-1].next_community)[between.new]
     most = np.zeros(len(claimed), np.int64)
     np.maximum.at(most, between.new[of_claiming], between.shared[of_claiming])
     kept = last.ids[between.old] == claimed[between.new]
@@ -123,11 +135,7 @@ def _detector_ids(communities: Communities, partition: Partition) -> Ids | None:
 
 
 def identify(
-    history: History,
-    partition: Partition,
-    next_id: int,
-    settings: TrackSettings,
-    claimed: Ids | None = None,
+    history: History, next_id: int, settings: TrackSettings, claimed: Ids | None = None
 ) -> Identities:
     """Identify the communities: compare them with the last window, then with earlier ones.
 
@@ -136,8 +144,9 @@ def identify(
     searched for in an earlier one. New ids start at `next_id`, in the order of the communities'
     smallest nodes; those that a detector gives are kept.
     """
-    k = partition.n_communities
+    k = history.partition.n_communities
     known = Identities(
+        partition=history.partition,
         ids=np.full(k, NOBODY, np.int64),
         overlap=np.full(k, np.nan),
         size_before=np.zeros(k, np.int64),

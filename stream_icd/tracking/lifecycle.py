@@ -2,7 +2,7 @@
 
 A community may take more than one window to merge into another, and a new one may be found late,
 when its nodes have already been counted to another. So where nodes came from and went is asked of
-more than the last window: those of `recent`, oldest first, or the last one only if that is empty.
+more than the last window (`History.looked_back`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from stream_icd.arrays import Ids
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents, Kind
 from stream_icd.tracking.identities import Front, History, Identities
-from stream_icd.tracking.partition import Partition
 from stream_icd.tracking.settings import TrackSettings
 
 Relatives = Mapping[int, tuple[int, ...]]
@@ -30,17 +29,13 @@ NEW = -1
 """Stands for the id before of a community that is new."""
 
 
-def first_events(known: Identities, partition: Partition) -> tuple[CommunityEvent, ...]:
+def first_events(known: Identities) -> tuple[CommunityEvent, ...]:
     """Return the events of a graph's first window: every community is born."""
-    return tuple(_living(at, known, partition, "born") for at in range(len(known.ids)))
+    return tuple(_living(at, known, "born") for at in range(len(known.ids)))
 
 
 def events_between(
-    history: History,
-    recent: Sequence[CommunityEvents],
-    known: Identities,
-    partition: Partition,
-    settings: TrackSettings,
+    history: History, known: Identities, settings: TrackSettings
 ) -> tuple[CommunityEvent, ...]:
     """Return the events of present communities, in order, then of those that ended.
 
@@ -49,22 +44,20 @@ def events_between(
       (Greene et al.);
     - *split*: one community became several, by the same thresholds;
     - *died*: it is absent, and neither merged nor was split.
-
-    `history`: the windows before, compared with the new one.
     """
-    origins = parents_of(history, known.ids, recent, settings)
-    heirs = children_of(history, known, recent, origins, settings)
+    origins = parents_of(history, known.ids, settings)
+    heirs = children_of(history, known, origins, settings)
     merged = {community: all_of for community, all_of in origins.items() if len(all_of) > 1}
     split = {community: all_of for community, all_of in heirs.items() if len(all_of) > 1}
-    absorbed = merged_lately(recent).keys() | set(chain.from_iterable(merged.values()))
+    absorbed = merged_lately(history.looked_back).keys() | set(chain.from_iterable(merged.values()))
     return (
-        *_of_living(known, partition, merged, split, settings.change),
+        *_of_living(known, merged, split, settings.change),
         *_of_ended(history[0], known, absorbed, split),
     )
 
 
 def _of_living(
-    known: Identities, partition: Partition, merged: Relatives, split: Relatives, change: float
+    known: Identities, merged: Relatives, split: Relatives, change: float
 ) -> Iterator[CommunityEvent]:
     out_of = {child: (parent,) for parent, children in split.items() for child in children}
     for at, community in enumerate(known.ids.tolist()):
@@ -72,23 +65,22 @@ def _of_living(
         appeared = known.size_before[at] == 0 or known.reappeared[at]
         if appeared:
             parents = sorted({*came, *out_of.get(community, ())})
-            yield _living(at, known, partition, "born", parents=tuple(parents))
+            yield _living(at, known, "born", parents=tuple(parents))
         if came:
-            yield _living(at, known, partition, "merged", parents=came)
+            yield _living(at, known, "merged", parents=came)
         if community in split:
-            yield _living(at, known, partition, "split", children=split[community])
+            yield _living(at, known, "split", children=split[community])
         if not (appeared or came or community in split):
-            grown_by = partition.sizes[at] - known.size_before[at]
+            grown_by = known.partition.sizes[at] - known.size_before[at]
             kind: Kind = "continued"
             if abs(grown_by) >= change * known.size_before[at]:
                 kind = "grown" if grown_by > 0 else "shrunk"
-            yield _living(at, known, partition, kind)
+            yield _living(at, known, kind)
 
 
 def _living(
     at: int,
     known: Identities,
-    partition: Partition,
     kind: Kind,
     parents: tuple[int, ...] = (),
     children: tuple[int, ...] = (),
@@ -97,8 +89,8 @@ def _living(
     return CommunityEvent(
         kind=kind,
         community=int(known.ids[at]),
-        label=int(partition.names[at]),
-        size=int(partition.sizes[at]),
+        label=int(known.partition.names[at]),
+        size=int(known.partition.sizes[at]),
         size_before=int(known.size_before[at]),
         overlap=None if np.isnan(overlap) else overlap,
         parents=parents,
@@ -121,10 +113,7 @@ def _of_ended(
 
 
 def with_strength(
-    events: tuple[CommunityEvent, ...],
-    communities: Communities,
-    known: Identities,
-    partition: Partition,
+    events: tuple[CommunityEvent, ...], communities: Communities, known: Identities
 ) -> tuple[CommunityEvent, ...]:
     """Return the events with the bits that each of them saves; unknown if the detector told none.
 
@@ -134,7 +123,7 @@ def with_strength(
     ids, moved, moved_bits = communities.community_ids, communities.moved, communities.moved_bits
     if ids is None or moved is None or moved_bits is None:
         return events
-    if not np.array_equal(ids[partition.names], known.ids):
+    if not np.array_equal(ids[known.partition.names], known.ids):
         return events
     into: dict[int, dict[int, float]] = defaultdict(dict)
     out_of: dict[int, dict[int, float]] = defaultdict(dict)
@@ -170,16 +159,14 @@ def _total(parts: Iterable[float | None]) -> float | None:
     return round(sum(known), 3) if known else None
 
 
-def parents_of(
-    history: History, ids: Ids, recent: Sequence[CommunityEvents], settings: TrackSettings
-) -> Relatives:
+def parents_of(history: History, ids: Ids, settings: TrackSettings) -> Relatives:
     """Return the communities that went into each present one, by stable id.
 
     A community went into another if more than `part` of the members that it had in one of the last
     windows are there now, or their Jaccard index is at least `match`. Each of the two existed then,
     and the first until the last window. What was reported before is not reported again.
     """
-    last = history[0]
+    last, recent = history[0], history.looked_back
     absorbed = merged_lately(recent).keys()
     parents: dict[int, set[int]] = defaultdict(set)
     for old, new in _went_in(last, ids, settings):
@@ -196,20 +183,16 @@ def parents_of(
 
 
 def children_of(
-    history: History,
-    known: Identities,
-    recent: Sequence[CommunityEvents],
-    parents: Relatives,
-    settings: TrackSettings,
+    history: History, known: Identities, parents: Relatives, settings: TrackSettings
 ) -> Relatives:
     """Return the present communities that came out of each former one, by stable id.
 
     A community came out of another if more than `part` of its members were there in the last
     window, or their Jaccard index is at least `match`. For a new one, this must hold in all of the
     last windows in which the other existed: else its members have met there only lately. An old one
-    into which the other merges did not come out of it. These two rules need `recent`.
+    into which the other merges did not come out of it. These two rules need windows to look back.
     """
-    pairs = _came_out(history[0], known.ids, settings)
+    pairs, recent = _came_out(history[0], known.ids, settings), history.looked_back
     fresh = set(known.ids[known.size_before == 0].tolist())
     before = set(history[0].ids.tolist())
     pairs = {

@@ -10,11 +10,11 @@ import numpy as np
 from stream_icd.arrays import n_distinct
 from stream_icd.communities import MOST_IDS, Communities
 from stream_icd.errors import LimitExceeded
-from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.events import CommunityEvents
 from stream_icd.times import missed_windows
-from stream_icd.tracking.identities import History, Identities, claims, first_claims, identify
+from stream_icd.tracking.identities import History, claims, first_claims, identify
 from stream_icd.tracking.lifecycle import events_between, first_events, with_strength
-from stream_icd.tracking.partition import Partition, by_first_node
+from stream_icd.tracking.partition import by_first_node
 from stream_icd.tracking.settings import TrackSettings
 
 DEFAULTS = TrackSettings()
@@ -58,12 +58,15 @@ def track(
     if last is None:
         start = first_id if revised is None else _first_id(revised)
         claimed = first_claims(communities, partition, start, revised)
-        nothing = History((), communities.window, partition)
-        known = identify(nothing, partition, start, settings, claimed)
-        events = first_events(known, partition)
+        known = identify(History((), communities.window, partition), start, settings, claimed)
+        events = first_events(known)
     else:
-        known, events = _continued(recent, communities, partition, settings, first_id)
-        events = with_strength(events, communities, known, partition)
+        history = History(recent[-(settings.absence + 1) :], communities.window, partition)
+        claimed = claims(communities, history)
+        if claimed is None:
+            history = replace(history, absence=settings.absence)
+        known = identify(history, max(last.next_community, first_id), settings, claimed)
+        events = with_strength(events_between(history, known, settings), communities, known)
     next_community = max(int(known.ids.max()) + 1, late.next_community, first_id)
     if next_community > MOST_IDS:
         raise LimitExceeded(
@@ -97,25 +100,6 @@ def _late(communities: Communities, last: CommunityEvents | None) -> CommunityEv
         revision=communities.revision,
         snapshot_place=communities.snapshot_place,
     )
-
-
-def _continued(
-    recent: Sequence[CommunityEvents],
-    communities: Communities,
-    partition: Partition,
-    settings: TrackSettings,
-    first_id: int,
-) -> tuple[Identities, tuple[CommunityEvent, ...]]:
-    """Return the identities and events of a window that is not the first one."""
-    recent = recent[-(settings.absence + 1) :]  # as many, whether or not the last was revised
-    history = History(recent, communities.window, partition)
-    claimed = claims(communities, partition, recent, history[0])
-    if claimed is None:
-        history = History(recent, communities.window, partition, settings.absence)
-    next_id = max(recent[-1].next_community, first_id)
-    known = identify(history, partition, next_id, settings, claimed)
-    looked_back = () if claimed is None else recent  # matching errors would add up
-    return known, events_between(history, looked_back, known, partition, settings)
 
 
 def _first_id(revised: CommunityEvents) -> int:
