@@ -6,7 +6,7 @@ from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from stream_icd.errors import BadSettings
 from stream_icd.evaluation.evaluate import measure
 from stream_icd.evaluation.method import OWN, Task, chosen, methods_in
-from stream_icd.evaluation.methods.leiden import search_resolution
+from stream_icd.evaluation.methods.others import search_resolution
 from stream_icd.quality.partition import ncut
 from stream_icd.synthetic.gn import generate_gn
 

@@ -1,14 +1,18 @@
-"""Leiden by graspologic-native (MIT): modularity, or the resolution that gives K."""
+"""Methods of other libraries: Leiden by graspologic-native, Louvain and others by NetworKit (MIT)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, triu
 
 from stream_icd.arrays import Labels
-from stream_icd.evaluation.method import Method, Task, module
+from stream_icd.evaluation.method import CONVERT, Method, Task, module
+
+INSTALL = "pip install 'stream-icd[evaluate]'"
 
 ITERATIONS = 10
 """Runs of the whole algorithm, each from the result before; few graphs improve after these."""
@@ -44,7 +48,7 @@ def search_resolution(run: Callable[[float], Labels], n_communities: int) -> Par
     return closest
 
 
-def find(task: Task) -> Labels:
+def leiden(task: Task) -> Labels:
     """Maximise modularity, or search the resolution that gives K."""
     from graspologic_native import leiden_csr
 
@@ -76,12 +80,45 @@ def find(task: Task) -> Labels:
     return search_resolution(run, task.n_communities).labels
 
 
+def graph_of(adjacency: csr_array) -> Any:
+    """The NetworKit graph of an adjacency, with its weights."""
+    import networkit
+
+    upper = triu(adjacency).tocoo()
+    return networkit.GraphFromCoo(
+        (upper.data, upper.coords), n=adjacency.shape[0], weighted=True, directed=False
+    )
+
+
+def _by_networkit(algorithm: Callable[[Any, Any], Any], task: Task) -> Labels:
+    import networkit
+
+    networkit.setNumberOfThreads(1)
+    networkit.setSeed(task.seed, False)
+    with task.stage(CONVERT):
+        graph = graph_of(task.adjacency)
+    partition = algorithm(networkit.community, graph).run().getPartition()
+    return np.unique(partition.getVector(), return_inverse=True)[1].astype(np.int32)
+
+
+def _of_networkit(algorithm: Callable[[Any, Any], Any]) -> Method:
+    return Method(
+        partial(_by_networkit, algorithm),
+        "Staudt, Meyerhenke 2016; networkit",
+        k="ignored",
+        weighted=True,
+        missing=module("networkit", INSTALL),
+    )
+
+
 METHODS = {
     "leiden": Method(
-        find,
+        leiden,
         "Traag, Waltman, van Eck 2019; graspologic-native",
         k="optional",
         weighted=True,
-        missing=module("graspologic_native", "pip install 'stream-icd[evaluate]'"),
+        missing=module("graspologic_native", INSTALL),
     ),
+    "plm": _of_networkit(lambda community, graph: community.PLM(graph, refine=True)),  # Louvain
+    "plp": _of_networkit(lambda community, graph: community.PLP(graph)),  # label propagation
 }
