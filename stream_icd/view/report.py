@@ -163,7 +163,7 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
     happened = event_list(windows, frozenset(KINDS) - {"continued"}, None, MOST_EVENTS)
     named = {*bands["shown"], *of_events(happened)}
     naming = queries.seen.naming
-    names = names_in(windows, named, naming)
+    names = names_in(windows, named)
     by_size = np.argsort(-windows[-1].sizes, kind="stable")
     largest = windows[-1].ids[by_size[:BANDS]].tolist() if naming else []
     return {

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.events import CHANGES, CommunityEvent
-from stream_icd.names.names import Naming
 from stream_icd.tracking.partition import overlaps
 from stream_icd.view.data.window import SeenWindow, for_pairs, partition
 
@@ -175,12 +174,10 @@ def of_events(listed: dict[str, Any]) -> set[int]:
 
 
 def names_in(
-    windows: Sequence[SeenWindow], communities: Collection[int], naming: Naming | None
+    windows: Sequence[SeenWindow], communities: Collection[int]
 ) -> dict[str, dict[str, str]]:
-    """Return the last name of each community in these windows, by id; `{}` without attributes."""
-    if naming is None:
-        return {}
-    missing, shown = set(communities), {}
+    """Return the last name of each community in these windows, by id, if it has one."""
+    missing, shown = set(communities), dict[str, dict[str, str]]()
     for window in reversed(windows):
         names = window.known.names
         for community in missing & names.keys():

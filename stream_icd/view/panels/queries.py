@@ -126,7 +126,7 @@ class Queries:
         columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
         followed = ids(asked, "follow", MOST_BANDS)
         drawn = flow(spread(windows, columns), bands, followed)
-        names = names_in(windows, drawn["shown"], self.seen.naming)
+        names = names_in(windows, drawn["shown"])
         return {**drawn, "windows": len(windows), "kept": len(all_kept), "names": names}
 
     def life(self, asked: Parameters) -> Answer:
@@ -146,7 +146,7 @@ class Queries:
         least_bits = whole(asked, "least_bits", 0, 0, MOST_BITS)
         chosen = community[0] if community else None
         listed = event_list(windows, kinds, chosen, limit, lasting, least_bits)
-        names = names_in(windows, of_events(listed), self.seen.naming)
+        names = names_in(windows, of_events(listed))
         return {**listed, "of_newest": len(windows) if older else None, "names": names}
 
     def map(self, asked: Parameters) -> Answer:
@@ -163,7 +163,7 @@ class Queries:
             before.clear()
         before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
         earlier = self.seen.windows(name, LOOKED_BACK, window.number)  # some have no name now
-        names = names_in(earlier, window.ids.tolist(), self.seen.naming)
+        names = names_in(earlier, window.ids.tolist())
         return {**drawn, "names": names, "placed": n_placed(snapshot), "trouble": trouble}
 
     def composition(self, asked: Parameters) -> Answer:
