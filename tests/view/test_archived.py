@@ -12,6 +12,7 @@ import pytest
 
 from stream_icd.communities import Labels
 from stream_icd.errors import SourceNotFound, StoreUnreachable
+from stream_icd.history import archive
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.store.store import Store, open_store
@@ -32,13 +33,13 @@ class Page:
         self.seen, self.news = AllSeries(), list[News]()
         self.archive, self.to = Archived(store, "history"), Archive(store)
         self.opened: list[str] = []
-        read_footer = archives.read_footer  # type: ignore[attr-defined]
+        read_footer = archive.read_footer  # type: ignore[attr-defined]
 
         def noting(store: Store, path: str) -> object:
             self.opened.append(path)
             return read_footer(store, path)
 
-        monkeypatch.setattr(archives, "read_footer", noting)
+        monkeypatch.setattr(archive, "read_footer", noting)
 
     def add(self, *hours: int, revision: str = "", received: int = 0) -> None:
         for hour in hours:
@@ -86,9 +87,9 @@ def test_days_that_are_over_are_not_listed_again(
     page.add(*range(0, 240, 24))
     page.look()
     listed = []
-    data_files = archives.data_files  # type: ignore[attr-defined]
+    data_files = archive.data_files
     monkeypatch.setattr(
-        archives, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
+        archive, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
     )
     page.look()
     assert listed == [date(2026, 1, 9), date(2026, 1, 10)]

@@ -10,18 +10,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import partial
-from itertools import takewhile
+from itertools import groupby, takewhile
+from operator import attrgetter
 
 import structlog
 
 from stream_icd.errors import BadInput, StreamIcdError
 from stream_icd.history.archive import (
     Selection,
-    data_files,
     newest,
     nothing_selected,
     partitions,
     read_message,
+    read_partition,
     read_snapshot,
     windows,
 )
@@ -31,7 +32,6 @@ from stream_icd.history.files import (
     Partition,
     Received,
     is_compacted,
-    read_footer,
 )
 from stream_icd.kafka.waiting import in_background
 from stream_icd.messages.claims import Content, Decode
@@ -74,13 +74,12 @@ class Archived:
     models: dict[str, None] = field(default_factory=dict)  # of all results, by their first one
     was_read: bool = False  # whether all that was there at first was read
     _days: dict[tuple[Kind, str], dict[date, _Day]] = field(default_factory=dict)
-    _reached: dict[Kind, ArchivedWindow] = field(default_factory=dict)  # by the first read so far
 
     def read(self, seen: AllSeries, publish: Publish, stop: Callable[[], bool]) -> int:
         """Add all results, in time order, and known communities; return how many results.
 
-        Later reads add what was archived since: in the last two days of each graph, and in later
-        ones. They open only files that are new.
+        Later reads add what was archived since, or what a read that failed did not reach: in the
+        last two days of each graph, and in later ones. They open only files that are new.
 
         Raises:
             SourceNotFound: there is no archive yet.
@@ -103,20 +102,12 @@ class Archived:
         self.was_read = True
         return count
 
-    def _found(self, kind: Kind) -> Iterable[ArchivedWindow]:
-        """Return the windows that are new, in time order, newest revisions only."""
+    def _found(self, kind: Kind) -> Iterator[ArchivedWindow]:
+        """Yield the windows that are new, in time order, newest revisions only."""
         chosen = replace(self.chosen, kind=kind)
-        if not self.was_read:
-            if (reached := self._reached.get(kind)) is None:
-                return windows(self.store, chosen)
-            rest = windows(self.store, replace(chosen, start=reached.window.start))
-            return (noted for noted in rest if noted.order > reached.order)
-        unread = [
-            noted
-            for partition in partitions(self.store, chosen)
-            for noted in self._unread(partition, chosen)
-        ]
-        return newest(sorted(unread, key=lambda noted: noted.order))
+        for _, of_day in groupby(partitions(self.store, chosen), key=attrgetter("day")):
+            unread = [noted for partition in of_day for noted in self._unread(partition, chosen)]
+            yield from newest(sorted(unread, key=attrgetter("order")))
 
     def _decoded(
         self, found: Iterable[ArchivedWindow], decode: Decode[Content]
@@ -136,8 +127,7 @@ class Archived:
                 yield content
 
     def _note(self, noted: ArchivedWindow) -> None:
-        """Remember what was read of the last two days of each graph, and how far that is."""
-        self._reached[noted.partition.kind] = noted
+        """Remember what was read of the last two days of each graph."""
         days = self._days.setdefault((noted.partition.kind, noted.partition.graph), {})
         day = days.setdefault(noted.partition.day, _Day())
         if not is_compacted(noted.path):  # which holds more windows, that may be unread
@@ -146,23 +136,16 @@ class Archived:
         for past in [past for past in days if past < max(days) - ONE_DAY]:
             del days[past]
 
-    def _unread(self, partition: Partition, chosen: Selection) -> Iterator[ArchivedWindow]:
-        """Yield what is new in a day. A file counts as read when nothing of it is new any more."""
+    def _unread(self, partition: Partition, chosen: Selection) -> list[ArchivedWindow]:
+        """Return what is new in a day. A file counts as read when nothing of it is new any more."""
         days = self._days.setdefault((partition.kind, partition.graph), {})
         if days and partition.day < max(days) - ONE_DAY:
-            return
+            return []
         day = days.get(partition.day, _Day())
-        for path in data_files(self.store, partition):
-            if path in day.paths:
-                continue
-            try:
-                all_noted = read_footer(self.store, path)
-            except FileNotFoundError:  # merged meanwhile: the merged file is found next time
-                continue
-            new = [noted for noted in all_noted if chosen.holds(noted) and day.is_new(noted)]
-            if not new:
-                day.paths.add(path)
-            yield from new
+        noted = read_partition(self.store, partition, of=lambda path: path not in day.paths)
+        new = [one for one in noted if chosen.holds(one) and day.is_new(one)]
+        day.paths |= {one.path for one in noted} - {one.path for one in new}
+        return new
 
 
 @dataclass(slots=True)
