@@ -1,4 +1,4 @@
-"""Methods of other libraries: Leiden by graspologic-native, Louvain and others by NetworKit (MIT)."""
+"""Methods of other libraries (MIT): Leiden by graspologic-native, Louvain and others by NetworKit."""
 
 from __future__ import annotations
 
