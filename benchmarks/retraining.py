@@ -53,13 +53,13 @@ from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.registry.find import open_model
-from stream_icd.retraining.settings import Retraining, Triggers
+from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.windows import Sizes
 
 FIRST = 8
 """Windows that the first champion learns from."""
 
-SETTINGS = Retraining("", triggers=Triggers(windows=40, drift=True))
+SETTINGS = Retraining("", every_windows=40)
 
 AS_EVERY, AS_BLOCK = 12, 18
 """Each twelfth day of the AS years; the oracle learns anew for each 18 of these windows."""
@@ -188,7 +188,7 @@ def _run(kept: Kept, number: int, seed: int) -> Figures:
     first = _known_model(kept, own, windows[:FIRST]) if own_first else open_model("default").model
     settings = Retraining(
         "",
-        triggers=Triggers(windows=16 if by_number or not shift else None, drift=True),
+        every_windows=16 if by_number or not shift else None,
         sizes=Sizes(newest=3, older=0),
     )
     steps = list(play(windows, FIRST, first, settings, RUN_EVERY))

@@ -97,7 +97,7 @@ class Retrain(ServedOptions, BrokerOptions):
         from stream_icd.execution.budget import Allowance
         from stream_icd.icd.presets import preset
         from stream_icd.retraining.gate import Rules
-        from stream_icd.retraining.settings import Retraining, Triggers
+        from stream_icd.retraining.settings import Retraining
         from stream_icd.retraining.windows import Sizes
         from stream_icd.times import parse_duration
 
@@ -117,11 +117,9 @@ class Retrain(ServedOptions, BrokerOptions):
             name=self.name,
             first=self.first,
             graph=self.graph,
-            triggers=Triggers(
-                self.every_windows,
-                None if self.every is None else parse_duration(self.every),
-                self.drift,
-            ),
+            every_windows=self.every_windows,
+            every=None if self.every is None else parse_duration(self.every),
+            drift=self.drift,
             sizes=Sizes(self.newest, self.older, self.prove, least=min(self.newest, Sizes().least)),
             rules=Rules(margin=self.margin, confidence=self.confidence),
             budget=Allowance(self.budget_seconds, self.budget_memory),

@@ -244,13 +244,13 @@ class _Round:
             return Due(True, self.state.begun.reason, self.state.begun.since)
         if asked:
             return Due(True, "asked by command")
-        triggers, new = self.settings.triggers, self.past.after(self.state.attempted)
+        settings, new = self.settings, self.past.after(self.state.attempted)
         answers = list[Due]()
-        if triggers.windows is not None:
-            answers.append(every_windows(triggers.windows, len(new)))
-        if triggers.period is not None:
-            answers.append(every_period(triggers.period, self.state.attempted_at, self.now))
-        if triggers.drift:
+        if settings.every_windows is not None:
+            answers.append(every_windows(settings.every_windows, len(new)))
+        if settings.every is not None:
+            answers.append(every_period(settings.every, self.state.attempted_at, self.now))
+        if settings.drift:
             self._score(new)
             answers.append(drift([scored.hidden_edges for scored in self.state.scored]))
             nmi = [None if s.nmi is None else 100 * s.nmi for s in self.state.scored]

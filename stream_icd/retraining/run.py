@@ -176,7 +176,10 @@ class Rounds:
             self.metrics.health.begin(LOOK)
             try:
                 decision = self._decided(now, asked=asked)
-                self._note(decision)
+                self.metrics.decided(decision.outcome, decision.windows, decision.champion)
+                if self.tracing is not None:
+                    names = "outcome", "reason", "champion", "windows"
+                    self.tracing.say({name: getattr(decision, name) for name in names})
                 said = decision.outcome, decision.reason
                 if said != self._said:
                     for announce_to_one in self.announce:
@@ -212,9 +215,3 @@ class Rounds:
         if self.tracing is not None:
             self.tracing.took(health.step, seconds)
         health.begin(step)
-
-    def _note(self, decision: Decision) -> None:
-        self.metrics.decided(decision.outcome, decision.windows, decision.champion)
-        if self.tracing is not None:
-            said = {"outcome": decision.outcome, "reason": decision.reason}
-            self.tracing.say({**said, "champion": decision.champion, "windows": decision.windows})

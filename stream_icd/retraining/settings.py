@@ -1,4 +1,4 @@
-"""What a retrainer does: its places, triggers, sizes and rules."""
+"""What a retrainer does: its places, when it learns, sizes and rules."""
 
 from __future__ import annotations
 
@@ -20,27 +20,8 @@ MOST_LOOKED_AT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Triggers:
-    """When to learn: every so many windows, every so long, or when scores change.
-
-    Raises:
-        BadSettings: a number is not positive.
-    """
-
-    windows: int | None = None
-    period: timedelta | None = None
-    drift: bool = True
-
-    def __post_init__(self) -> None:
-        is_rare = self.windows is None or self.windows >= 1
-        is_long = self.period is None or self.period > timedelta(0)
-        if not (is_rare and is_long):
-            raise BadSettings(f"{self}: give windows of at least 1 and a period above 0")
-
-
-@dataclass(frozen=True, slots=True)
 class Retraining:
-    """Settings of a retrainer.
+    """Settings of a retrainer. It learns when one of `every_windows`, `every` and `drift` says so.
 
     Raises:
         BadSettings: the name or a number is out of range.
@@ -50,7 +31,9 @@ class Retraining:
     name: str = "retrained"  # of the models that it learns, and of its state in the registry
     first: str = "default"  # champion of an empty registry: a shipped model, a path or a URI
     graph: str | None = None  # learn from this graph only
-    triggers: Triggers = field(default_factory=Triggers)
+    every_windows: int | None = None  # new ones
+    every: timedelta | None = None
+    drift: bool = True  # of scores
     sizes: Sizes = field(default_factory=Sizes)
     rules: Rules = field(default_factory=Rules)
     budget: Allowance = BUDGET
@@ -68,6 +51,13 @@ class Retraining:
     def __post_init__(self) -> None:
         if not self.name.replace("-", "").replace("_", "").isalnum():
             raise BadSettings(f"name {self.name!r}: use letters, digits, - and _")
+        is_rare = self.every_windows is None or self.every_windows >= 1
+        is_long = self.every is None or self.every > timedelta(0)
+        if not (is_rare and is_long):
+            raise BadSettings(
+                f"every {self.every_windows} windows, or every {self.every}: give windows of at "
+                "least 1 and a period above 0"
+            )
         least = self.sizes.prove + self.sizes.least
         if not least <= self.most_windows <= MOST_LOOKED_AT:
             raise BadSettings(

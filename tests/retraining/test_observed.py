@@ -22,7 +22,7 @@ from stream_icd.registry.aliases import current
 from stream_icd.retraining import run
 from stream_icd.retraining.retrain import OUTCOMES
 from stream_icd.retraining.run import Rounds, announce_in_topic, rounds_metrics
-from stream_icd.retraining.settings import Retraining, Triggers
+from stream_icd.retraining.settings import Retraining
 from stream_icd.store.store import open_store
 from stream_icd.tracing import Tracing, context_of
 from testbed.brokers import Broker
@@ -100,7 +100,7 @@ def test_a_round_is_a_trace_and_so_is_what_it_announces(
     topic = make_topic()
     (tmp_path / "archive").mkdir()
     registry = open_store(str(tmp_path / "registry"))
-    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
+    settings = Retraining(str(tmp_path / "archive"), drift=False)
     announce = announce_in_topic(broker.settings(), registry, settings.name, topic)
     decision = Rounds(registry, settings, [announce], tracing=Tracing()).once()
     rounds = [span for span in spans.get_finished_spans() if span.name == "retrain"]

@@ -37,7 +37,7 @@ from stream_icd.retraining import retrain as rounds
 from stream_icd.retraining.jobs import Job, learn_job, run_job
 from stream_icd.retraining.learn import LearnedFrom
 from stream_icd.retraining.retrain import Decision, retrain
-from stream_icd.retraining.settings import BUDGET, MOST_LOOKED_AT, Retraining, Triggers
+from stream_icd.retraining.settings import BUDGET, MOST_LOOKED_AT, Retraining
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
 from stream_icd.retraining.windows import Sizes
 from stream_icd.snapshot import Window
@@ -63,7 +63,8 @@ def registry(tmp_path: Path) -> Store:
 def settings(tmp_path: Path) -> Retraining:
     return Retraining(
         archive=str(tmp_path / "archive"),
-        triggers=Triggers(windows=4, drift=False),
+        every_windows=4,
+        drift=False,
         sizes=SIZES,
         watch=4,
     )
@@ -244,7 +245,7 @@ def test_an_attempt_by_a_clock_far_ahead_does_not_keep_others_off(
 ) -> None:
     _champion(registry, GOOD)
     _archive(settings, 7)
-    settings = replace(settings, triggers=Triggers(period=timedelta(days=1), drift=False))
+    settings = replace(settings, every_windows=None, every=timedelta(days=1))
     outcomes = [
         quick_round(registry, settings, NOW + timedelta(days=days)).outcome
         for days in (3650, 0, 0.9, 1)
@@ -424,7 +425,7 @@ def test_windows_are_compared_once_while_no_more_come(
 
 
 def test_drift_asks_for_a_new_model(registry: Store, settings: Retraining) -> None:
-    settings = replace(settings, triggers=Triggers(drift=True))
+    settings = replace(settings, every_windows=None, drift=True)
     _champion(registry, GOOD)
     _archive(settings, 10)
     assert "no drift in 10 windows" in _round(registry, settings).reason
@@ -452,7 +453,7 @@ def _add_partly_wrong_labels(settings: Retraining, since: int, until: int) -> No
 def test_windows_of_two_graphs_with_one_id_are_both_scored(
     registry: Store, settings: Retraining
 ) -> None:
-    settings = replace(settings, triggers=Triggers(drift=True))
+    settings = replace(settings, every_windows=None, drift=True)
     _champion(registry, GOOD)
     _archive(settings, 3)
     _of_year(1999, "old", 3, settings)
@@ -482,7 +483,7 @@ def test_a_state_of_a_later_version_is_not_ignored_silently(registry: Store) -> 
 def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(
     registry: Store, settings: Retraining
 ) -> None:
-    settings = replace(settings, triggers=Triggers(drift=True))
+    settings = replace(settings, every_windows=None, drift=True)
     _champion(registry, GOOD)
     _archive(settings, 9, labels=True)
     _archive(settings, 13, since=9)
@@ -500,7 +501,7 @@ def test_scores_are_kept_while_others_are_still_missing(
     registry: Store, settings: Retraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "BATCH", 2)
-    settings = replace(settings, triggers=Triggers(drift=True))
+    settings = replace(settings, every_windows=None, drift=True)
     _champion(registry, GOOD)
     _archive(settings, 6)
     asked: list[int] = []
@@ -521,7 +522,7 @@ def test_scores_are_kept_while_others_are_still_missing(
 def test_windows_that_take_too_long_have_no_score_and_are_not_tried_again(
     registry: Store, settings: Retraining
 ) -> None:
-    settings = replace(settings, triggers=Triggers(drift=True))
+    settings = replace(settings, every_windows=None, drift=True)
     _champion(registry, GOOD)
     _archive(settings, 6)
     jobs: list[Job] = []
@@ -820,7 +821,7 @@ def test_without_an_encoder_to_train_an_interrupted_training_is_forgotten(
 
 
 def test_the_period_counts_from_the_last_attempt(registry: Store, settings: Retraining) -> None:
-    settings = replace(settings, triggers=Triggers(period=timedelta(hours=1), drift=False))
+    settings = replace(settings, every_windows=None, every=timedelta(hours=1))
     _champion(registry, GOOD)
     _archive(settings, 7)
     assert _round(registry, settings).outcome == "kept"

@@ -31,7 +31,7 @@ from stream_icd.registry.versions import (
 from stream_icd.retraining import run
 from stream_icd.retraining.retrain import Decision
 from stream_icd.retraining.run import Rounds, announce_in_topic, log_decision
-from stream_icd.retraining.settings import Retraining, Triggers
+from stream_icd.retraining.settings import Retraining
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import Broker
@@ -88,7 +88,7 @@ def _announcing(
 ) -> tuple[Store, Retraining, list[Callable[[Decision], None]]]:
     """A registry, settings without a trigger, and what announces decisions in the topic."""
     registry = open_store(str(folder / "registry"))
-    settings = Retraining(str(folder / "archive"), triggers=Triggers(drift=False))
+    settings = Retraining(str(folder / "archive"), drift=False)
     announce = announce_in_topic(broker.settings(), registry, settings.name, topic)
     return registry, settings, [announce]
 
@@ -208,7 +208,7 @@ def test_a_broker_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
     registry = open_store(str(tmp_path / "registry"))
     announce = announce_in_topic(settings, registry, "retrained")
     with structlog.testing.capture_logs() as logs:
-        nothing = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
+        nothing = Retraining(str(tmp_path / "archive"), drift=False)
         Rounds(registry, nothing, [announce]).once(clock=lambda: AT)
     assert {log["event"] for log in logs} == {"decision not announced"}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
-from stream_icd.retraining.settings import Triggers
+from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.triggers import (
     Due,
     any_due,
@@ -39,10 +39,10 @@ def test_every_period() -> None:
     assert every_period(DAY, NOW - timedelta(hours=5), NOW + timedelta(minutes=1)) == early
 
 
-@pytest.mark.parametrize("wrong", [{"windows": 0}, {"period": timedelta(0)}, {"period": -DAY}])
+@pytest.mark.parametrize("wrong", [{"every_windows": 0}, {"every": timedelta(0)}, {"every": -DAY}])
 def test_an_interval_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadSettings, match="a period above 0"):
-        Triggers(**wrong)
+        Retraining("archive", **wrong)
 
 
 def test_a_clock_that_goes_backwards_makes_nothing_due() -> None:
