@@ -72,7 +72,7 @@ def find_model(name: str, registry: Store | None = None) -> Store:
                 f"{name} is an alias of a model registry: give --registry, or set "
                 "STREAM_ICD_REGISTRY"
             )
-        return existing_folder(registry, _of_alias(registry, name))
+        return existing_folder(registry, find_version(registry, name))
     if registry is not None and "@" in name and "/" not in name:
         return existing_folder(registry, name)
     try:
@@ -91,7 +91,11 @@ def find_version(registry: Store, text: str) -> str:
         RegistryDamaged: the registry cannot be read.
     """
     if text in (CHAMPION, PREVIOUS):
-        return _of_alias(registry, text)
+        aliases = champion(registry)
+        version = aliases.champion if text == CHAMPION else aliases.previous
+        if version is None:
+            raise ModelNotFound(f"{registry.place} has no previous champion yet")
+        return version
     found = _named(registry, text)
     if not found:
         raise no_version(registry, text)
@@ -105,11 +109,3 @@ def _named(registry: Store, text: str) -> list[str]:
     return [
         version for version in versions(registry) if text in (version, version.rpartition("@")[0])
     ]
-
-
-def _of_alias(registry: Store, name: str) -> str:
-    aliases = champion(registry)
-    version = aliases.champion if name == CHAMPION else aliases.previous
-    if version is None:
-        raise ModelNotFound(f"{registry.place} has no previous champion yet")
-    return version

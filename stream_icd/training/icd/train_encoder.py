@@ -173,7 +173,8 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
         content: bytes = file.read()
     try:
         tensors = load(content)
-        head = _metadata(content)
+        length = int.from_bytes(content[:8], "little")  # of the header, which is JSON
+        head = json.loads(content[8 : 8 + length]).get("__metadata__", {})
         if head.get("recipe") != recipe_digest(recipe):
             raise BadSettings(f"{path} belongs to another recipe: give this run its own folder")
         history = tuple(Epoch(**epoch) for epoch in json.loads(head["history"]))
@@ -187,10 +188,3 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
     names = [name for name in tensors if name.startswith("best.")]
     best = {name.removeprefix("best."): np.asarray(tensors.pop(name)) for name in names}
     return Checkpoint(history, best, tensors)
-
-
-def _metadata(content: bytes) -> dict[str, str]:
-    """The metadata in a file's JSON header, whose length is in the first 8 bytes."""
-    length = int.from_bytes(content[:8], "little")
-    found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    return found

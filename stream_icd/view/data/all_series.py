@@ -80,7 +80,7 @@ class AllSeries:
         self._lock = threading.Lock()
         self.index = SeriesIndex(naming)  # never waits for a window that is being tracked
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
-        self._bytes = 0
+        self.bytes_held = 0
         self._early_events = Kept[Identity, ReadEvents](self._budget.waiting_bytes)
         # Graphs whose tracking was reset, and the first result that was tracked since, if any.
         self._anew = Kept[str, tuple[Identity, ...]](MOST_ENDS)
@@ -122,10 +122,6 @@ class AllSeries:
             series = self.index.get(name)
             return None if series is None else series.at(number)
 
-    @property
-    def bytes_held(self) -> int:
-        return self._bytes
-
     def dead_letters(self) -> tuple[int, list[DeadLetter]]:
         """Return how many dead letters were seen, and the newest of them, oldest first."""
         with self._lock:
@@ -153,9 +149,9 @@ class AllSeries:
                     tracked = decode()
                     if tracked is None or tracked.late:
                         return None
-                    self._bytes -= series.windows[place].bytes_held
+                    self.bytes_held -= series.windows[place].bytes_held
                     window = series.take_tracked(place, tracked)
-                    self._bytes += window.bytes_held
+                    self.bytes_held += window.bytes_held
                     return News(series.name, window)
             size = n_bytes + sum(map(sys.getsizeof, identity))
             self._early_events.put(identity, decode, size)
@@ -243,7 +239,7 @@ class AllSeries:
     def _move_newest(self, main: Series, own: SeriesName) -> None:
         """Move the newest window to a series of its model: the one before is still at work."""
         moved = main.take_newest()
-        self._bytes -= moved.bytes_held
+        self.bytes_held -= moved.bytes_held
         self._arrived.remove(main.name)
         result = moved.found()
         self._add(self.index.opened(own._replace(model=result.model)), result, None)
@@ -255,11 +251,11 @@ class AllSeries:
         window = series.add(communities, published, self._agreement(communities))
         if window is None:
             return None
-        self._bytes += window.bytes_held
+        self.bytes_held += window.bytes_held
         if len(series.windows) > held:
             self._arrived.append(series.name)
         elif replaced is not None:
-            self._bytes -= replaced.bytes_held
+            self.bytes_held -= replaced.bytes_held
         self._keep_within_budget()
         return News(series.name, window)
 
@@ -271,10 +267,10 @@ class AllSeries:
 
     def _keep_within_budget(self) -> None:
         while len(self._arrived) > 1 and (
-            len(self._arrived) > self._budget.windows or self._bytes > self._budget.bytes
+            len(self._arrived) > self._budget.windows or self.bytes_held > self._budget.bytes
         ):
             series = self.index.opened(self._arrived.popleft())
-            self._bytes -= series.take_oldest().bytes_held
+            self.bytes_held -= series.take_oldest().bytes_held
             if not series.windows:
                 self.index.forget(series)
 
