@@ -123,8 +123,8 @@ def _learning(found: Windows, learners: Sequence[str], learn: int) -> str:
     if not learners or not learn:
         return said
     who = f"{' and '.join(learners)} {'learns' if len(learners) == 1 else 'learn'}"
-    if found.n_past:
-        return f"{said}; {who} from the {found.n_past} before them"
+    if found.before:
+        return f"{said}; {who} from the {len(found.before)} before them"
     said += f"; {who} from none, since the archive has none before these"
     fewer = max(1, len(found) - learn)
     hint = f": --windows {fewer} leaves {len(found) - fewer} to learn from"

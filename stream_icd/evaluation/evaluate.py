@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,13 @@ from stream_icd.execution.budget import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.history.archive import Selection, nothing_selected
-from stream_icd.history.files import ArchivedWindow
 from stream_icd.printable import listed, safe_cells
 from stream_icd.quality.agreement import accuracy, ami, nmi
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.quality.partition import modularity, ncut
 from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.jobs import run_job
-from stream_icd.retraining.windows import Accumulated, Lesson, accumulated, read_lesson
+from stream_icd.retraining.windows import ArchivedLesson, Lesson, accumulated, read_lesson
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file, writing
 from stream_icd.times import AHEAD
@@ -41,30 +39,23 @@ from stream_icd.training.yardstick import Comparison, compared_with_default
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of one graph in an archive, in time order; each is read when it is needed.
-
-    The first `n_past` come before those to evaluate.
-    """
+    """Windows of one graph in an archive, in time order; each is read when it is needed."""
 
     store: Store
     graph: str
-    found: Accumulated
-    n_past: int
+    before: tuple[ArchivedLesson, ...]  # those to learn from
+    evaluated: tuple[ArchivedLesson, ...]
 
     def past(self) -> list[LabelledGraph]:
         """Graphs to learn from, with their communities where all are known."""
-        windows = islice(self.found.windows, self.n_past)
-        return [self._lesson(window).graph(by_labels=True) for window in windows]
+        return [read_lesson(self.store, *one).graph(by_labels=True) for one in self.before]
 
     def newest(self) -> Iterator[Lesson]:
         """Windows to evaluate."""
-        return map(self._lesson, islice(self.found.windows, self.n_past, None))
+        return (read_lesson(self.store, *one) for one in self.evaluated)
 
     def __len__(self) -> int:
-        return len(self.found.windows) - self.n_past
-
-    def _lesson(self, window: ArchivedWindow) -> Lesson:
-        return read_lesson(self.store, window, self.found.labels.get(window.name))
+        return len(self.evaluated)
 
 
 def open_windows(
@@ -92,7 +83,7 @@ def open_windows(
     newest = found.windows[-n_windows:]
     before = found.windows[: -len(newest)]
     past = [window for window in before if window.window.end <= newest[0].window.start]
-    return Windows(store, names[0], replace(found, windows=(*past, *newest)), len(past))
+    return Windows(store, names[0], found.lessons(past), found.lessons(newest))
 
 
 Learned = dict[str, MethodRun]

@@ -34,9 +34,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Two models on the same window, which is named by its snapshot id."""
+    """Two models on the same window."""
 
-    window: str
     champion: Measured
     challenger: Measured
 

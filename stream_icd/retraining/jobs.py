@@ -17,7 +17,6 @@ from stream_icd.errors import BadInput, HistoryDamaged, NoGoodRows, OverBudget, 
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.graphs.weights import comparable
-from stream_icd.history.files import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
 from stream_icd.quality.agreement import nmi
@@ -29,8 +28,8 @@ from stream_icd.retraining.gate import Measured, Paired
 from stream_icd.retraining.learn import LearnedFrom, learn
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.state import Scored
-from stream_icd.retraining.windows import UNKNOWN, Lesson, read_lesson
-from stream_icd.store.store import Store, open_store
+from stream_icd.retraining.windows import UNKNOWN, ArchivedLesson, Lesson, read_lesson
+from stream_icd.store.store import open_store
 from stream_icd.training.yardstick import Judged, judge
 
 Job = Callable[[], Any]
@@ -71,33 +70,23 @@ def _open_jobs() -> Callable[[Job], Any]:
     return lambda job: job()
 
 
-ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
-"""A window, and its labels if there are any."""
-
-
 def read_lessons(archive: str, lessons: Sequence[ArchivedLesson]) -> Iterator[Lesson]:
     """Read windows of the archive at a path or URI, one after the other: not all are in memory.
 
     Unreadable ones are left out, and logged; labels that cannot be read do not spoil their window.
     """
-    store = open_store(archive)
+    store, log = open_store(archive), structlog.get_logger()
     for window, labels in lessons:
-        lesson = _readable(store, window, labels)
-        if lesson is None and labels is not None:
-            lesson = _readable(store, window, None)
-        if lesson is not None:
-            yield lesson
-
-
-def _readable(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson | None:
-    """A window with its labels; None if one of them cannot be read, which is logged."""
-    try:
-        return read_lesson(store, window, labels)
-    except (BadInput, HistoryDamaged) as error:
-        graph, snapshot = window.name
-        event = "a window cannot be read" if labels is None else "labels cannot be read"
-        structlog.get_logger().warning(event, graph=graph, snapshot=snapshot, error=str(error))
-        return None
+        for wanted in dict.fromkeys((labels, None)):  # at last without labels
+            try:
+                lesson = read_lesson(store, window, wanted)
+            except (BadInput, HistoryDamaged) as error:
+                graph, snapshot = window.name
+                event = "a window cannot be read" if wanted is None else "labels cannot be read"
+                log.warning(event, graph=graph, snapshot=snapshot, error=str(error))
+            else:
+                yield lesson
+                break
 
 
 def learn_job(
@@ -181,7 +170,7 @@ def compare_models(
                     churn=None if last is None else churn(last, before[of_model]),
                 )
             )
-        paired.append(Paired(lesson.snapshot.id, *measured))
+        paired.append(Paired(*measured))
     return paired
 
 

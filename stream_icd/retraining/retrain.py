@@ -27,14 +27,7 @@ from stream_icd.registry.find import folder_of
 from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import existing_folder, import_folder, publish, read_lineage
 from stream_icd.retraining.gate import Paired, decide, watch
-from stream_icd.retraining.jobs import (
-    ArchivedLesson,
-    RunJob,
-    compare_job,
-    learn_job,
-    run_job,
-    score_job,
-)
+from stream_icd.retraining.jobs import RunJob, compare_job, learn_job, run_job, score_job
 from stream_icd.retraining.learn import LearnedFrom, described
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.state import Begun, Compared, Scored, State, read_state, write_state
@@ -274,7 +267,7 @@ class _Round:
     def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[Scored]:
         """Score windows; those that cannot be read, or all if they take too long, have no score."""
         place = self._place(self.aliases.champion)
-        job = partial(score_job, self.settings, self._lessons(windows), place)
+        job = partial(score_job, self.settings, self.past.lessons(windows), place)
         try:
             scored: list[Scored] = self.run(job, self.settings.budget)
         except OverBudget:
@@ -285,7 +278,7 @@ class _Round:
 
     def _proved(self, chosen: Chosen, why: str) -> Decision:
         settings, parent = self.settings, self.aliases.champion
-        data, lessons = data_range(chosen.learn), self._lessons(chosen.learn)
+        data, lessons = data_range(chosen.learn), self.past.lessons(chosen.learn)
         self.on_step("learn")
         origin = (
             f"{data.windows} windows of {', '.join(data.graphs)} from {data.start.isoformat()} "
@@ -337,7 +330,7 @@ class _Round:
         """Compare two models on the first `most` of the windows that can be read."""
         if not windows:
             return []
-        lessons, before = self._lessons(windows), self._place(champion)
+        lessons, before = self.past.lessons(windows), self._place(champion)
         job = partial(compare_job, self.settings, lessons, most, before, challenger)
         paired: list[Paired] = self.run(job, self.settings.budget)
         return paired
@@ -349,9 +342,6 @@ class _Round:
         for graph, end in (self.state.rolled_back or {}).items():
             marks[graph] = max(end, marks.get(graph, end))
         return self.past.after(marks)
-
-    def _lessons(self, windows: Sequence[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
-        return tuple((window, self.past.labels.get(window.name)) for window in windows)
 
     def _place(self, version: str) -> str:
         return existing_folder(self.registry, version).uri

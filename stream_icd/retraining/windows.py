@@ -45,6 +45,10 @@ Marks = dict[str, datetime]
 """How far each graph has come: the end of a window. Graphs may be of different times."""
 
 
+ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
+"""A window, and its labels if there are any."""
+
+
 @dataclass(frozen=True, slots=True)
 class Accumulated:
     """Archived windows and labels, by their descriptions; no rows are read.
@@ -70,6 +74,10 @@ class Accumulated:
     def after(self, marks: Marks) -> list[ArchivedWindow]:
         """The windows that begin after the marks of their graph, or that it has none."""
         return [window for window in self.windows if _is_after(window, marks)]
+
+    def lessons(self, windows: Iterable[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
+        """These windows with their labels."""
+        return tuple((window, self.labels.get(window.name)) for window in windows)
 
 
 def accumulated(

@@ -332,4 +332,4 @@ def test_windows_that_overlap_the_evaluated_ones_teach_nothing(tmp_path: Path) -
         three = replace(snapshot, window=Window(start, start + timedelta(minutes=3)))
         Archive(store).add("snapshots", encode_snapshot(three))
     windows = open_windows(store, None, 4, 9, NOW)
-    assert (windows.n_past, len(windows)) == (3, 4)
+    assert (len(windows.before), len(windows)) == (3, 4)

@@ -29,7 +29,7 @@ def _paired(
             None if predicted is None else predicted[number],
         )
 
-    return [Paired(f"w{at}", one(0, level), one(1, level + gain)) for at, gain in enumerate(gains)]
+    return [Paired(one(0, level), one(1, level + gain)) for gain in gains]
 
 
 def _noisy(mean: float, seed: int, count: int = 8, noise: float = 0.03) -> list[float]:
