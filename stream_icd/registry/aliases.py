@@ -108,15 +108,14 @@ def promote(
         StoreUnwritable, StoreUnreachable: see `Store`; the old champion stays.
     """
     open_version(registry, version)
-    if seen is None:
-        return _set(registry, Aliases(1, version, None, "promoted", reason, by, at, None, _id()))
-    if seen.champion == version:
+    if seen is not None and seen.champion == version:
         now = champion(registry)
         if now.id != seen.id:
             raise _changed(registry, now)
         return now
-    number, back_to = seen.generation + 1, seen.generation
-    wanted = Aliases(number, version, seen.champion, "promoted", reason, by, at, back_to, _id())
+    back_to, previous = (None, None) if seen is None else (seen.generation, seen.champion)
+    number = (back_to or 0) + 1
+    wanted = Aliases(number, version, previous, "promoted", reason, by, at, back_to, _id())
     return _set(registry, wanted)
 
 

@@ -1,4 +1,4 @@
-"""Methods of other libraries (MIT): Leiden by graspologic-native, Louvain and others by NetworKit."""
+"""Methods of other libraries, under MIT: Leiden of graspologic-native, Louvain of NetworKit."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from stream_icd.imports import needs_extra
 
@@ -48,20 +48,16 @@ def draw_training(
     figure = Figure(figsize=(11, 6), layout="constrained")
     figure.suptitle(title)
     grid = figure.add_gridspec(2, 4)
-    _draw_validation(figure.add_subplot(grid[0, :]), history)
+    axes, best = figure.add_subplot(grid[0, :]), best_epoch(history)
+    scores = [epoch.validation for epoch in history]
+    axes.plot([epoch.number for epoch in history], scores, marker=".", label="validation")
+    axes.axhline(scores[0], linestyle=":", color="grey", label=f"untrained: {scores[0]:.4f}")
+    axes.plot(best.number, best.validation, "o", label=f"kept: {best.validation:.4f}")
+    axes.set(xlabel="epoch", ylabel="mean validation score")
+    axes.legend()
     for column, name in enumerate(_TITLES):
         axes, trained = figure.add_subplot(grid[1, column]), history[1:]
         losses = [epoch.losses[name] for epoch in trained]
         axes.plot([epoch.number for epoch in trained], losses, marker=".")
         axes.set(xlabel="epoch", title=_TITLES[name])
     figure.savefig(file, dpi=120)
-
-
-def _draw_validation(axes: Any, history: History) -> None:
-    scores = [epoch.validation for epoch in history]
-    best = best_epoch(history)
-    axes.plot([epoch.number for epoch in history], scores, marker=".", label="validation")
-    axes.axhline(scores[0], linestyle=":", color="grey", label=f"untrained: {scores[0]:.4f}")
-    axes.plot(best.number, best.validation, "o", label=f"kept: {best.validation:.4f}")
-    axes.set(xlabel="epoch", ylabel="mean validation score")
-    axes.legend()
