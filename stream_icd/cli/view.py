@@ -80,10 +80,10 @@ class ViewPage(BrokerOptions):
                 chosen = Selection("communities", self.graph, start=since)
                 sources = Archives(archived(stores, chosen), seen)
             else:
+                topics = Topics(self.communities_topic, self.events_topic)
                 settings = self.kafka()
-                with connect(settings).admin():  # fails at once; later, a broker is waited for
-                    topics = Topics(self.communities_topic, self.events_topic)
-                sources = Live(settings, topics, seen, self.graph, since)
+                with connect(settings).admin():  # later, a broker that goes away is waited for
+                    sources = Live(settings, topics, seen, self.graph, since)
             page = View(Queries(seen, sources), access)
             server = server_of(page)
             with listening(self.host, self.port) as socket, sources.reading(page.publish):

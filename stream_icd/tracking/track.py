@@ -61,7 +61,8 @@ def track(
         known = identify(History((), communities.window, partition), start, settings, claimed)
         events = first_events(known)
     else:
-        history = History(recent[-(settings.absence + 1) :], communities.window, partition)
+        recent = recent[-(settings.absence + 1) :]  # as many, whether or not the last was revised
+        history = History(recent, communities.window, partition)
         claimed = claims(communities, history)
         if claimed is None:
             history = replace(history, absence=settings.absence)

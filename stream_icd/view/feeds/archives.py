@@ -113,16 +113,14 @@ class Archived:
         self, found: Iterable[ArchivedWindow], decode: Decode[Content]
     ) -> Iterator[Content]:
         """Yield what messages hold; log those that are none of this kind."""
-        limits = Limits()
+        limits, log = Limits(), structlog.get_logger()
         for noted in found:
             message = read_message(self.store, noted)
             self._note(noted)
             try:
                 content = decode(message.key, message.value, message.headers, limits)
             except BadInput as error:
-                structlog.get_logger().warning(
-                    "not a message of this archive", archive=self.origin, reason=str(error)
-                )
+                log.warning("not a message of this archive", archive=self.origin, reason=str(error))
             else:
                 yield content
 
@@ -167,6 +165,7 @@ class Archives(Sources):
         return all(archive.was_read for archive in self.archives.values())
 
     def _read_again(self, publish: Publish, stop: threading.Event) -> None:
+        log = structlog.get_logger()
         while not stop.is_set():
             seconds = 0.0
             for name, archive in self.archives.items():
@@ -175,16 +174,14 @@ class Archives(Sources):
                     count = archive.read(self.seen, publish, stop.is_set)
                 except StreamIcdError as error:
                     if self._troubles.get(name) != str(error):
-                        structlog.get_logger().warning(
-                            "cannot read", archive=name, reason=str(error)
-                        )
+                        log.warning("cannot read", archive=name, reason=str(error))
                     self._troubles[name] = str(error)
                     continue
                 self._troubles.pop(name, None)
                 if again:
                     seconds += time.monotonic() - began
                 else:
-                    structlog.get_logger().info("archive read", archive=name, results=count)
+                    log.info("archive read", archive=name, results=count)
             stop.wait(max(LOOK_EVERY_S, seconds / LOOK_SHARE))
 
     def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
