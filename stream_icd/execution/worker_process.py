@@ -136,7 +136,7 @@ class WorkerProcess:
 
     @property
     def is_alive(self) -> bool:
-        return self._process.is_alive()
+        return self.meter.is_running  # Python says no once the server that forked it has ended
 
     def opened(self) -> tuple[bool, Any]:
         """Wait until the process is open; return whether that succeeded, and what it raised.
@@ -261,6 +261,13 @@ class Meter:
         yield
         self._since += time.monotonic() - at
         self._stopped_at = None
+
+    @property
+    def is_running(self) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            it = self._process
+            return it is not None and it.is_running() and it.status() != psutil.STATUS_ZOMBIE
+        return False
 
     @property
     def resident_bytes(self) -> int:

@@ -103,10 +103,11 @@ def test_when_the_server_is_killed_processes_still_end_and_start(
     (server,), (worker,) = fork_servers(os.getpid()), worker_processes(os.getpid())
     os.kill(server, signal.SIGKILL)
     wait_until(lambda: not alive(server))
+    assert first.is_alive
     with pytest.raises(OverBudget):
         first.do("spin", Allowance(seconds=0.3, memory_bytes=1 << 30))
     first.end()
-    wait_until(lambda: not alive(worker))
+    wait_until(lambda: not (alive(worker) or first.is_alive))
     second = WorkerProcess(opened)
     try:
         assert second.do("variable", ENOUGH) == (True, "here")
