@@ -12,7 +12,7 @@ import pytest
 from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone, TopicMissing
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.delivery import AtLeastOnce
+from stream_icd.kafka.delivery.delivery import AtLeastOnce, open_sink
 from stream_icd.kafka.group.membership import Assignment, Assignments
 from stream_icd.kafka.port import Polled, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -285,6 +285,28 @@ def test_a_committed_offset_that_retention_removed_is_an_error(
     with Echo(settings, topic_name, target, topic_name) as moved_on:
         wait_until(lambda: moved_on.committed == 10)
     assert values(settings, target) == [*range(5), *range(15, 25)]
+
+
+@pytest.mark.kafka
+def test_retention_may_remove_the_mark_of_a_transaction_behind_the_last_record(
+    kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And records that come later to the empty partition are not passed over without a word."""
+    from tests.kafka.test_reader import remove_before
+
+    monkeypatch.setattr("stream_icd.kafka.group.membership.CHECK_EVERY_S", 0.1)
+    settings, target = kafka.steady(), f"{topic_name}-target"
+    create_topics(settings, [TopicSpec(topic_name, 2), TopicSpec(target)])
+    with closing(open_sink(settings, "exactly-once", topic_name, "writer")) as sink:
+        sink.publish([OutgoingRecord(topic_name, b"0", partition=0)], {}, None)
+    passed = {TopicPartition(topic_name, 0): 2, TopicPartition(topic_name, 1): 0}
+    with Echo(settings, topic_name, target, topic_name) as echo, connect(settings).admin() as admin:
+        wait_until(lambda: echo.committed == 1)
+        wait_until(lambda: admin.group_offsets(topic_name) == passed, timeout_s=20)
+    remove_before(kafka, topic_name, 2)
+    publish(settings, topic_name, 1, start=1)
+    with Echo(settings, topic_name, target, topic_name) as later:
+        wait_until(lambda: later.committed == 1 or later.ended)
 
 
 @pytest.mark.kafka

@@ -171,6 +171,7 @@ class Membership:
         self._errands = Worker(f"{self.group}-errands")
         self._lag = Lag(self.member, self.clock.now)
         self._pace = Pace(self.clock.now)
+        self._passed: Offsets = {}  # positions that were committed without records
         self._stop_by = float("inf")
         self._checked = self.clock.now()
 
@@ -274,12 +275,22 @@ class Membership:
             self.held_records.look(self.member)
         if self.clock.now() - self._checked > CHECK_EVERY_S:
             self.check_topic()
-            ours = self.assignments.ours()
-            without_position = [p for p in ours if self.member.position(p) is None]
+            at = {p: self.member.position(p) for p in self.assignments.ours()}
+            without_position = [p for p, offset in at.items() if offset is None]
             if without_position:
                 self.wait_for(partial(self.held.unknown, without_position))
             else:
-                self.held.known(ours)
+                self.held.known(at)
+            self._commit_what_is_passed(at)
+
+    def _commit_what_is_passed(self, at: Mapping[TopicPartition, int | None]) -> None:
+        """Commit our positions also where no record came. The mark of a transaction lies between
+        the last record and there: retention removes it, too, and nothing would be lost."""
+        passed = {p: it for p, it in at.items() if it is not None and p not in self.in_hand}
+        if passed != self._passed:
+            with contextlib.suppress(BrokerUnavailable, GroupMovedOn):  # the next check tries again
+                self.member.commit(passed, COMMIT_TIMEOUT_S)
+                self._passed = passed
 
     def check_topic(self) -> None:
         """Raise TopicMissing if the broker answers and the topic does not exist."""
