@@ -126,6 +126,10 @@ class TopicReader:
         begun = dict(begins) if start == "beginning" else {}
         return self._polled(since_ms, {} if until == "forever" else ends, begun)
 
+    def next_offsets(self) -> dict[int, int]:
+        """Where each partition is read next, as `start` takes it."""
+        return {p.partition: self._reader.position(p) or 0 for p in self._partitions}
+
     def _positions(self, start: Start, begins: Offsets, ends: Offsets) -> Offsets:
         if isinstance(start, str):
             return {"beginning": begins, "latest": ends}[start]
@@ -282,7 +286,10 @@ class Following:
             self.stop.wait(RETRY_S)
 
     def _read(self, topic: TopicReader, until: Until) -> None:
-        for record in topic.records(dict(self._next) or self.start, until):
+        records = topic.records(dict(self._next) or self.start, until)
+        if self.start != "beginning":  # the next read continues there, and misses nothing
+            self._next = topic.next_offsets()
+        for record in records:
             self.on_record(record)
             self._next[record.partition] = record.offset + 1
             self.trouble = ""

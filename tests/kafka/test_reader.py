@@ -231,6 +231,31 @@ def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expec
 
 
 @pytest.mark.brokers("memory")
+def test_following_from_now_on_takes_what_comes_after_its_start_and_nothing_else(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "RETRY_S", 0.01)
+    seen: list[int] = []
+    failed, stop = threading.Event(), threading.Event()
+
+    def take(record: Record) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise AssertionError
+        seen.append(int(record.value or b""))
+
+    followed = Following(broker.settings(), topic, take, stop, "latest")
+    thread = threading.Thread(target=followed.run, daemon=True)
+    thread.start()
+    assert followed.caught_up.wait(30)
+    publish(broker.settings(), topic, 3, start=30)
+    wait_until(lambda: len(seen) >= 3, timeout_s=10)
+    stop.set()
+    thread.join(5)
+    assert sorted(seen) == [30, 31, 32]
+
+
+@pytest.mark.brokers("memory")
 def test_following_begins_again_where_a_later_topic_has_fewer_partitions(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
