@@ -16,15 +16,17 @@ from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
+from kafka.cluster import ClusterMetadata
+from kafka.errors import UnknownBrokerIdError
 from kafka.net import manager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 
 from stream_icd.errors import Action, BrokerUnavailable, TopicMissing
 from stream_icd.kafka.client.connections import open_admin, quiet_while_connecting
-from stream_icd.kafka.connect import recognise
+from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
@@ -84,6 +86,31 @@ def test_a_broker_that_is_down_does_not_matter_where_another_is_there(
         known[number] = type(known[max(known)])(number, *taken.getsockname(), None)
         assert admin.describe_topics([SNAPSHOTS])
         assert number in admin._manager._backoff  # it was tried
+
+
+def test_a_partition_that_no_broker_leads_is_waited_for(
+    embedded: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while the disk that it is on has failed, or the only broker that has it is down."""
+    settings, two = embedded.settings(), [TopicPartition(topic_name, number) for number in (0, 1)]
+    create_topics(settings, [TopicSpec(topic_name, 2)])
+
+    def ask_nobody(*_: object) -> None:
+        raise UnknownBrokerIdError(-1)
+
+    with closing(connect(settings).reader()) as reader, connect(settings).admin() as admin:
+        reader.assign(two)
+        assert reader.ends(two) == admin.ends(two) == dict.fromkeys(two, 0)
+        lead = ClusterMetadata.leader_for_partition
+        monkeypatch.setattr(
+            ClusterMetadata,
+            "leader_for_partition",
+            lambda known, at: -1 if at.partition else lead(known, at),
+        )
+        monkeypatch.setattr(KafkaAdminClient, "list_partition_offsets", ask_nobody)
+        for begins_or_ends in (reader.begins, reader.ends, admin.begins, admin.ends):
+            with pytest.raises(BrokerUnavailable, match=rf"no broker leads .*{topic_name}\[1\]"):
+                begins_or_ends(two)
 
 
 def test_a_broker_of_a_cluster_may_learn_of_a_topic_later(

@@ -14,7 +14,13 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.protocol.api_key import ApiKey
 from kafka.structs import ConsumerGroupMetadata
 
-from stream_icd.errors import BadSettings, BrokerError, DeliveryFailed, MessageTooLarge
+from stream_icd.errors import (
+    BadSettings,
+    BrokerError,
+    BrokerUnavailable,
+    DeliveryFailed,
+    MessageTooLarge,
+)
 from stream_icd.kafka.client.connections import (
     NULL,
     all_theirs,
@@ -130,8 +136,15 @@ class ClientAdmin:
         return self._offsets(partitions, OffsetSpec.LATEST)
 
     def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
-        with translated("look up offsets"):
-            ends = self._admin.list_partition_offsets(dict.fromkeys(all_theirs(partitions), spec))
+        wanted = dict.fromkeys(all_theirs(partitions), spec)
+        try:
+            with translated("look up offsets"):
+                ends = self._admin.list_partition_offsets(wanted)
+        except BrokerError as error:
+            if isinstance(error.__cause__, client.UnknownBrokerIdError):
+                places = ", ".join(map(str, sorted(partitions)))
+                raise BrokerUnavailable(f"no broker leads some of {places} now") from error
+            raise
         return {partition: int(ends[partition].offset) for partition in partitions}
 
     def group_offsets(self, group: str) -> Offsets:

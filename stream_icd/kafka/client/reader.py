@@ -294,8 +294,11 @@ def _known(ask: Any, partition: TopicPartition) -> int | None:
 
 
 def _asked(ask: Any, partitions: Partitions, timeout_s: float) -> Offsets:
-    with translated("read"):
-        offsets = ask(all_theirs(partitions), timeout_ms=milliseconds(timeout_s))
+    try:
+        with translated("read"):
+            offsets = ask(all_theirs(partitions), timeout_ms=milliseconds(timeout_s))
+    except KeyError as error:  # the client (3.0.12) leaves out a partition without a leader
+        raise BrokerUnavailable(f"no broker leads {TopicPartition(*error.args[0])} now") from error
     return {partition: int(offsets[partition]) for partition in partitions}
 
 
