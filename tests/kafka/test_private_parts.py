@@ -22,6 +22,7 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
+from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import TransactionManager
 from kafka.record.default_records import DefaultRecordBatch
@@ -86,6 +87,8 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (NetworkSelector, "wait_read"),
     ],
     "producers": [
+        (kafka.KafkaProducer, "_accumulator"),
+        (RecordAccumulator, "config"),
         (kafka.KafkaProducer, "_sender"),
         (Sender, "force_close"),
         (kafka.KafkaProducer, "_transaction_manager"),

@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 from kafka.cluster import ClusterMetadata
-from kafka.errors import UnknownBrokerIdError
+from kafka.errors import NotEnoughReplicasError, UnknownBrokerIdError
 from kafka.net import manager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
+from kafka.producer.sender import Sender
 
 from stream_icd.errors import Action, BrokerUnavailable, TopicMissing
 from stream_icd.kafka.client.connections import open_admin, quiet_while_connecting
@@ -29,6 +30,7 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics, describe_topic
 from stream_icd.programs.options import BrokerOptions
@@ -111,6 +113,26 @@ def test_a_partition_that_no_broker_leads_is_waited_for(
         for begins_or_ends in (reader.begins, reader.ends, admin.begins, admin.ends):
             with pytest.raises(BrokerUnavailable, match=rf"no broker leads .*{topic_name}\[1\]"):
                 begins_or_ends(two)
+
+
+def test_a_record_that_lacks_replicas_is_not_sent_again_at_once(
+    embedded: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time is a request and a line in the log: there were forty a second."""
+    create_topics(embedded.settings(), [TopicSpec(topic_name)])
+    answers, complete = itertools.count(), Sender._complete_batch
+
+    def refuse_twice(sender: Sender, batch: Any, answer: Any) -> None:
+        if next(answers) < 2:
+            answer.error_code = NotEnoughReplicasError.errno
+        complete(sender, batch, answer)
+
+    monkeypatch.setattr(Sender, "_complete_batch", refuse_twice)
+    started = time.monotonic()
+    with Publisher(embedded.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic_name, b"1"))
+    assert next(answers) == 3
+    assert time.monotonic() - started > 0.8
 
 
 def test_a_broker_of_a_cluster_may_learn_of_a_topic_later(

@@ -21,6 +21,7 @@ from stream_icd.kafka.client.workarounds import (
     forget_old_answers,
     lose_partitions_with_membership,
     raise_what_cannot_be_decoded,
+    send_again_seldom,
 )
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
@@ -154,6 +155,7 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
     }
     producer = _opened(KafkaProducer, settings, options)
     begin_with_no_offsets(producer)
+    send_again_seldom(producer)
     return producer
 
 

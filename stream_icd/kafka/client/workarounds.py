@@ -294,6 +294,15 @@ def begin_with_no_offsets(producer: Any) -> None:
     transactions.begin_transaction = begin_transaction
 
 
+SEND_AGAIN_MS = 500
+
+
+def send_again_seldom(producer: Any) -> None:
+    """Do not send records that a broker refuses for now, as without enough replicas, again at the
+    pace of a transaction's requests: each time is a line in the log."""
+    producer._accumulator.config["retry_backoff_ms"] = SEND_AGAIN_MS
+
+
 def close_producer(producer: Any, timeout_s: float) -> None:
     """Close the producer within about twice `timeout_s`, even with unacknowledged records."""
     try:
