@@ -300,7 +300,9 @@ def _found(
     """Return the hypothesis after a window, and whether a search found better communities.
 
     A search finds them without the past, and takes these, or the best of both, if they save
-    `STRONG_BITS` more. With the evidence of a single window, beliefs about the past say more.
+    `STRONG_BITS` more, or where all that is known is a single community: no graph by itself is
+    described by that either, if beliefs find others. With the evidence of a single window, beliefs
+    about the past say more.
     """
     total = added(hypothesis.evidence, 1.0 if step.lacking else hypothesis.decay, before.window)
     level = before.level
@@ -311,7 +313,8 @@ def _found(
         nothing = uninformed(level.n_nodes)
         anew = _known(step, total, level, nothing, before.rows, n_communities)
         bits, bits_anew = (measured(level, found.likeliest).bits for found in (known, anew))
-        if better := level.n_edges * (bits - bits_anew) > STRONG_BITS:
+        is_trivial = known.n_communities == 1 < anew.n_communities and anew.believed
+        if better := is_trivial or level.n_edges * (bits - bits_anew) > STRONG_BITS:
             if (start := _recombined(level, known, anew)) is not None:
                 anew = _known(step, total, level, start, before.rows, n_communities)
             anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more

@@ -324,3 +324,14 @@ def test_a_search_frees_communities_that_are_far_from_the_best() -> None:
     for pause in (1, 0, 2):
         in_vain = then(in_vain, graph, MODULARITY, horizon=20).memory
         assert in_vain.search_wait == pause
+
+
+def test_a_search_frees_a_single_community_near_the_limit_of_what_can_be_found() -> None:
+    """There no partition is shorter than one community, but it is close to the planted one."""
+    settings = LfrSettings(n_nodes=500, mixing=0.6)
+    graphs = [graph for graph, _ in generate_drifting_lfr(2, 3, settings, 0.1, 0.0)]
+    search, memory = BpParameters(search=True), None
+    for graph, k in zip(graphs, (1, None, None), strict=True):
+        last = then(memory, graph.adjacency(), search, k, "auto")
+        memory = last.memory
+    assert nmi(graphs[-1].communities, last.communities) > 0.4
