@@ -275,18 +275,21 @@ class Membership:
             self.held_records.look(self.member)
         if self.clock.now() - self._checked > CHECK_EVERY_S:
             self.check_topic()
-            at = {p: self.member.position(p) for p in self.assignments.ours()}
-            without_position = [p for p, offset in at.items() if offset is None]
-            if without_position:
-                self.wait_for(partial(self.held.unknown, without_position))
+            ours = self.assignments.ours()
+            at = {p: it for p in ours if (it := self.member.position(p)) is not None}
+            if len(at) < len(ours):
+                self.wait_for(partial(self.held.unknown, [p for p in ours if p not in at]))
             else:
-                self.held.known(at)
-            self._commit_what_is_passed(at)
+                self.held.known(ours)
+                self._commit_what_is_passed(at)
 
-    def _commit_what_is_passed(self, at: Mapping[TopicPartition, int | None]) -> None:
+    def _commit_what_is_passed(self, at: Offsets) -> None:
         """Commit our positions also where no record came. The mark of a transaction lies between
-        the last record and there: retention removes it, too, and nothing would be lost."""
-        passed = {p: it for p, it in at.items() if it is not None and p not in self.in_hand}
+        the last record and there: retention removes it, too, and nothing would be lost.
+
+        Do not poll between the look at the positions and this: others may own a partition then.
+        """
+        passed = {p: it for p, it in at.items() if p not in self.in_hand}
         if passed != self._passed:
             with contextlib.suppress(BrokerUnavailable, GroupMovedOn):  # the next check tries again
                 self.member.commit(passed, COMMIT_TIMEOUT_S)
