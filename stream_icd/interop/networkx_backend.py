@@ -159,6 +159,8 @@ def _why_not(given: Mapping[str, Any]) -> str:
     """Return why these arguments are not supported; empty if they are."""
     if given.get("threshold", THRESHOLD) != THRESHOLD or given.get("max_level") is not None:
         return "stream_icd ends when no move gains: leave out threshold and max_level"
+    if callable(given.get("weight")):  # of its graph, NetworkX would keep one without weights
+        return "the weight must be the name of an attribute, or None"
     resolution = given.get("resolution", 1)
     if not (isinstance(resolution, Real) and isfinite(resolution)):
         return "the resolution must be a finite number"

@@ -170,6 +170,13 @@ def test_a_graph_is_converted_once(graph: nx.Graph) -> None:
         converted.weights_of("heavy")
 
 
+def test_a_function_as_weight_is_refused_and_leaves_the_graph_usable(graph: nx.Graph) -> None:
+    fresh = nx.Graph(graph.edges)
+    with pytest.raises(NotImplementedError, match="not implemented by 'stream_icd' .* arguments"):
+        communities(fresh, weight=lambda *_: 1)
+    assert nx.community.is_partition(fresh, communities(fresh))
+
+
 def test_a_graph_without_edges_is_single_nodes() -> None:
     assert communities(nx.empty_graph(3)) == [{0}, {1}, {2}]
     assert communities(nx.Graph()) == []
