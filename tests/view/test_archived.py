@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from stream_icd.view.feeds import archives
 from stream_icd.view.feeds.archives import Archived
 from stream_icd.wire.communities import encode_communities, encode_labels
 from testbed.brokers import wait_until
-from testbed.windows import window
+from testbed.windows import HOUR, START, window
 
 HALVES = [0, 0, 0, 1, 1, 1]
 
@@ -93,6 +93,13 @@ def test_days_that_are_over_are_not_listed_again(
     )
     page.look()
     assert listed == [date(2026, 1, 9), date(2026, 1, 10)]
+
+
+def test_a_window_of_the_first_day_of_all_is_read_as_any_other(page: Page) -> None:
+    first = (datetime(1, 1, 1, tzinfo=UTC) - START) // HOUR  # as of an unset time
+    page.add(first, first + 1, 0)
+    assert page.look() == 3
+    assert page.look() == 0
 
 
 def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page: Page) -> None:

@@ -131,13 +131,13 @@ class Archived:
         if not is_compacted(noted.path):  # which holds more windows, that may be unread
             day.paths.add(noted.path)
         day.received[noted.identity.name] = noted.received
-        for past in [past for past in days if past < max(days) - ONE_DAY]:
+        for past in [past for past in days if max(days) - past > ONE_DAY]:
             del days[past]
 
     def _unread(self, partition: Partition, chosen: Selection) -> list[ArchivedWindow]:
         """Return what is new in a day. A file counts as read when nothing of it is new any more."""
         days = self._days.setdefault((partition.kind, partition.graph), {})
-        if days and partition.day < max(days) - ONE_DAY:
+        if days and max(days) - partition.day > ONE_DAY:
             return []
         day = days.get(partition.day, _Day())
         noted = read_partition(self.store, partition, of=lambda path: path not in day.paths)
