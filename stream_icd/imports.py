@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
 
@@ -47,9 +47,25 @@ def without_pandas() -> None:
 
     Else pyarrow imports it: an eighth of the time in which a worker process starts, and 30 MB.
     """
+    global _is_hidden
+    _is_hidden = True
     finder = _NoPandas()
     sys.meta_path.insert(0, finder)
     try:
         import_module("pyarrow").array([0])
     finally:
         sys.meta_path.remove(finder)
+
+
+_is_hidden = False  # from pyarrow, see `without_pandas`
+
+
+def with_pandas() -> None:
+    """Import pandas before pyarrow does, if it is installed, unless `without_pandas` was called.
+
+    While pyarrow imports it, Ctrl-C has no effect, and a program whose thread waits there aborts
+    when it ends.
+    """
+    if not _is_hidden:
+        with suppress(Exception):  # not installed, or not as it should be: pyarrow does without
+            import_module("pandas")

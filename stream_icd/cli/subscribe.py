@@ -180,9 +180,11 @@ class Subscribe(BrokerOptions):
     def run(self) -> None:
         from stream_icd.cli import subscribe_formats as formats
         from stream_icd.cli.subscribe_shapes import Named
+        from stream_icd.imports import without_pandas
         from stream_icd.kafka.topics import COMMUNITIES, EVENTS
         from stream_icd.tracing import traces_of
 
+        without_pandas()
         self.check()
         settings = self.kafka(check=False)
         topic = EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, TypedDict, TypeVar
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.events import CommunityEvents
+from stream_icd.imports import with_pandas
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -250,6 +251,7 @@ def following(
     options = replace(options, group=group)
 
     def all_items(stop: Stop) -> Iterator[Item]:
+        with_pandas()
         superseded = _superseded(options, stop)
         with _open(options, stop) as parts:
             for records in parts:  # nothing that was seen before says anything about a part

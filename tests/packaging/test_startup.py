@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from stream_icd.wire.communities import encode_communities
+from testbed.windows import window
+
 HEAVY = (
     "torch",
     "numba",
@@ -153,6 +156,46 @@ def test_a_worker_loads_no_pandas(tmp_path: Path) -> None:
         "    run_worker(lambda _: pa.array([701]) and 1 / 0, options, 'test')"
     )
     assert loaded_by(program, tmp_path) == []
+
+
+SUBSCRIBING = """
+import sys
+from stream_icd import KafkaSettings, memory_broker, subscribe
+from stream_icd.cli.main import main
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import COMMUNITIES, create_topics
+with memory_broker() as broker:
+    settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+    create_topics(settings)
+    with Publisher(settings) as publisher:
+        publisher.send(OutgoingRecord(COMMUNITIES, {0.value!r}, {0.key!r}, {0.headers!r}))
+""".format(encode_communities(window(0, [0, 0, 1, 1])))
+
+
+def test_the_subscribe_command_loads_no_pandas_for_a_result(tmp_path: Path) -> None:
+    shows = """
+    address = ["--bootstrap-servers", broker.bootstrap_servers]
+    sys.argv[1:] = ["subscribe", "--until", "end", "--format", "csv", *address]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code"""
+    assert loaded_by(f"{SUBSCRIBING}{shows}", tmp_path) == []
+
+
+def test_ctrl_c_ends_a_subscription_also_while_pandas_is_imported(tmp_path: Path) -> None:
+    stops = """
+    class CtrlC:
+        def find_spec(self, name, *_):
+            if name == "pandas":
+                raise KeyboardInterrupt
+    sys.meta_path.insert(0, CtrlC())
+    try:
+        next(subscribe(until="end", settings=settings))
+    except KeyboardInterrupt:
+        print("ended")"""
+    assert in_a_process(f"{SUBSCRIBING}{stops}", tmp_path) == "ended"
 
 
 def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:
