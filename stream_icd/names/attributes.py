@@ -143,6 +143,8 @@ def attributes_of(
 
 def _ids(nodes: Any) -> pa.Array:
     """Return a column of ids, whatever holds it, as one array of the type of their kind."""
+    if isinstance(nodes, set | frozenset):
+        raise BadSettings("node ids are a set, which has no order: give a list")
     try:
         ids = nodes if isinstance(nodes, pa.Array | pa.ChunkedArray) else pa.array(nodes)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -156,6 +158,11 @@ def _ids(nodes: Any) -> pa.Array:
 def _attribute(name: str, values: Sequence[object] | pa.Array, order: pa.Array) -> Attribute:
     import pyarrow.compute as pc
 
+    if isinstance(values, str | Mapping | set | frozenset):
+        raise BadSettings(
+            f"column {name} is a {type(values).__name__}: give a list of values, in the order of "
+            "the nodes"
+        )
     if len(values) != len(order):
         raise BadSettings(f"column {name} has {len(values)} values for {len(order)} nodes")
     try:

@@ -121,11 +121,14 @@ def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
         ([1, 2], {"tier": [1, "a"]}, "column tier is not all text or all numbers: .*'a'"),
         ([1], {"country": ["\ud800"]}, "column country is not all text or all numbers: .*surrog"),
         ([1], {"country": ["CH", "AT"]}, "column country has 2 values for 1 nodes"),
+        ([1, 2], {"country": {1: "CH", 2: "AT"}}, "column country is a dict: give a list"),
+        ([1, 2], {"country": "CH"}, "column country is a str: give a list"),
+        ({1, 2}, {"country": ["CH", "AT"]}, "are a set, which has no order"),
     ],
 )
 def test_a_table_that_cannot_be_used_says_why(nodes: list, columns: dict, said: str) -> None:
     with pytest.raises(BadSettings, match=said):
-        attributes_of(pa.array(nodes), columns)
+        attributes_of(nodes, columns)
 
 
 def test_ids_of_another_kind_are_refused_when_the_graph_is_seen() -> None:
