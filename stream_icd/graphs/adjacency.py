@@ -95,7 +95,7 @@ def as_named(graph: Any) -> NamedGraph:
         return NamedGraph(adjacency, np.fromiter(graph, object, len(graph)))
     if is_graph_of("igraph", graph) and "name" in graph.vs.attributes():
         return NamedGraph(adjacency, np.fromiter(graph.vs["name"], object, graph.vcount()))
-    if column_names(graph) and list(getattr(graph, "index", ())) == list(graph.columns):
+    if _is_named_matrix(graph):
         return NamedGraph(adjacency, np.asarray(graph.columns))
     return NamedGraph(adjacency, np.arange(adjacency.shape[0]))
 
@@ -134,7 +134,18 @@ def is_table_of_pairs(graph: Any) -> bool:
         tuples = all(isinstance(pair, tuple) and len(pair) in (2, 3) for pair in graph)
         return bool(graph) and tuples
     names = column_names(graph)
-    return names is not None and len(names) in (2, 3)
+    if names is None or len(names) not in (2, 3):
+        return False
+    counted = [str(place) for place in range(len(names))]  # by pandas, for want of names
+    return names == counted or not _is_named_matrix(graph)
+
+
+def _is_named_matrix(graph: Any) -> bool:
+    """Whether the rows of a table, which only pandas names, have the names of its columns."""
+    names = column_names(graph)
+    if not names or len(graph) != len(names):
+        return False
+    return list(getattr(graph, "index", ())) == list(graph.columns)
 
 
 def column_names(graph: Any) -> list[str] | None:
@@ -293,7 +304,8 @@ def _from_array(graph: Any) -> coo_array:
     if array.dtype.kind not in "biuf" or array.ndim != 2:
         raise BadInput(f"{given} is not a supported graph; give {ACCEPTED}")
     whole = array.dtype.kind in "iu"
-    if array.shape == (2, 2) and whole and array.tolist() != [[0, 1], [1, 0]]:
+    plain = column_names(graph) is None  # else rows and columns have names: it is a matrix
+    if array.shape == (2, 2) and whole and plain and array.tolist() != [[0, 1], [1, 0]]:
         raise BadInput(
             f"{given} may be two pairs or the adjacency of two nodes: give (edge_index, "
             "num_nodes), or a scipy sparse matrix"

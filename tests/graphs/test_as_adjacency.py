@@ -257,6 +257,16 @@ def test_weighted_triples_are_not_taken_for_another_form(n_triples: int) -> None
         as_named([(node, node + 1, 2) for node in range(n_triples)])
 
 
+@pytest.mark.parametrize("nodes", [["a", "b"], [5, 9], ["a", "b", "c"]])
+@pytest.mark.parametrize("kind", [int, float])
+def test_a_named_pandas_matrix_of_few_nodes_is_no_table_of_pairs(
+    nodes: list[object], kind: type
+) -> None:
+    path = 3 * (np.eye(len(nodes), k=1) + np.eye(len(nodes), k=-1))
+    adjacency, names = as_named(pandas.DataFrame(path, nodes, nodes, dtype=kind))
+    assert (names.tolist(), adjacency.toarray().tolist()) == (nodes, path.tolist())
+
+
 def test_rows_of_a_pandas_matrix_are_the_nodes_of_its_columns() -> None:
     path = np.eye(4, k=1) + np.eye(4, k=-1)
     named, counted = pandas.DataFrame(path, list("abcd"), list("abcd")), pandas.DataFrame(path)
