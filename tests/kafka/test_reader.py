@@ -24,6 +24,7 @@ from stream_icd.kafka.reader import Following, TopicReader, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, wait_until
+from testbed.streams import beside
 from tests.kafka.echo import publish, values
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
@@ -245,13 +246,10 @@ def test_following_from_now_on_takes_what_comes_after_its_start_and_nothing_else
         seen.append(int(record.value or b""))
 
     followed = Following(broker.settings(), topic, take, stop, "latest")
-    thread = threading.Thread(target=followed.run, daemon=True)
-    thread.start()
-    assert followed.caught_up.wait(30)
-    publish(broker.settings(), topic, 3, start=30)
-    wait_until(lambda: len(seen) >= 3, timeout_s=10)
-    stop.set()
-    thread.join(5)
+    with beside(lambda _: followed.run(), stop):
+        assert followed.caught_up.wait(30)
+        publish(broker.settings(), topic, 3, start=30)
+        wait_until(lambda: len(seen) >= 3, timeout_s=10)
     assert sorted(seen) == [30, 31, 32]
 
 
@@ -264,11 +262,8 @@ def test_following_begins_again_where_a_later_topic_has_fewer_partitions(
     seen: list[Record] = []
     stop = threading.Event()
     followed = Following(broker.settings(), topic, seen.append, stop, _next={7: 3})
-    thread = threading.Thread(target=followed.run, daemon=True)
-    thread.start()
-    wait_until(lambda: len(seen) == 30 and not followed.trouble)
-    stop.set()
-    thread.join(5)
+    with beside(lambda _: followed.run(), stop):
+        wait_until(lambda: len(seen) == 30 and not followed.trouble)
 
 
 @pytest.mark.brokers("memory", "embedded")

@@ -137,14 +137,12 @@ class ClientAdmin:
 
     def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
         wanted = dict.fromkeys(all_theirs(partitions), spec)
-        try:
-            with translated("look up offsets"):
+        with translated("look up offsets"):
+            try:
                 ends = self._admin.list_partition_offsets(wanted)
-        except BrokerError as error:
-            if isinstance(error.__cause__, client.UnknownBrokerIdError):
+            except client.UnknownBrokerIdError as error:
                 places = ", ".join(map(str, sorted(partitions)))
                 raise BrokerUnavailable(f"no broker leads some of {places} now") from error
-            raise
         return {partition: int(ends[partition].offset) for partition in partitions}
 
     def group_offsets(self, group: str) -> Offsets:
