@@ -303,7 +303,7 @@ method bp on one thread, one worker process. Times are milliseconds per snapshot
 
 ## With a backlog
 
-The detector reads, decodes, detects, encodes, publishes and commits, with up to 8 snapshots per
+The detector reads, decodes, detects, encodes, publishes and commits, with up to 16 snapshots per
 transaction: exactly-once on Apache Kafka, at-least-once on the embedded broker. Rounds alternate
 between bare and piped; the table shows the round with the median overhead. The limit on Apache
 Kafka is {ALLOWED_MS:g} ms. The detector's main process reads and publishes while its worker process

@@ -38,7 +38,7 @@ class Detect(DetectionOptions, WorkerOptions):
     delivery: Delivery = "auto"
     batch: int | None = option(
         None,
-        "Maximum number of snapshots published together. Default: 8 per process; with memory and "
+        "Maximum number of snapshots published together. Default: 16 per process; with memory and "
         "several processes, 32 per process, so that several graphs are among them.",
         min=1,
     )

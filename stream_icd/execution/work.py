@@ -152,10 +152,10 @@ def started_anew(memory: bytes, job: str, reason: object) -> bytes:
     return anew(memory)
 
 
-IN_HAND = 8
+IN_HAND = 16
 """Jobs submitted for each worker: one in progress, the others queued."""
 
-IN_HAND_OF_CHAINS = 4 * IN_HAND
+IN_HAND_OF_CHAINS = 2 * IN_HAND
 """The same if jobs form chains: so many that jobs of several chains are among them."""
 
 

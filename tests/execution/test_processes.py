@@ -19,7 +19,7 @@ from stream_icd.errors import CrashedWorker, WorkersLost
 from stream_icd.execution import worker_process
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.processes import Processes
-from stream_icd.execution.work import Relay
+from stream_icd.execution.work import IN_HAND, Relay
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel, save_model
 from testbed.brokers import wait_until
@@ -59,7 +59,7 @@ def test_who_waits_for_a_job_that_has_not_begun_is_told(processes: Processes[str
 
     def wait() -> None:
         try:
-            list(processes(["first", *["other"] * 9]))  # the chain with most jobs begins
+            list(processes(["first", *["other"] * IN_HAND]))  # the chain with most jobs begins
         except BaseException as error:
             ended.append(error)
 
