@@ -219,7 +219,7 @@ def test_each_rule_has_a_row_of_each_stream(
 def test_a_cost_is_what_is_lost_against_the_first_rule() -> None:
     windows = TINY.load(0)
     right = [Found(window.classes.astype(np.int32), None, 1.0) for window in windows]
-    wrong = [Found(np.zeros(200, np.int32), None, 1.0) for window in windows]
+    wrong = [Found(np.zeros(200, np.int32), None, 2.0) for window in windows]
     full, none = scores_of(windows, right), scores_of(windows, wrong)
     table = cost_table({("tiny", "ours"): [full, full], ("tiny", "nothing"): [none, full]})
-    assert table.splitlines()[2] == "| nothing | +50.0 ± 70.7 | +50.0 |"
+    assert table.splitlines()[2] == "| nothing | +50.0 ± 70.7 | +50.0 | 1.50 |"

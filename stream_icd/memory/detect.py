@@ -269,8 +269,8 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Ids, bool]:
         tried, _ = _found(step, before, trial.hypothesis, k, searches)
         trial = replace(trial, hypothesis=tried)
     n_vain = 0 if better else min(memory.n_vain_searches + searches, MOST_ROUNDS)
-    known, before_of_nodes = present.known, memory.present.known.likeliest
-    ids, next_id = ids_for(known.likeliest, before_of_nodes, memory.community_ids, memory.next_id)
+    labels, labels_before = present.known.likeliest, memory.present.known.likeliest
+    ids, next_id = ids_for(labels, labels_before, memory.community_ids, memory.next_id)
     seen = np.diff(before.window.indptr) > 0
     longest = memory.longest if step.horizon == "auto" else None
     if longest is not None and not step.lacking:
@@ -280,7 +280,7 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Ids, bool]:
         window=step.window,
         seen=memory.seen if step.lacking else seen,
         n_lacking=memory.n_lacking + 1 if step.lacking else 0,
-        present=_with_stay(present, ids, memory.community_ids, before_of_nodes),
+        present=present,
         community_ids=ids,
         next_id=next_id,
         n_windows=min(memory.n_windows + 1, MOST_COUNTED),
@@ -312,15 +312,22 @@ def _found(
     if searches and hypothesis.decay and len(total.indices):
         nothing = uninformed(level.n_nodes)
         anew = _known(step, total, level, nothing, before.rows, n_communities)
-        bits, bits_anew = (measured(level, found.likeliest).bits for found in (known, anew))
-        is_trivial = known.n_communities == 1 < anew.n_communities and anew.believed
-        if better := is_trivial or level.n_edges * (bits - bits_anew) > STRONG_BITS:
+        if better := _is_better(level, known, anew):
             if (start := _recombined(level, known, anew)) is not None:
                 anew = _known(step, total, level, start, before.rows, n_communities)
             anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more
             known = anew._replace(stay=known.stay)
     evidence = hypothesis.evidence if step.lacking else kept(total, before.window)
     return Hypothesis(hypothesis.decay, evidence, known), better
+
+
+def _is_better(graph: LevelGraph, known: Posterior, anew: Posterior) -> bool:
+    bits, bits_anew = (measured(graph, found.likeliest).bits for found in (known, anew))
+    return _is_trivial(known, anew) or graph.n_edges * (bits - bits_anew) > STRONG_BITS
+
+
+def _is_trivial(known: Posterior, anew: Posterior) -> bool:
+    return known.n_communities == 1 < anew.n_communities and anew.believed
 
 
 def _recombined(graph: LevelGraph, known: Posterior, anew: Posterior) -> Posterior | None:
@@ -336,16 +343,6 @@ def _recombined(graph: LevelGraph, known: Posterior, anew: Posterior) -> Posteri
     if not united.any() or graph.n_edges * saved <= STRONG_BITS:
         return None
     return certain_posterior(united, anew.mixing, anew.resolution)._replace(believed=anew.believed)
-
-
-def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -> Hypothesis:
-    """Return the hypothesis with the fraction of nodes that stayed, where nothing else tells η."""
-    known = present.known
-    seen = (before >= 0) & (np.diff(present.evidence.indptr) > 0)
-    if known.believed or not seen.any():
-        return present
-    stayed = ids[known.communities[seen, 0]] == ids_before[before[seen]]
-    return replace(present, known=known._replace(stay=float(stayed.mean())))
 
 
 def _known(

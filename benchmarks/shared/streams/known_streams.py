@@ -130,12 +130,14 @@ def changed_windows(stream: Stream, seed: int, n_windows: int = N_PLANTED) -> li
 
 def _planted() -> Iterator[KnownStream]:
     """Drifting LFR graphs. But for the last two kinds, nodes move one by one, and no more."""
+    choose: tuple[Purpose, ...] = ("choose",)
     report: tuple[Purpose, ...] = ("report",)
     for name, stream, purposes in (
         ("LFR μ .3, 5,000 nodes, 2 % move", Stream(0.3), BOTH),
         ("LFR μ .6, 5,000 nodes, 2 % move", Stream(0.6), BOTH),
         ("LFR μ .7, 5,000 nodes, 2 % move", Stream(0.7), BOTH),
         ("LFR μ .6, 1,000 nodes, 2 % move", Stream(0.6, 1000), BOTH),
+        ("LFR μ .6, 500 nodes, 2 % move", Stream(0.6, 500), choose),
         ("LFR μ .6, 5,000 nodes, 20 % move", Stream(0.6, churn=0.2), BOTH),
         ("LFR μ .6, 2,000 nodes, 2 % move", Stream(0.6, 2000), report),
         ("LFR μ .6, 1,000 nodes, 20 % move", Stream(0.6, 1000, 0.2), report),
