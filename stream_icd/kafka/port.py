@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from stream_icd.errors import BadSettings, DeliveryFailed, RecordUndecodable
+from stream_icd.errors import BadSettings, BrokerUnavailable, DeliveryFailed, RecordUndecodable
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import MEBIBYTE
 from stream_icd.kafka.waiting import Stop
@@ -90,6 +90,7 @@ class ExistingTopic:
     name: str
     partitions: int
     max_message_bytes: int | None
+    is_compacted: bool = False  # as far as the broker tells
 
 
 class TopicPartition(NamedTuple):
@@ -111,6 +112,10 @@ Polled = dict[TopicPartition, list[Record]]
 
 class GroupMovedOn(Exception):
     """The group gave our partitions to another member, or is about to: the call had no effect."""
+
+
+class Leaderless(BrokerUnavailable):
+    """No broker leads a partition now: nothing is read there until one does."""
 
 
 class Fenced(DeliveryFailed):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Self
 
 from stream_icd.errors import (
@@ -15,7 +16,12 @@ from stream_icd.errors import (
     RecordTooLarge,
 )
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port import DEAD_LETTER_ROOM, Producer, is_dead_letter_topic
+from stream_icd.kafka.port import (
+    DEAD_LETTER_ROOM,
+    Producer,
+    TopicPartition,
+    is_dead_letter_topic,
+)
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
@@ -49,7 +55,7 @@ class Publisher:
         self._settings = settings
         self._changed = threading.Condition()
         self._limits: dict[str, int] = {}
-        self._in_flight = 0
+        self._in_flight = Counter[str]()  # records by topic
         self._in_flight_bytes = 0
         self._refusals: list[Exception] = []
         self.sent = 0
@@ -77,15 +83,14 @@ class Publisher:
                 one within `delivery_timeout_s`.
         """
         self.check(record)
-        size = record.size
-        self._take_room(size)
+        self._take_room(record)
         try:
-            self._producer.send(record, lambda error: self._hear(record, size, error))
+            self._producer.send(record, lambda error: self._hear(record, error))
         except BaseException as error:
-            self._give_room(size)
+            self._give_room(record)
             if isinstance(error, BrokerError):  # the client knew of an earlier refusal before us
                 self._wait_for(
-                    lambda: self._refusals or not self._in_flight,
+                    lambda: self._refusals or not self._in_flight.total(),
                     self._settings.delivery_timeout_s,
                 )
             raise
@@ -110,41 +115,55 @@ class Publisher:
             RecordTooLarge: it refused a record for its size; of several, the largest is named.
         """
         timeout_s = self._settings.delivery_timeout_s + 1 if timeout_s is None else timeout_s
-        if not self._wait_for(lambda: self._in_flight == 0, timeout_s):
+        if not self._wait_for(lambda: not self._in_flight.total(), timeout_s):
+            with self._changed:
+                waiting = +self._in_flight
             raise DeliveryFailed(
-                f"{self._in_flight} of {self.sent} records were not acknowledged within "
-                f"{timeout_s:g} s by {self._settings.bootstrap_servers}"
+                f"{waiting.total()} of {self.sent} records, for {', '.join(waiting)}, were not "
+                f"acknowledged within {timeout_s:g} s by {self._settings.bootstrap_servers}"
+                f"{self._why(waiting)}"
             )
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Stop; records that are not acknowledged yet may or may not have arrived."""
         self._producer.close(timeout_s)
 
-    def _take_room(self, size: int) -> None:
-        limit = self._settings.max_in_flight_bytes
+    def _why(self, topics: Iterable[str]) -> str:
+        """What a broker says of topics that do not take records; "": nothing."""
+        try:
+            with connect(self._settings).admin() as admin:
+                for topic in topics:
+                    count = describe_topic(self._settings, topic).partitions
+                    admin.ends([TopicPartition(topic, number) for number in range(count)])
+        except BrokerError as error:
+            return f": {error}"
+        return ""
+
+    def _take_room(self, record: OutgoingRecord) -> None:
+        size, limit = record.size, self._settings.max_in_flight_bytes
         with self._changed:
             has_room = self._wait_for(
-                lambda: not self._in_flight or self._in_flight_bytes + size <= limit,
+                lambda: not self._in_flight_bytes or self._in_flight_bytes + size <= limit,
                 self._settings.delivery_timeout_s + 1,
             )
             if not has_room:
                 raise DeliveryFailed(f"no room for {size} more bytes: {limit} are not acknowledged")
-            self._in_flight += 1
+            self._in_flight[record.topic] += 1
             self._in_flight_bytes += size
 
-    def _give_room(self, size: int) -> None:
+    def _give_room(self, record: OutgoingRecord) -> None:
         with self._changed:
-            self._in_flight -= 1
-            self._in_flight_bytes -= size
+            self._in_flight[record.topic] -= 1
+            self._in_flight_bytes -= record.size
             self._changed.notify_all()
 
-    def _hear(self, record: OutgoingRecord, size: int, error: Exception | None) -> None:
+    def _hear(self, record: OutgoingRecord, error: Exception | None) -> None:
         with self._changed:
             if error is None:
                 self.acknowledged += 1
             else:
                 self._refusals.append(_refusal(record, error))
-            self._give_room(size)
+            self._give_room(record)
 
     def _wait_for(self, condition: Callable[[], object], timeout_s: float) -> bool:
         """Whether the condition came true in time; raises if a record was refused by then."""

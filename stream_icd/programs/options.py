@@ -421,8 +421,16 @@ class PartOptions:
         """Return what is selected of a topic; raise `BadSettings` if it is no such part."""
         from stream_icd.kafka.topics import describe_topic
         from stream_icd.messages.topic_range import TopicRange, parse_position
+        from stream_icd.printable import say
 
-        n = describe_topic(settings, topic).partitions
+        described = describe_topic(settings, topic)
+        if described.is_compacted:
+            say(
+                f"warning: {topic} is compacted: of each graph, Kafka keeps only the newest record "
+                "there. Set its cleanup.policy to delete",
+                err=True,
+            )
+        n = described.partitions
         start, end = parse_position("--from", self.first, n), parse_position("--to", self.last, n)
         return TopicRange(topic, start, end)
 

@@ -83,6 +83,17 @@ def numbered(topic: str, count: int) -> list[Record]:
     return [Record(topic, 0, i, 0, b"g%d" % (i % 3), b"%d" % i, headers) for i in range(count)]
 
 
+@pytest.mark.brokers("memory", "kafka")
+def test_a_compacted_topic_of_dead_letters_is_warned_of(
+    broker: Broker, dlq: Dlq, topic_name: str
+) -> None:
+    create_topics(broker.settings(), [TopicSpec(f"{topic_name}.dlq", cleanup_policy="compact")])
+    dead_lettered(broker, numbered(topic_name, 1))
+    warned = f"warning: {topic_name}.dlq is compacted"
+    assert warned in dlq("list", topic_name).stderr
+    assert warned in dlq("retry", "--topic", topic_name, "--all", "--dry-run").stderr
+
+
 def everything(broker: Broker, topic: str) -> list[Record]:
     with open_reader(broker.settings(), topic, until="settled") as records:
         return list(records)

@@ -24,7 +24,7 @@ from stream_icd.errors import (
 )
 from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.delivery import Delivery
+from stream_icd.kafka.delivery.delivery import Delivery, open_sink
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -308,11 +308,19 @@ def test_a_right_that_is_taken_from_a_worker_at_work_ends_it_and_is_named(
         )
 
 
+def test_of_a_transaction_the_topic_is_named_that_may_not_be_written(secure: SecureKafka) -> None:
+    """Not that of the first record."""
+    rights = [("Topic", LABELS, "Write"), ("TransactionalId", "two-*", "Write")]
+    secure.grant("worker", [*rights, ("Topic", COMMUNITIES, "Read")])
+    sink = open_sink(secure.settings("worker"), "exactly-once", "two", "1")
+    with pytest.raises(NotAllowed, match=f"publish to {COMMUNITIES}"):
+        sink.publish([OutgoingRecord(LABELS, b"x"), OutgoingRecord(COMMUNITIES, b"x")], {}, None)
+    sink.close()
+
+
 def test_a_right_that_is_taken_while_a_transaction_is_undone_hides_no_error(
     secure: SecureKafka,
 ) -> None:
-    from stream_icd.kafka.delivery.delivery import open_sink
-
     rights = [("Topic", LABELS, "Write"), ("TransactionalId", "undone-*", "Write")]
     secure.grant("worker", rights)
     sink = open_sink(secure.settings("worker"), "exactly-once", "undone", "1")

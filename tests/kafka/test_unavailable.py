@@ -23,10 +23,11 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 from kafka.producer.sender import Sender
 
-from stream_icd.errors import Action, BrokerUnavailable, TopicMissing
+from stream_icd.errors import Action, BrokerUnavailable, DeliveryFailed, TopicMissing
 from stream_icd.kafka.client.connections import open_admin, quiet_while_connecting
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.group import lag, membership
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -34,8 +35,9 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics, describe_topic
 from stream_icd.programs.options import BrokerOptions
-from testbed.brokers import Broker
+from testbed.brokers import Broker, wait_until
 from testbed.handlers import Calls
+from tests.kafka.echo import Echo
 
 CALLS: dict[str, Callable[[KafkaSettings], object]] = {
     "create_topics": create_topics,
@@ -90,8 +92,11 @@ def test_a_broker_that_is_down_does_not_matter_where_another_is_there(
         assert number in admin._manager._backoff  # it was tried
 
 
-def test_a_partition_that_no_broker_leads_is_waited_for(
-    embedded: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+def test_a_partition_that_no_broker_leads_is_waited_for_and_named(
+    embedded: Broker,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """As while the disk that it is on has failed, or the only broker that has it is down."""
     settings, two = embedded.settings(), [TopicPartition(topic_name, number) for number in (0, 1)]
@@ -113,6 +118,20 @@ def test_a_partition_that_no_broker_leads_is_waited_for(
         for begins_or_ends in (reader.begins, reader.ends, admin.begins, admin.ends):
             with pytest.raises(BrokerUnavailable, match=rf"no broker leads .*{topic_name}\[1\]"):
                 begins_or_ends(two)
+        publisher = Publisher(settings)
+        publisher.send(OutgoingRecord(topic_name, b"x", partition=1))
+        says = rf"1 of 1 records, for {topic_name}, were not .*no broker leads .*{topic_name}\[1\]"
+        with pytest.raises(DeliveryFailed, match=says):
+            publisher.flush(0.5)
+        publisher.close(0.1)
+        monkeypatch.setattr(membership, "CHECK_EVERY_S", 0.1)
+        monkeypatch.setattr(lag, "GRACE_S", -settings.transaction_timeout_s)
+        with Echo(settings, topic_name, topic_name, topic_name) as worker:  # without a position
+            says = f"waiting for a leader: no broker leads {topic_name}[1] now"
+            wait_until(lambda: says in caplog.text)
+            time.sleep(0.5)
+            assert not worker.ended
+        assert caplog.text.count(says) == 1
 
 
 def test_a_record_that_lacks_replicas_is_not_sent_again_at_once(

@@ -41,7 +41,7 @@ def source(kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
     with Publisher(kafka.settings()) as publisher:
         for value in SENT:
             publisher.send(OutgoingRecord(topic_name, value, b"g"))
-    monkeypatch.setattr(ClientAdmin, "_message_limit", lambda *_: None)
+    monkeypatch.setattr(ClientAdmin, "_configs", lambda *_: {})
     return topic_name
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,10 @@ class ClientAdmin:
                     n_partitions = self._n_partitions(topic)
             if not n_partitions:
                 return None
-            return ExistingTopic(topic, n_partitions, self._message_limit(topic))
+            own = self._configs(topic)
+            limit = int(own["max.message.bytes"]) if "max.message.bytes" in own else None
+            is_compacted = "compact" in own.get("cleanup.policy", "")
+            return ExistingTopic(topic, n_partitions, limit, is_compacted)
 
     def _n_partitions(self, topic: str) -> int:
         """How many partitions a topic has, as some broker knows; 0: it knows no such topic."""
@@ -165,16 +168,13 @@ class ClientAdmin:
             members = self._admin.describe_groups([group])[group]["members"]
         return {member["member_id"]: member["client_id"] for member in members}
 
-    def _message_limit(self, topic: str) -> int | None:
+    def _configs(self, topic: str) -> dict[str, str]:
+        """What is set for a topic; some brokers do not tell every client."""
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
-        try:
-            answer = self._admin.describe_configs([resource], config_filter="all")
-        except client.KafkaError:  # some brokers do not tell every client
-            return None
-        for resources in answer.values():
-            if "max.message.bytes" in resources.get(topic, {}):
-                return int(resources[topic]["max.message.bytes"]["value"])
-        return None
+        with suppress(client.KafkaError):
+            for resources in self._admin.describe_configs([resource], config_filter="all").values():
+                return {name: of["value"] for name, of in resources.get(topic, {}).items()}
+        return {}
 
 
 def _is_there(described: dict[str, Any]) -> bool:
@@ -258,7 +258,10 @@ def _refusal(error: Exception, topic: str) -> Exception:
     if isinstance(error, TOO_LARGE):
         refused: Exception = MessageTooLarge(str(error))
     elif lacks_right(error):
-        refused = translate(error, f"publish to {topic}")
+        # All records of a transaction get it; it names the topics that were refused.
+        named = error.args[0] if error.args else None
+        topics = ", ".join(sorted(named)) if isinstance(named, set) else topic
+        refused = translate(error, f"publish to {topics}")
     elif isinstance(error, client.InvalidRecordError):  # such as one without a key, if compacted
         refused = BadSettings(
             f"publish to {topic}: {error}; if the topic is compacted, set its cleanup.policy to "

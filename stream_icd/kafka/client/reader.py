@@ -28,6 +28,7 @@ from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, transla
 from stream_icd.kafka.port import (
     GroupMetadata,
     GroupMovedOn,
+    Leaderless,
     Listener,
     Offsets,
     Partitions,
@@ -298,7 +299,7 @@ def _asked(ask: Any, partitions: Partitions, timeout_s: float) -> Offsets:
         with translated("read"):
             offsets = ask(all_theirs(partitions), timeout_ms=milliseconds(timeout_s))
     except KeyError as error:  # the client (3.0.12) leaves out a partition without a leader
-        raise BrokerUnavailable(f"no broker leads {TopicPartition(*error.args[0])} now") from error
+        raise Leaderless(f"no broker leads {TopicPartition(*error.args[0])} now") from error
     return {partition: int(offsets[partition]) for partition in partitions}
 
 

@@ -24,12 +24,14 @@ from stream_icd.errors import (
     DeliveryFailed,
     OffsetGone,
     RecordUndecodable,
+    StreamIcdError,
 )
 from stream_icd.kafka.delivery.handler import Watcher
 from stream_icd.kafka.group.lag import HeldOffsets, HeldRecords, Lag
 from stream_icd.kafka.port import (
     GroupMetadata,
     GroupMovedOn,
+    Leaderless,
     Member,
     Offsets,
     Partitions,
@@ -172,6 +174,7 @@ class Membership:
         self._lag = Lag(self.member, self.clock.now)
         self._pace = Pace(self.clock.now)
         self._passed: Offsets = {}  # positions that were committed without records
+        self._leaderless = ""  # what was said of a partition without a leader, while it has none
         self._stop_by = float("inf")
         self._checked = self.clock.now()
 
@@ -276,12 +279,26 @@ class Membership:
         if self.clock.now() - self._checked > CHECK_EVERY_S:
             self.check_topic()
             ours = self.assignments.ours()
+            self._look_for_leaders(ours)
             at = {p: it for p in ours if (it := self.member.position(p)) is not None}
             if len(at) < len(ours):
-                self.wait_for(partial(self.held.unknown, [p for p in ours if p not in at]))
+                if not self._leaderless:
+                    self.wait_for(partial(self.held.unknown, [p for p in ours if p not in at]))
             else:
                 self.held.known(ours)
                 self._commit_what_is_passed(at)
+
+    def _look_for_leaders(self, ours: Partitions) -> None:
+        """Say once if nothing can be read of one of our partitions, since no broker leads it."""
+        said, self._leaderless = self._leaderless, ""
+        try:
+            self.member.ends(ours, COMMIT_TIMEOUT_S)
+        except Leaderless as error:
+            self._leaderless = str(error)
+            if self._leaderless != said:
+                log.warning("waiting for a leader: %s", error)
+        except StreamIcdError:  # code that waits for the broker logs it
+            self._leaderless = said
 
     def _commit_what_is_passed(self, at: Offsets) -> None:
         """Commit our positions also where no record came. The mark of a transaction lies between

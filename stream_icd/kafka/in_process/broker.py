@@ -203,7 +203,8 @@ class MemoryConnection:
             if topic not in self._state.topics:
                 return None
             spec = self._state.topics[topic].spec
-            return ExistingTopic(topic, spec.partitions, spec.max_message_bytes)
+            is_compacted = "compact" in spec.cleanup_policy
+            return ExistingTopic(topic, spec.partitions, spec.max_message_bytes, is_compacted)
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
         with self._state.held():
