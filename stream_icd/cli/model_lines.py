@@ -32,7 +32,8 @@ def version_lines(registry: Store) -> Iterator[str]:
             names = {aliases.previous: "previous", aliases.champion: "champion"}
     except RegistryDamaged as error:
         yield from ("aliases", _damaged(error))
-    described = (_described(registry, version) for version in versions(registry))
+    there = {*versions(registry), *filter(None, names)}  # or the folder of an alias is gone
+    described = (_described(registry, version) for version in there)
     for _, version, lines in sorted(described):
         yield f"{version}  {names.get(version, '')}".rstrip()
         yield from lines

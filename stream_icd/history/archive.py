@@ -30,6 +30,7 @@ from stream_icd.history.files import (
     Partition,
     Received,
     describe,
+    folder_of,
     is_compacted,
     message_of,
     partition_at,
@@ -130,7 +131,9 @@ class Archive:
 
 def partitions(store: Store, selection: Selection) -> list[Partition]:
     """Return the days that may hold selected windows, in time order."""
-    graphs = [f"{selection.kind}/{name}" for name in store.folders(selection.kind)]
+    kind, graph = selection.kind, selection.graph
+    names = store.folders(kind) if graph is None else [folder_of(graph)]
+    graphs = [f"{kind}/{name}" for name in names]
     days = (partition_at(f"{graph}/{day}") for graph in graphs for day in store.folders(graph))
     return sorted(day for day in days if day is not None and selection.may_hold(day))
 

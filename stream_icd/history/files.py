@@ -92,7 +92,12 @@ class Partition:
     @property
     def folder(self) -> str:
         """Its folder in the store; the graph's name is URL-encoded, as readers expect."""
-        return f"{self.kind}/graph={quote(self.graph, safe='')}/date={self.day.isoformat()}"
+        return f"{self.kind}/{folder_of(self.graph)}/date={self.day.isoformat()}"
+
+
+def folder_of(graph: str) -> str:
+    """The folder of a graph in that of a kind."""
+    return f"graph={quote(graph, safe='')}"
 
 
 def partition_of(kind: Kind, graph: str, window: Window) -> Partition:

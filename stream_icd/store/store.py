@@ -193,12 +193,15 @@ class Store:
 def open_store(uri: str) -> Store:
     """Open the store at a URI such as `s3://bucket/folder`, `file:///folder`, or a local path.
 
-    Raises `BadSettings` if it is a file on a disk, or as `store_at`; `StoreUnreachable`.
+    Raises `BadSettings` if it is, or is below, a file on a disk, or as `store_at`;
+    `StoreUnreachable`.
     """
     store = store_at(uri)
-    is_there = isinstance(store.filesystem, fs.LocalFileSystem) and os.path.exists(store.root)
-    if is_there and not os.path.isdir(store.root):  # a file, or a device such as /dev/null
-        raise BadSettings(f"{store.place} is a file: give a folder")
+    if isinstance(store.filesystem, fs.LocalFileSystem):
+        whole = Path(store.root)
+        there = next(path for path in (whole, *whole.parents) if os.path.exists(path))
+        if not there.is_dir():  # a file, or a device such as /dev/null
+            raise BadSettings(f"{there} is a file: give a folder")
     return store
 
 

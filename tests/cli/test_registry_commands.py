@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -251,6 +252,10 @@ def test_damaged_versions_are_listed_beside_the_others(registry: Store) -> None:
     assert "RegistryDamaged" in listed[listed.index(AS) + 1]
     assert "ModelDamaged" in listed[listed.index(taxi) + 1]
     assert sum(line.endswith("champion") for line in listed) == 1
+    shutil.rmtree(version_folder(registry, LFR).root)
+    listed = models("list").splitlines()
+    assert "ModelNotFound" in listed[listed.index(f"{LFR}  champion") + 1]
+    models("import", "lfr")
     registry.put("aliases/00000002.json", pa.py_buffer(b"{"))
     listed = models("list").splitlines()
     assert "RegistryDamaged" in listed[listed.index("aliases") + 1]

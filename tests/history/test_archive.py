@@ -219,6 +219,23 @@ def test_windows_are_selected_by_time_and_graph_and_come_in_order(
     assert ids(store, Selection(graph="another")) == []
 
 
+def test_of_one_graph_no_folder_of_another_is_looked_into(
+    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an object store, each look is a request."""
+    for graph in ("a/b", "c"):
+        Archive(disk).add("snapshots", encode_snapshot(snapshot(1, graph)))
+    looked, folders = list[str](), Store.folders
+
+    def noted(store: Store, folder: str = "") -> list[str]:
+        looked.append(folder)
+        return folders(store, folder)
+
+    monkeypatch.setattr(Store, "folders", noted)
+    assert ids(disk, Selection(graph="a/b")) == ["a/b/1"]
+    assert looked == ["snapshots/graph=a%2Fb"]
+
+
 def test_places_are_kept_and_one_export_holds_graphs_with_and_without(
     store: Store, snapshot: MakeSnapshot, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -91,6 +92,12 @@ def test_a_name_that_no_store_can_have_is_refused(place: str) -> None:
 def test_a_device_is_no_folder() -> None:
     with pytest.raises(BadSettings, match="/dev/null is a file: give a folder"):
         open_store("/dev/null")
+
+
+def test_a_place_below_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadSettings, match="/file is a file: give a folder"):
+        open_store(str(tmp_path / "file" / "history"))
 
 
 def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
