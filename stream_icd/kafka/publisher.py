@@ -133,8 +133,8 @@ class Publisher:
         try:
             with connect(self._settings).admin() as admin:
                 for topic in topics:
-                    count = describe_topic(self._settings, topic).partitions
-                    admin.ends([TopicPartition(topic, number) for number in range(count)])
+                    for number in range(describe_topic(self._settings, topic).partitions):
+                        admin.ends([TopicPartition(topic, number)])
         except BrokerError as error:
             return f": {error}"
         return ""

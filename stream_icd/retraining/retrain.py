@@ -160,7 +160,7 @@ class _Round:
         if state.generation == generation and state.generation_id in (aliases.id, None):
             return
         if generation == 1:  # the first champion: all archived windows may be learned from
-            self.state = replace(self.state, watched=None)
+            self.state = replace(self.state, watched=None, scored=())
             return
         marks = self.past.marks()
         self.state = replace(

@@ -2,7 +2,7 @@
 
     REGISTRY/retraining/NAME.json
 
-If it is lost, nothing breaks: the retrainer counts windows from the champion's gate on.
+If it is lost, nothing breaks: a champion that was promoted is watched as if it had just been.
 """
 
 from __future__ import annotations

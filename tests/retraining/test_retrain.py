@@ -336,6 +336,24 @@ def test_a_rollback_with_the_number_of_a_deleted_promotion_is_noticed(
     assert read_state(registry, settings.name).rolled_back is not None
 
 
+def test_scores_of_a_champion_that_was_deleted_are_not_those_of_the_first_one(
+    registry: Store, settings: Retraining
+) -> None:
+    """As where aliases are restored from a backup."""
+    settings = replace(settings, every_windows=None, drift=True)
+    for model in (JOINS_ALL, GOOD):
+        _champion(registry, model)
+    write_state(registry, settings.name, State(2, champion(registry).id))
+    _archive(settings, 3)
+    _round(registry, settings)
+    before = read_state(registry, settings.name).scored
+    registry.delete("aliases/00000002.json")
+    _round(registry, settings)
+    after = read_state(registry, settings.name).scored
+    assert len(before) == len(after) == 3
+    assert before != after
+
+
 def _worse_champion(registry: Store, settings: Retraining) -> str:
     """Promote a worse model by hand, and archive what shows it; return the version before."""
     _archive(settings, 3)
