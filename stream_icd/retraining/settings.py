@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from urllib.parse import quote
 
 from stream_icd.detection.detect import Method
 from stream_icd.errors import BadSettings
 from stream_icd.execution.budget import Allowance
 from stream_icd.icd.recipe import Recipe
+from stream_icd.printable import shortened
 from stream_icd.retraining.gate import Rules
 from stream_icd.retraining.windows import MOST_WINDOWS, Sizes
 
@@ -17,6 +19,10 @@ BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
 
 MOST_LOOKED_AT = 10_000
 """Maximum of `most_windows`: what is known of each window is in one small file (`state`)."""
+
+
+MOST_NAME = 200
+"""Bytes of a name, as in a URL: files of the registry have names of at most 255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,12 @@ class Retraining:
         return "bp" if self.encoder is None else "icd"
 
     def __post_init__(self) -> None:
-        if not self.name.replace("-", "").replace("_", "").isalnum():
-            raise BadSettings(f"name {self.name!r}: use letters, digits, - and _")
+        is_plain = self.name.replace("-", "").replace("_", "").isalnum()
+        if not is_plain or len(quote(self.name)) > MOST_NAME:  # that of a folder in a registry
+            raise BadSettings(
+                f"name {shortened(self.name)!r}: use letters, digits, - and _, in a URL at most "
+                f"{MOST_NAME} characters"
+            )
         is_rare = self.every_windows is None or self.every_windows >= 1
         is_long = self.every is None or self.every > timedelta(0)
         if not (is_rare and is_long):

@@ -71,6 +71,7 @@ def test_a_round_for_cron(tmp_path: Path) -> None:
         (("--now",), "give --once too"),
         (("--once", "--every", "soon"), "'soon' is not a duration"),
         (("--once", "--name", "a/b"), "use letters, digits, - and _"),
+        (("--once", "--name", "n" * 201), "at most 200 characters"),
         (("--once", "--confidence", "1"), "confidence"),
         (("--once", "--epochs", "2"), "give --encoder too"),
         (("--once", "--encoder", "mine"), "no recipe for 'mine'"),
