@@ -262,11 +262,10 @@ def _refusal(error: Exception, topic: str) -> Exception:
         named = error.args[0] if error.args else None
         topics = ", ".join(sorted(named)) if isinstance(named, set) else topic
         refused = translate(error, f"publish to {topics}")
-    elif isinstance(error, client.InvalidRecordError):  # such as one without a key, if compacted
-        refused = BadSettings(
-            f"publish to {topic}: {error}; if the topic is compacted, set its cleanup.policy to "
-            "delete"
-        )
+    elif isinstance(error, client.InvalidRecordError | client.InvalidTimestampError):
+        of_time = "timestamp" in str(error).lower()  # the first is of either, if several are
+        change = "message.timestamp settings" if of_time else "cleanup.policy, to delete"
+        refused = BadSettings(f"publish to {topic}: {error}; change the topic's {change}")
     else:
         refused = Fenced(str(error)) if _is_fenced(error) else BrokerError(str(error))
     refused.__cause__ = error
