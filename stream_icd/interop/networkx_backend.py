@@ -164,6 +164,8 @@ def _why_not(given: Mapping[str, Any]) -> str:
     resolution = given.get("resolution", 1)
     if not (isinstance(resolution, Real) and isfinite(resolution)):
         return "the resolution must be a finite number"
+    if not isinstance(given.get("model"), str | os.PathLike | None):
+        return "the model must be the name of a shipped model or the folder of one"
     if given.get("model") is not None and resolution != 1:
         return "a model has its own resolution: leave out resolution or model"
     return ""
@@ -209,7 +211,7 @@ def _of_high_modularity(
 def _checked(values: list[Any]) -> Floats:
     try:
         weights = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise NotImplementedError(f"the weights must be numbers: {error}") from error
     if not (np.isfinite(weights) & (weights >= 0)).all():
         raise NotImplementedError("the weights must be finite and not negative")

@@ -141,10 +141,12 @@ def test_a_model_gives_what_icd_finds(graph: nx.Graph, tmp_path: Path) -> None:
         (nx.path_graph(3), {"model": "default", "resolution": 2}, "leave out resolution"),
         (nx.path_graph(3), {"resolution": float("nan")}, "must be a finite number"),
         (nx.path_graph(3), {"resolution": "1"}, "must be a finite number"),
+        (nx.path_graph(3), {"model": ICD()}, "the name of a shipped model or the folder of one"),
         (nx.Graph([(0, 1, {"weight": -1})]), {}, "not negative"),
         (nx.Graph([(0, 1, {"weight": 1e-200})]), {}, "multiply or divide all"),
         (nx.Graph([(0, 1, {"weight": 1e308}), (1, 2, {"weight": 1e308})]), {}, "divide all"),
         (nx.Graph([(0, 1, {"weight": "x"})]), {}, "must be numbers"),
+        (nx.Graph([(0, 1, {"weight": 10**400})]), {}, "must be numbers"),
     ],
 )
 def test_what_is_not_supported_is_refused_with_its_reason(
