@@ -8,7 +8,7 @@ those without a past, those that come late, and those that lack most nodes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
@@ -33,7 +33,7 @@ from stream_icd.bp.posterior import (
 )
 from stream_icd.communities import checked_n_communities
 from stream_icd.compiled import keep_threads, threads_for, uninterrupted
-from stream_icd.errors import BadInput
+from stream_icd.errors import BadInput, BadSettings
 from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.changes import Moved, ids_for, moved, replaced_ids
 from stream_icd.memory.evidence import added, in_range, kept, unseen
@@ -120,13 +120,24 @@ def detect_remembering(
 
     Raises:
         BadInput: the graph cannot be used, or the adjacency has not the nodes of the snapshot.
-        BadSettings: K is not from 1 to n, or the horizon is none.
+        BadSettings: K is not from 1 to n, or the snapshot, the model, the memory or the horizon is
+            none.
     """
+    check_given([snapshot], model, memory)
     graph = snapshot.adjacency() if adjacency is None else adjacency
     given = graph, snapshot.nodes, snapshot.window, model.bp, memory, n_communities
     n_nodes = max(snapshot.n_nodes, 0 if memory is None else memory.n_nodes)
     with keep_threads(threads_for(n_nodes, threads)):
         return detect_window(*given, horizon=horizon, find=find, seed=seed, clock=clock)
+
+
+def check_given(snapshots: Sequence[object], model: object, memory: object) -> None:
+    """Raise `BadSettings` unless these are of the kinds that they are given as."""
+    given: list[tuple[object, type]] = [(snapshot, Snapshot) for snapshot in snapshots]
+    given += [(model, Model), (forgotten(0) if memory is None else memory, Memory)]
+    for value, kind in given:
+        if not isinstance(value, kind):
+            raise BadSettings(f"give a {kind.__name__} in place of the {type(value).__name__}")
 
 
 @uninterrupted()

@@ -209,7 +209,7 @@ def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _metadata(value: bytes) -> dict[str, Any]:
-    found = (pa.ipc.open_stream(value).schema.metadata or {}).get(METADATA)
+    found = (pa.ipc.open_stream(pa.py_buffer(value)).schema.metadata or {}).get(METADATA)
     if found is None:
         raise BadMemory("the table is no memory: its schema's metadata does not say so")
     rest: dict[str, Any] = json.loads(found)

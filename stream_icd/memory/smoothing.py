@@ -37,7 +37,7 @@ from stream_icd.bp.posterior import (
 from stream_icd.bp.sweep import N_KEPT, Prior
 from stream_icd.compiled import uninterrupted
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.memory.detect import Remembered, detect_remembering
+from stream_icd.memory.detect import Remembered, check_given, detect_remembering
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory, forgotten
 from stream_icd.memory.nodes import FORGOTTEN
@@ -71,8 +71,10 @@ def detect_smoothed(
     Raises:
         BadInput: a graph cannot be used, or a window is not after the one before, or of another
             graph.
-        BadSettings: K is not from 1 to n, or not one for each window.
+        BadSettings: K is not from 1 to n, or not one for each window; or a snapshot, the model, the
+            memory or the horizon is none.
     """
+    check_given(snapshots, model, memory)
     ks = [None] * len(snapshots) if n_communities is None else list(n_communities)
     if len(ks) != len(snapshots):
         raise BadSettings(

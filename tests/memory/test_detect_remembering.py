@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.errors import BadInput
+from stream_icd.errors import BadInput, BadSettings
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory  # type: ignore[attr-defined]
 from stream_icd.memory.nodes import cut
+from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.model import Model
 from stream_icd.registry.find import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -186,6 +187,24 @@ def test_an_adjacency_of_other_nodes_is_refused() -> None:
     other = snapshot(0, range(4)).adjacency()
     with pytest.raises(BadInput, match=r"shape \(4, 4\); 5 nodes"):
         detect_remembering(one, model(BELIEFS), found.memory, adjacency=other)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"snapshot": np.ones((3, 3))}, "a Snapshot in place of the ndarray"),
+        ({"model": "default"}, "a Model in place of the str"),
+        ({"memory": b"memory"}, "a Memory in place of the bytes"),
+    ],
+)
+def test_what_is_of_another_kind_is_named_with_what_it_should_be(
+    given: dict[str, object], wanted: str
+) -> None:
+    right = {"snapshot": snapshot(0, range(5)), "model": model(BELIEFS), "memory": None, **given}
+    with pytest.raises(BadSettings, match=wanted):
+        detect_remembering(**right)
+    with pytest.raises(BadSettings, match=wanted):
+        detect_smoothed([right["snapshot"]], right["model"], right["memory"])
 
 
 def test_new_communities_get_ids_after_the_highest_that_is_read() -> None:

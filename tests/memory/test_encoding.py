@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from stream_icd.memory.memory import (
     Hypothesis,
     Memory,
     Trial,
+    forgotten,
 )
 from stream_icd.memory.nodes import cut
 from stream_icd.snapshot import Window
@@ -134,6 +136,13 @@ def test_a_memory_of_many_nodes_without_edges_can_be_read() -> None:
 def test_other_bytes_are_refused(value: bytes) -> None:
     with pytest.raises(BadMemory):
         decode_memory(value)
+
+
+def test_the_name_of_a_file_is_no_memory(tmp_path: Path) -> None:
+    file = tmp_path / "memory"
+    file.write_bytes(encode_memory(forgotten(5)))
+    with pytest.raises(BadMemory, match="bytes-like object is required, not 'str'"):
+        decode_memory(str(file))
 
 
 def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
