@@ -7,6 +7,8 @@ int64, or uint64 if an id is above its range, or string.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -19,6 +21,14 @@ WIDE = pa.int64(), pa.string()
 
 FEW_FOR_EACH = 16
 """Known ids and ids in their span, for each wanted one, up to which a table of the span is made."""
+
+
+def id_array(ids: Any) -> pa.Array:
+    """Return an array of ids that Python or numpy holds; Arrow alone takes none above int64."""
+    try:
+        return pa.array(ids)
+    except OverflowError:
+        return pa.array(ids, pa.uint64())
 
 
 def is_id_type(kind: pa.DataType) -> bool:
@@ -128,8 +138,11 @@ def _valid(texts: pa.Array) -> NDArray[np.bool_]:
 
 
 def common_type(ids: pa.Array, others: pa.Array) -> pa.DataType | None:
-    """Return the type that holds both; None if there is none, such as for numbers and texts."""
-    if ids.type == others.type:
+    """Return the type that holds both; None if there is none, such as for numbers and texts.
+
+    Without others, it is that of the ids: an array of none may have any type.
+    """
+    if ids.type == others.type or not len(others):
         return ids.type
     if is_text(ids.type) and is_text(others.type):
         return pa.large_string()

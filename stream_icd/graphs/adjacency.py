@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.node_ids import common_type, values_of, widened
+from stream_icd.node_ids import common_type, id_array, values_of, widened
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 
 Nodes = NDArray[np.intp]
@@ -183,12 +183,12 @@ def _columns(graph: Any) -> tuple[Any, Any, Any]:
         )
     try:
         if isinstance(graph, list):
-            src, dst = map(pa.array, zip(*graph, strict=True))
+            src, dst = map(id_array, zip(*graph, strict=True))
             return *_of_one_type(src, dst), None
         table = pa.table(graph) if not isinstance(graph, pa.RecordBatch) else graph
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(
-            f"the ids of the pairs are not all integers or all strings: {error}"
+            f"the ids of the pairs are not all integers of 64 bits or all strings: {error}"
         ) from error
     names = column_names(graph) or []
     ends = [place for place, name in enumerate(names) if name != WEIGHT]

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, triu
 from stream_icd.errors import BadInput
 from stream_icd.graphs.adjacency import NO_WINDOW, as_named
 from stream_icd.memory.memory import Memory
-from stream_icd.node_ids import is_id_type, values_of
+from stream_icd.node_ids import id_array, is_id_type, values_of
 from stream_icd.snapshot import Snapshot, Window, check_weights
 
 
@@ -74,10 +74,11 @@ def _checked_ids(nodes: Any, n: int) -> NDArray[Any]:
     if isinstance(nodes, set | frozenset):
         raise BadInput("the ids of the nodes are a set, which has no order: give nodes as a list")
     try:
-        ids = values_of(pa.array(nodes)) if len(nodes) else pa.array([], pa.int64())
+        ids = values_of(id_array(nodes)) if len(nodes) else pa.array([], pa.int64())
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(
-            f"the ids of the nodes are not all integers or all strings ({error}): give nodes"
+            f"the ids of the nodes are not all integers of 64 bits or all strings ({error}): give "
+            "nodes"
         ) from error
     if not is_id_type(ids.type) or ids.null_count:
         raise BadInput(

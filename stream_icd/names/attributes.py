@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
-from stream_icd.node_ids import is_id_type, is_text, places, values_of, widened
+from stream_icd.node_ids import id_array, is_id_type, is_text, places, values_of, widened
 
 UNKNOWN = -1
 """Code of a node without a value."""
@@ -146,9 +146,9 @@ def _ids(nodes: Any) -> pa.Array:
     if isinstance(nodes, set | frozenset):
         raise BadSettings("node ids are a set, which has no order: give a list")
     try:
-        ids = nodes if isinstance(nodes, pa.Array | pa.ChunkedArray) else pa.array(nodes)
+        ids = nodes if isinstance(nodes, pa.Array | pa.ChunkedArray) else id_array(nodes)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise BadSettings(f"node ids are not all integers or all text: {error}") from error
+        raise BadSettings(f"node ids are neither integers of 64 bits nor text: {error}") from error
     ids = values_of(ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids)
     if not is_id_type(ids.type):
         raise BadSettings(f"node ids are integers or text, not {ids.type}")

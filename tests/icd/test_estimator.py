@@ -379,6 +379,19 @@ def test_nodes_are_known_by_their_ids_in_whatever_order_they_come(
     assert categories.communities.tolist() == found.communities.tolist()
     named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(other), dict(enumerate(names)))
     assert icd.predict_next(named, first.memory).communities.tolist() == found.communities.tolist()
+    high = icd.predict_next(one, nodes=[2**63 + place for place in range(1000)])
+    assert high.communities.tolist() == icd.predict_next(one).communities.tolist()
+
+
+@pytest.mark.parametrize("name", [int, str])
+def test_a_window_without_nodes_leaves_the_memory(name: type) -> None:
+    icd = ICD.load("lfr")
+    graph = networkx.relabel_nodes(networkx.ring_of_cliques(5, 8), name)
+    first = icd.predict_next(graph)
+    none = icd.predict_next(networkx.Graph(), first.memory)
+    assert none.damaged
+    again = icd.predict_next(graph, none.memory)
+    assert again.community_ids.tolist() == first.community_ids.tolist()
 
 
 def test_snapshots_have_times_and_ids_of_their_own(drifting: list[PlantedGraph]) -> None:
@@ -406,7 +419,7 @@ def test_snapshots_teach_how_long_nodes_stay(drifting: list[PlantedGraph]) -> No
         ([1, 2], "3 nodes need as many different ids; got 2"),
         ([1, 1, 2], "got 3, 2 different"),
         ([0.5, 1, 2], "are double"),
-        ([1, "a", 2], "not all integers or all strings"),
+        ([1, "a", 2], "not all integers of 64 bits or all strings"),
         ([1, None, 2], "int64, 1 of them missing: give nodes, integers or strings"),
         ({"c", "a", "b"}, "a set, which has no order"),
     ],

@@ -156,8 +156,9 @@ def test_ids_may_be_in_any_column(column) -> None:  # type: ignore[no-untyped-de
     )
     with pytest.raises(BadInput, match="communities are integers, not float64"):
         named(column(nodes), communities / 2, attributes_of(NODES, table))
-    with pytest.raises(BadSettings, match="node ids are not all integers or all text"):
+    with pytest.raises(BadSettings, match="node ids are neither integers of 64 bits nor text"):
         attributes_of(["a", 1], {"class": ["x", "y"]})
+    assert attributes_of([2**63, 1], {"class": ["x", "y"]}).nodes.to_pylist() == [1, 2**63]
 
 
 def test_each_node_has_a_community() -> None:
