@@ -332,6 +332,19 @@ def test_a_search_shows_the_past_of_a_node(opened: Opened, six: str) -> None:
     assert tab.locator("#node").input_value() == ""
 
 
+def test_a_search_finds_the_names_that_a_field_alters(opened: Opened) -> None:
+    names = pa.array([" a\nb", *(f"node {n}" for n in range(59))])
+    with page_of(seen(3, names=names)) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        tab.fill("#node", " a")
+        tab.wait_for_selector("#names option", state="attached")
+        tab.fill("#node", " ab")  # as the field takes the suggestion
+        tab.press("#node", "Enter")
+        tab.wait_for_selector("#past tbody tr")
+        assert tab.locator("#details h2").inner_text().endswith(r"a\u{a}b")
+
+
 def test_members_open_on_the_map(opened: Opened, six: str) -> None:
     tab = opened(six, "?view=map&all=1")
     tab.wait_for_selector("#map .plot[data-nodes='60'] canvas")

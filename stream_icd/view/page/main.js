@@ -409,6 +409,13 @@ async function suggest() {
   } catch { /* suggestions are a help, not an answer */ }
 }
 
+/** The name that is suggested for what was typed, which has none of its line breaks, or what was typed. */
+function sought() {
+  const typed = at("node").value;
+  const names = [...at("names").options].map(({ value }) => value);
+  return names.includes(typed) ? typed : names.find((name) => name.replace(/[\r\n]/g, "") === typed) ?? typed.trim();
+}
+
 function wire() {
   chooseTheme(null);
   if (kept !== null) {
@@ -425,7 +432,7 @@ function wire() {
   });
   at("span").addEventListener("change", (event) => change({ span: event.target.value }));
   at("by").addEventListener("change", (event) => change({ by: event.target.value }));
-  at("search").addEventListener("submit", (event) => { event.preventDefault(); change({ node: at("node").value.trim() }); });
+  at("search").addEventListener("submit", (event) => { event.preventDefault(); change({ node: sought() }); });
   at("node").addEventListener("input", () => later("suggest", 150, suggest));
   at("node").value = state.node;
   at("theme").addEventListener("click", switchTheme);
