@@ -7,16 +7,24 @@ import importlib
 import re
 import runpy
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from stream_icd import Window, snapshot_from_pairs
 from stream_icd.errors import StreamIcdError, kinds_of
 from stream_icd.kafka.port import DAY_MS, is_dead_letter_topic
 from stream_icd.kafka.topics import DEFAULT_TOPICS
+from stream_icd.memory.detect import detect_remembering
+from stream_icd.names import attributes_of, named
 from stream_icd.registry.find import open_model, shipped_models
 from tests.command_lines import all_commands, arguments_of, complaint
 from tests.documents import DOCUMENTS, FENCE, ROOT, fences, name, shell_lines
+from tests.real_data import real_data
 
 INLINE = re.compile(r"(?<!`)`(stream-icd [^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)[^)]*\)")
@@ -72,6 +80,24 @@ def test_the_readme_shows_models_that_are_shipped() -> None:
         if "--model" in arguments and arguments[:1] == ["consume"]
     ]
     assert {model for model in named if "/" not in model} <= {"champion", *shipped_models()}
+
+
+def test_the_tutorial_says_what_the_first_day_of_its_data_gives() -> None:
+    file = "events_contacts_high_school_2012.parquet"
+    contacts = pq.read_table(real_data(f"labelled/edges/{file}"))
+    classes = pq.read_table(real_data(f"labelled/labels/{file}"))
+    day = datetime(2012, 11, 19, tzinfo=UTC)
+    window = Window(day, day + timedelta(days=1))
+    contacts = contacts.filter(pc.less(contacts["time"], window.end))
+    pairs = contacts["src"], contacts["dst"]
+    first = snapshot_from_pairs(*pairs, graph="contacts", id="first", window=window)
+    found = detect_remembering(first, open_model("default").model).communities
+    names = named(first.nodes, found, attributes_of(classes["node"], {"class": classes["label"]}))
+    largest = np.argsort(-np.bincount(found), kind="stable")
+    said = "; ".join(str(names.names()[community]) for community in largest[:3].tolist())
+    page = " ".join((ROOT / "docs" / "tutorial.md").read_text().split())
+    counts = f"{first.n_nodes} pupils, {first.n_edges} pairs, {len(largest)} communities"
+    assert f"{counts}, and their names: `{said}`." in page
 
 
 def test_versions_of_shipped_models_are_those_that_are_shipped() -> None:
