@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from stream_icd import memory_broker
 from stream_icd.cli.main import app
 from stream_icd.communities import Labels
 from stream_icd.dead_letters.letters import dead_letter
@@ -164,6 +165,18 @@ def test_the_address_that_is_shown_opens_the_page_with_any_token(
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     asked = ["view", "--port", "0", "--history", str(tmp_path), "--token", "a+b&c"]
     assert "/?token=a%2Bb%26c   (" in CliRunner().invoke(app, asked).output
+
+
+def test_a_broker_that_is_away_is_named_until_it_is_back(
+    no_broker: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_icd.view.feeds.live.LOOK_EVERY_S", 0.05)
+    live = Live(no_broker, Topics(), AllSeries())
+    with live.reading(lambda _: None), memory_broker() as back:
+        wait_until(lambda: "no broker listens" in live.troubles().get(Topics().snapshots, ""))
+        there = connect(KafkaSettings(bootstrap_servers=back.bootstrap_servers))
+        monkeypatch.setattr("stream_icd.view.feeds.live.connect", lambda _: there)
+        wait_until(lambda: Topics().snapshots not in live.troubles())
 
 
 def test_reading_ends_at_once_while_a_broker_is_sought(no_broker: KafkaSettings) -> None:

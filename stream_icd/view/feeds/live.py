@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 
 from stream_icd.dead_letters.box import dead_letter_of
-from stream_icd.errors import BadInput, OffsetGone, StreamIcdError
+from stream_icd.errors import BadInput, BrokerUnavailable, OffsetGone, StreamIcdError
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import Admin, TopicPartition, dead_letter_topic
@@ -64,6 +64,7 @@ class Lag:
     """
 
     waiting: int | None = None  # None until it is known
+    trouble: str = ""  # where no broker answers: who reads waits for it, and does not say so
     _next: dict[int, int] = field(default_factory=dict)
 
     def detected(self, snapshot_place: str) -> None:
@@ -79,9 +80,11 @@ class Lag:
                 with connect(settings).admin() as admin:
                     while not stop.is_set():
                         self._look(admin, topic)
+                        self.trouble = ""
                         stop.wait(LOOK_EVERY_S)
-            except StreamIcdError:
+            except StreamIcdError as error:
                 self.waiting = None
+                self.trouble = str(error) if isinstance(error, BrokerUnavailable) else ""
                 stop.wait(LOOK_EVERY_S)
 
     def _look(self, admin: Admin, topic: str) -> None:
@@ -144,7 +147,9 @@ class Live(Sources):
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def troubles(self) -> dict[str, str]:
-        return {topic.topic: printable(topic.trouble) for topic in self._followed if topic.trouble}
+        told = {topic.topic: topic.trouble for topic in self._followed}
+        told[self.topics.snapshots] = self._lag.trouble
+        return {topic: printable(trouble) for topic, trouble in told.items() if trouble}
 
     def lag(self) -> int | None:
         return self._lag.waiting
