@@ -133,9 +133,8 @@ def detect_remembering(
 
 def check_given(snapshots: Sequence[object], model: object, memory: object) -> None:
     """Raise `BadSettings` unless these are of the kinds that they are given as."""
-    given: list[tuple[object, type]] = [(snapshot, Snapshot) for snapshot in snapshots]
-    given += [(model, Model), (forgotten(0) if memory is None else memory, Memory)]
-    for value, kind in given:
+    kinds = [*((snapshot, Snapshot) for snapshot in snapshots), (model, Model)]
+    for value, kind in [*kinds, *([] if memory is None else [(memory, Memory)])]:
         if not isinstance(value, kind):
             raise BadSettings(f"give a {kind.__name__} in place of the {type(value).__name__}")
 
