@@ -191,6 +191,7 @@ def refuse_nothing(
 
 
 def _other(what: str, name: str, topic: str, known: Collection[str]) -> BadSettings:
-    others = listed(sorted(known)) or "none"
-    said = f"{topic} holds nothing of {what} {name}; it holds {others}{did_you_mean(name, known)}"
-    return BadSettings(printable(said))
+    others = f"it holds {listed(sorted(known))}{did_you_mean(name, known)}"
+    if not known:
+        others = "it is empty: what publishes there is still at its first window, or does not run"
+    return BadSettings(printable(f"{topic} holds nothing of {what} {name}; {others}"))

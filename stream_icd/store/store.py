@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -227,7 +227,9 @@ def store_at(uri: str) -> Store:
     try:
         filesystem, root = fs.FileSystem.from_uri(uri)
     except (pa.ArrowException, ValueError) as error:
-        raise BadSettings(f"cannot open {place_of(uri)}: {error}") from error
+        quoted = quote(uri, safe="%/:?#[]@!$&'()*+,;=")
+        as_url = "" if quoted == uri else f"; as a URL, it is {place_of(quoted)}"
+        raise BadSettings(f"cannot open {place_of(uri)}: {error}{as_url}") from error
     except OSError as error:
         raise StoreUnreachable(f"cannot open {place_of(uri)}: {error}") from error
     if not root and filesystem.type_name in WITHOUT_FOLDERS:

@@ -29,6 +29,10 @@ def test_trackers_start_only_a_graph_anew_that_has_events(
     broker: Broker, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic()
+    refused = topics(broker, "track-anew", "as773", "--topic", topic)
+    assert refused.stderr.startswith(
+        f"BadSettings: {topic} holds nothing of graph as773; it is empty: what publishes there"
+    )
     publish(broker, [OutgoingRecord(topic, b"events", b"as733")])
     publish(broker, [OutgoingRecord(topic, None, b"as773")])  # as from before this was refused
     refused = topics(broker, "track-anew", "as773", "--topic", topic)

@@ -89,6 +89,13 @@ def test_a_name_that_no_store_can_have_is_refused(place: str) -> None:
         open_store(place)
 
 
+def test_a_uri_with_letters_that_no_url_has_is_shown_as_a_url() -> None:
+    with pytest.raises(BadSettings, match="as a URL, it is s3://bucket/%C3%A4%20b$"):
+        open_store("s3://bucket/ä b")
+    with pytest.raises(BadSettings, match="cannot open nowhere://bucket/a%20b: [^;]*$"):
+        open_store("nowhere://bucket/a%20b")
+
+
 def test_a_device_is_no_folder() -> None:
     with pytest.raises(BadSettings, match="/dev/null is a file: give a folder"):
         open_store("/dev/null")
