@@ -2,12 +2,11 @@
 
     python -m benchmarks.processes --data as733.parquet
 
-Measures the processor time of each window, and of the part that waits for the memory of the window
-before; a simulation of the scheduler says what two idle cores gain. With `--rates`, it also fills
-Apache Kafka, which runs on the same machine, with a backlog, and detectors with one and with two
-processes work it off in turns, so that a busy moment hits both alike; a rate counts from the first
-batch's results to the last one's. Interrupted, it continues with the runs that the file of `--keep`
-does not hold.
+Measures the processor time of each window; a simulation of the scheduler says what two idle cores
+gain. With `--rates`, it also fills Apache Kafka, which runs on the same machine, with a backlog,
+and detectors with one and with two processes work it off in turns, so that a busy moment hits both
+alike; a rate counts from the first batch's results to the last one's. Interrupted, it continues
+with the runs that the file of `--keep` does not hold.
 
 Backlogs: AS days (SNAP's AS-733, in any form that `stream-icd produce as` reads), then drifting LFR
 graphs, each as one graph and as six. Writes a section of docs/operating.md; the exit status is 1
@@ -20,7 +19,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import math
 import os
 import statistics
 import sys
@@ -32,14 +30,15 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from benchmarks.shared.machine import BY_CLOCK, BY_CPU, Machine
 from benchmarks.shared.pages.sections import write_section
-from benchmarks.shared.streams.schedule import Parts, makespan
+from benchmarks.shared.streams.schedule import Cost, makespan
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.execution.work import LocalRelay
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
@@ -184,73 +183,43 @@ def kept(keep: Path) -> list[Run]:
     return [Run(**json.loads(line)) for line in keep.read_text().splitlines()]
 
 
-@dataclass(slots=True)
-class TimedRelay:
-    """Hands memory from window to window; notes the processor time at both ends of a window.
-
-    Attributes:
-        memory: after the last window.
-        taken, passed: when memory was taken and handed on, in seconds.
-    """
-
-    most_bytes: ClassVar[float] = math.inf
-    memory: bytes | None = None
-    taken: float = 0.0
-    passed: float = 0.0
-
-    def take(self) -> bytes | None:
-        self.taken = time.process_time()
-        return self.memory
-
-    def pass_on(self, baton: bytes) -> None:
-        self.memory, self.passed = baton, time.process_time()
-
-
-def timed_parts(backlog: Backlog, memory: Memory) -> list[Parts]:
+def costs(backlog: Backlog, memory: Memory) -> list[Cost]:
     """Processor time of each window, detected in this process."""
     settings = DetectSettings(memory=memory, memory_topic="memory", group="x", threads=1)
     work = RecordDetection(open_model(backlog.model), settings)
     work.warm_up()
-    relays: dict[str, TimedRelay] = defaultdict(TimedRelay)
+    relays: dict[str, LocalRelay] = defaultdict(LocalRelay)
     found = []
     for at, snapshot in enumerate(backlog.snapshots):
         sent = outgoing(SNAPSHOTS, encode_snapshot(snapshot))
         record = Record(sent.topic, 0, at, 0, sent.key, sent.value, sent.headers)
-        relay = relays[snapshot.graph]
+        chain = snapshot.graph if memory == "auto" else None
         begun = time.process_time()
-        work(record, relay if memory == "auto" else None)
-        ended = time.process_time()
-        if memory == "off":
-            found.append(Parts(None, 0.0, ended - begun, 0.0))
-        else:
-            taken, passed = relay.taken, relay.passed
-            found.append(Parts(snapshot.graph, taken - begun, passed - taken, ended - passed))
+        work(record, None if chain is None else relays[chain])
+        found.append(Cost(chain, time.process_time() - begun))
     return found
 
 
-def time_row(backlog: Backlog, memory: Memory, parts: list[Parts]) -> str:
+def time_row(backlog: Backlog, memory: Memory, of_windows: list[Cost]) -> str:
     """Processor time of a window, and what two cores gain by it."""
-    one, two = (makespan(parts, count) for count in COUNTS)
-    waits = [window.chained if memory == "auto" else 0.0 for window in parts]
-    means = [1000 * sum(times) / len(parts) for times in ([part.seconds for part in parts], waits)]
-    return f"{backlog.name} | {memory} | {means[0]:.0f} | {means[1]:.0f} | **{one / two:.2f}**"
+    one, two = (makespan(of_windows, count) for count in COUNTS)
+    mean = 1000 * sum(cost.seconds for cost in of_windows) / len(of_windows)
+    return f"{backlog.name} | {memory} | {mean:.0f} | **{one / two:.2f}**"
 
 
 def time_table(all_backlogs: list[Backlog]) -> list[str]:
     """A row for each backlog, with and without memory."""
     return [
-        "backlog | `--memory` | ms a window | of these, in turn | gain of 2 processes",
-        "--- | --- | --- | --- | ---",
+        "backlog | `--memory` | ms a window | gain of 2 processes",
+        "--- | --- | --- | ---",
         *(
-            time_row(backlog, memory, timed_parts(backlog, memory))
+            time_row(backlog, memory, costs(backlog, memory))
             for backlog, memory in product(all_backlogs, MEMORY)
         ),
         "",
-        "Milliseconds of processor time, means; *in turn*: the part of a window that waits for the "
-        "memory of the window",
-        "before. The gain is that of two idle cores: the scheduler of the worker processes, "
-        "simulated with these times.",
-        "The broker, reading and publishing are left out.",
+        "Milliseconds of processor time, means. The gain is that of two idle cores: the scheduler "
+        "of the worker processes,",
+        "simulated with these times. The broker, reading and publishing are left out.",
     ]
 
 

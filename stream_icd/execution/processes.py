@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from queue import SimpleQueue
+from queue import LifoQueue
 from typing import Any, Generic, Self, TypeVar
 
 import structlog
@@ -95,7 +95,8 @@ class Processes(Generic[Job, Result]):
         self._all: set[WorkerProcess] = set()
         self._at: dict[WorkerProcess, list[Waiting[Job, Result | Refused]]] = {}
         self._waiting: list[Waiting[Job, Result | Refused]] = []
-        self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
+        # The last one comes first: it has the memory of the chain that goes on.
+        self._idle: LifoQueue[WorkerProcess] = LifoQueue()
         self._threads = ThreadPoolExecutor(count, "process")  # one thread waits for each process
         self._open = list[Future[None]]()
         try:
@@ -168,7 +169,7 @@ class Processes(Generic[Job, Result]):
             ]
             with self._lock:
                 self._waiting += added
-            for _ in added:
+            for _ in added[: self._count]:
                 self._threads.submit(self._run_next)
             return [job.future for job in added]
 
@@ -183,14 +184,18 @@ class Processes(Generic[Job, Result]):
             raise
 
     def _run_next(self) -> None:
+        """Run jobs until all that are left wait for one in progress, whose thread goes on."""
+        while jobs := self._next_jobs():
+            while jobs := [job for job in jobs if not job.future.done()]:
+                try:
+                    self._run(jobs)
+                except BaseException as error:  # no process is left to run them
+                    for job in jobs:
+                        job.failed(error)
+
+    def _next_jobs(self) -> list[Waiting[Job, Result | Refused]]:
         with self._lock:
-            jobs = next_jobs(self._waiting, self._count)
-        while jobs := [job for job in jobs if not job.future.done()]:
-            try:
-                self._run(jobs)
-            except BaseException as error:  # no process is left to run them
-                for job in jobs:
-                    job.failed(error)
+            return next_jobs(self._waiting, self._count)
 
     def _run(self, jobs: list[Waiting[Job, Result | Refused]]) -> None:
         """Run jobs one after the other in a process until one fails, which may then run again."""

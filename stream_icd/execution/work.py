@@ -222,6 +222,10 @@ class Waiting(Generic[Job, Outcome]):
         if (link := self.link) is not None:
             self.future.add_done_callback(lambda _: link.ended())
 
+    @property
+    def chain(self) -> str | None:
+        return None if self.link is None else self.link.chain
+
     def done(self, result: Outcome) -> None:
         with suppress(InvalidStateError):
             self.future.set_result(result)
@@ -234,38 +238,40 @@ class Waiting(Generic[Job, Outcome]):
 def next_jobs(
     waiting: list[Waiting[Job, Outcome]], n_processes: int
 ) -> list[Waiting[Job, Outcome]]:
-    """Remove the jobs that a process runs next, one after the other, and return them.
+    """Remove the jobs that a process runs next, one after the other, and return them; none if all
+    wait for jobs in progress.
 
-    Between two of them it waits for no message, which would take a millisecond. If there are other
-    processes, it gets half of its share, so that all end at about the same time.
+    Between two of them it waits for no message, which would take a millisecond. If there is work
+    for other processes, it gets half of its share, so that all end at about the same time.
 
     A job that can run at once comes first; of these, one of the chain with most jobs waiting, so
-    that chains end together; of these, the first one. What follows it in its chain comes next, if
-    there are chains enough for the other processes. If no job can run at once, the first one begins
-    what it can do before it needs the job before it, which is in progress.
+    that chains end together; of these, the first one. What follows it in its chain comes next: in
+    another process, its memory would have to be read.
     """
-    share = len(waiting) if n_processes == 1 else math.ceil(len(waiting) / (2 * n_processes))
+    left = Counter(job.chain for job in waiting)
+    n_at_once = min(n_processes, len(left) + max(left[None] - 1, 0))
+    share = len(waiting) if n_at_once < 2 else math.ceil(len(waiting) / (2 * n_at_once))
     begun: list[Waiting[Job, Outcome]] = []
     while len(begun) < min(share, IN_HAND):
-        left = Counter(job.link.chain for job in waiting if job.link is not None)
-        last = begun[-1].link if begun and len(left) >= n_processes else None
+        last = begun[-1].link if begun else None
         urgencies = [_urgency(job.link, last, left) for job in waiting]
-        follows, is_ready, _ = most = max(urgencies)
-        if begun and not (follows or is_ready):
+        most = max(urgencies)
+        if most == (False, 0):
             break
         begun.append(waiting.pop(urgencies.index(most)))
+        left[begun[-1].chain] -= 1
     return begun
 
 
 def _urgency(
-    link: Link | None, last: Link | None, left: Mapping[str, int]
-) -> tuple[bool, bool, int]:
-    """Return whether a job follows the last one, can run at once, and if so, how many of its chain
+    link: Link | None, last: Link | None, left: Mapping[str | None, int]
+) -> tuple[bool, int]:
+    """Return whether a job follows the last one, and if it can run at once, how many of its chain
     are `left`."""
     if link is None:
-        return False, True, 1
+        return False, 1
     follows = last is not None and link.before is last.after
-    return follows, link.is_ready, left[link.chain] if link.is_ready else 0
+    return follows, left[link.chain] if link.is_ready else 0
 
 
 def in_order(

@@ -34,7 +34,8 @@ def names(jobs: list[Waiting[str, None]]) -> str:
         ("-1 -2 -3 -4 -5", 2, "-1 -2", "-3 -4 -5"),
         ("a1 b1 a2 b2", 2, "a1", "b1 a2 b2"),
         ("a1 b1 a2 b2 a3 b3", 2, "a1 a2", "b1 b2 a3 b3"),
-        ("a1 a2 a3 a4 a5", 2, "a1", "a2 a3 a4 a5"),
+        ("a1 a2 a3 a4 a5", 2, "a1 a2 a3 a4 a5", ""),
+        ("a1 a2 a3 -1", 2, "a1", "a2 a3 -1"),
         ("a1", 4, "a1", ""),
         ("", 2, "", ""),
     ],
@@ -52,11 +53,14 @@ def test_a_process_gets_no_more_than_it_may_have_in_hand() -> None:
     assert len(next_jobs(jobs, 1)) == IN_HAND
 
 
-def test_a_job_that_has_to_wait_for_another_process_keeps_no_others_waiting() -> None:
+def test_jobs_wait_for_the_process_that_has_the_memory_of_their_chain() -> None:
     jobs = waiting("a1 a2 a3 b1")
     (begun,) = next_jobs(jobs, 2)
     assert names([begun]) == "a1"
     assert names(next_jobs(jobs, 1)) == "b1"
+    assert next_jobs(jobs, 1) == []
+    assert begun.link is not None
+    begun.link.pass_on(b"memory")
     assert names(next_jobs(jobs, 1)) == "a2 a3"
 
 
