@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from queue import LifoQueue
+from queue import SimpleQueue
 from typing import Any, Generic, Self, TypeVar
 
 import structlog
@@ -95,8 +95,7 @@ class Processes(Generic[Job, Result]):
         self._all: set[WorkerProcess] = set()
         self._at: dict[WorkerProcess, list[Waiting[Job, Result | Refused]]] = {}
         self._waiting: list[Waiting[Job, Result | Refused]] = []
-        # The last one comes first: it has the memory of the chain that goes on.
-        self._idle: LifoQueue[WorkerProcess] = LifoQueue()
+        self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         self._threads = ThreadPoolExecutor(count, "process")  # one thread waits for each process
         self._open = list[Future[None]]()
         try:
@@ -185,22 +184,34 @@ class Processes(Generic[Job, Result]):
 
     def _run_next(self) -> None:
         """Run jobs until all that are left wait for one in progress, whose thread goes on."""
-        while jobs := self._next_jobs():
-            while jobs := [job for job in jobs if not job.future.done()]:
-                try:
-                    self._run(jobs)
-                except BaseException as error:  # no process is left to run them
-                    for job in jobs:
-                        job.failed(error)
+        if not (jobs := self._next_jobs()):
+            return
+        process = self._idle.get()
+        try:
+            while jobs:
+                while jobs := [job for job in jobs if not job.future.done()]:
+                    try:
+                        process = self._run(jobs, process)
+                    except BaseException as error:  # no process is left to run them
+                        for job in jobs:
+                            job.failed(error)
+                jobs = self._next_jobs()
+        finally:
+            self._idle.put(process)
 
     def _next_jobs(self) -> list[Waiting[Job, Result | Refused]]:
         with self._lock:
             return next_jobs(self._waiting, self._count)
 
-    def _run(self, jobs: list[Waiting[Job, Result | Refused]]) -> None:
-        """Run jobs one after the other in a process until one fails, which may then run again."""
+    def _run(
+        self, jobs: list[Waiting[Job, Result | Refused]], process: WorkerProcess
+    ) -> WorkerProcess:
+        """Run jobs one after the other in a process until one fails, which may then run again.
+
+        Returns the process, or the one that has replaced it.
+        """
         allowed = [AllowedJob(one.job, self._work.allowance(one.job), one.link) for one in jobs]
-        process, job = self._idle.get(), jobs[0]
+        job = jobs[0]
         try:
             process = self._open_one(process)
             with self._lock:
@@ -239,7 +250,7 @@ class Processes(Generic[Job, Result]):
         finally:
             with self._lock:
                 self._at.pop(process, None)
-            self._idle.put(process)
+        return process
 
     def _opened(self, process: WorkerProcess) -> None:
         try:

@@ -279,8 +279,8 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Ids, bool]:
         tried, _ = _found(step, before, trial.hypothesis, k, searches)
         trial = replace(trial, hypothesis=tried)
     n_vain = 0 if better else min(memory.n_vain_searches + searches, MOST_ROUNDS)
-    labels, labels_before = present.known.likeliest, memory.present.known.likeliest
-    ids, next_id = ids_for(labels, labels_before, memory.community_ids, memory.next_id)
+    known, before_of_nodes = present.known, memory.present.known.likeliest
+    ids, next_id = ids_for(known.likeliest, before_of_nodes, memory.community_ids, memory.next_id)
     seen = np.diff(before.window.indptr) > 0
     longest = memory.longest if step.horizon == "auto" else None
     if longest is not None and not step.lacking:
@@ -290,7 +290,7 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Ids, bool]:
         window=step.window,
         seen=memory.seen if step.lacking else seen,
         n_lacking=memory.n_lacking + 1 if step.lacking else 0,
-        present=present,
+        present=_with_stay(present, ids, memory.community_ids, before_of_nodes),
         community_ids=ids,
         next_id=next_id,
         n_windows=min(memory.n_windows + 1, MOST_COUNTED),
@@ -353,6 +353,16 @@ def _recombined(graph: LevelGraph, known: Posterior, anew: Posterior) -> Posteri
     if not united.any() or graph.n_edges * saved <= STRONG_BITS:
         return None
     return certain_posterior(united, anew.mixing, anew.resolution)._replace(believed=anew.believed)
+
+
+def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -> Hypothesis:
+    """Return the hypothesis with the fraction of nodes that stayed, where nothing else tells η."""
+    known = present.known
+    seen = (before >= 0) & (np.diff(present.evidence.indptr) > 0)
+    if known.believed or not seen.any():
+        return present
+    stayed = ids[known.communities[seen, 0]] == ids_before[before[seen]]
+    return replace(present, known=known._replace(stay=float(stayed.mean())))
 
 
 def _known(
