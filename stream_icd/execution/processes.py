@@ -189,15 +189,25 @@ class Processes(Generic[Job, Result]):
         process = self._idle.get()
         try:
             while jobs:
-                while jobs := [job for job in jobs if not job.future.done()]:
-                    try:
-                        process = self._run(jobs, process)
-                    except BaseException as error:  # no process is left to run them
-                        for job in jobs:
-                            job.failed(error)
+                process = self._finish(jobs, process)
                 jobs = self._next_jobs()
         finally:
             self._idle.put(process)
+
+    def _finish(
+        self, jobs: list[Waiting[Job, Result | Refused]], process: WorkerProcess
+    ) -> WorkerProcess:
+        """Run jobs until each has an outcome; what is left when one fails is run again.
+
+        Returns the process, or the last one that has replaced it.
+        """
+        while jobs := [job for job in jobs if not job.future.done()]:
+            try:
+                process = self._run(jobs, process)
+            except BaseException as error:  # no process is left to run them
+                for job in jobs:
+                    job.failed(error)
+        return process
 
     def _next_jobs(self) -> list[Waiting[Job, Result | Refused]]:
         with self._lock:

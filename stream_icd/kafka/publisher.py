@@ -133,7 +133,8 @@ class Publisher:
         try:
             with connect(self._settings).admin() as admin:
                 for topic in topics:
-                    for number in range(describe_topic(self._settings, topic).partitions):
+                    existing = admin.describe_topic(topic)
+                    for number in range(0 if existing is None else existing.partitions):
                         admin.ends([TopicPartition(topic, number)])
         except BrokerError as error:
             return f": {error}"
