@@ -39,7 +39,8 @@ class Detect(DetectionOptions, WorkerOptions):
     batch: int | None = option(
         None,
         "Maximum number of snapshots published together. Default: 16 per process; with memory and "
-        "several processes, 32 per process, so that several graphs are among them.",
+        "several processes, 32 per process, so that several graphs are among them. Fewer are "
+        "published together, but one per process, where these take longer than 2 seconds.",
         min=1,
     )
     processes: int = option(
@@ -74,6 +75,7 @@ class Detect(DetectionOptions, WorkerOptions):
             swap = run.until_the_end.enter_context(working)
             room = partial(run.room, settings.memory_topic)
             warm = partial(swap.wait_until_warm, run.stop)
-            return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room, warm)}
+            at_work = swap.model, settings, swap
+            return {SNAPSHOTS: Detector(*at_work, memories, room, warm, self.processes)}
 
         programs.run_worker(detector, self, "detect", delivery=self.delivery, batch=batch)

@@ -18,10 +18,11 @@ class Calls(Handler):
         assigned: Callable[[Collection[int]], object] = lambda _: None,
         done: Callable[[BatchDone], object] = lambda _: None,
         ahead: bool = False,
+        at_once: int = 1,
         ready: Callable[[], object] = lambda: None,
     ) -> None:
         self._handle, self._assigned, self._done, self.ahead = handle, assigned, done, ahead
-        self._ready = ready
+        self._ready, self.at_once = ready, at_once
 
     def open(self) -> None:
         self._ready()

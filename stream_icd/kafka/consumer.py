@@ -22,6 +22,7 @@ from stream_icd.errors import CrashedWorker, RecordUndecodable
 from stream_icd.kafka.connect import connect, joining_quickly
 from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, resolve
 from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
+from stream_icd.kafka.group.batch_size import BatchSize
 from stream_icd.kafka.group.lag import HeldRecords
 from stream_icd.kafka.group.membership import BUSY_POLL_S, Assignment, Batch, GiveBack, Membership
 from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
@@ -49,8 +50,9 @@ def run_consumer(
 ) -> Delivery:
     """Consume `topic` in `group` until `stop`, and return the delivery guarantee that was used.
 
-    `handler.handle` gets up to `max_records` records, in offset order within each partition. If it
-    raises, the error is raised here. `watchers` get the events of the loop.
+    `handler.handle` gets up to `max_records` records, in offset order within each partition, and
+    fewer while these take long (`BatchSize`). If it raises, the error is raised here. `watchers`
+    get the events of the loop.
 
     A partition without a committed offset is read from its beginning. After `stop` is set, the
     batch in hand is finished, or given back if it takes longer than `shutdown_timeout_s`.
@@ -92,6 +94,7 @@ def run_consumer(
                 BatchDelivery(member, handler, guarantee, instance),
                 Attempts(notes, in_hand if handler.gives_up else 0),
                 handler,
+                BatchSize(max_records, handler.at_once),
                 Worker(f"{group}-worker"),
             )
             with suppress(GiveBack):
@@ -116,6 +119,7 @@ class _Loop:
     delivery: BatchDelivery
     attempts: Attempts
     handler: Handler
+    size: BatchSize
     worker: Worker
     announced: Assignment = field(default_factory=dict)
 
@@ -142,7 +146,7 @@ class _Loop:
         """Poll as `Membership.fetch`, and start processing the records, if there are any; not if
         the batch `before`, which is in processing, fails."""
         assignment = self._take_over()
-        polled = self.member.fetch(1 if self._come_alone() else None, timeout_s)
+        polled = self.member.fetch(1 if self._come_alone() else self.size.now, timeout_s)
         if not polled:
             return None
         batch = Batch.of(polled, assignment)
@@ -182,7 +186,8 @@ class _Loop:
             if new:
                 self.handler.assigned(new)
             if ended is None:
-                return tuple(self.handler.handle(batch.records))
+                with self.size.timed(len(batch.records), self.member.clock):
+                    return tuple(self.handler.handle(batch.records))
             (record,) = batch.records
             return tuple(self.handler.give_up(record, ended.ends, ended.how))
 

@@ -35,12 +35,14 @@ class BatchStep(ABC):
 
     Attributes:
         ahead: whether the next batch may begin before the `done` of this one.
+        at_once: number of records that `work` works on at the same time.
         place: where records are kept outside Kafka (`Handler.place`).
         stages: the stages in which records are refused; their dead letters are counted from
             the start, since an alert sees only a count that changes.
     """
 
     ahead: bool = False
+    at_once: int = 1
     place: str = ""
     stages: tuple[Stage, ...] = ("decode",)
 
@@ -112,7 +114,8 @@ class Runner(Handler):
     tracing: Tracing | None = None
 
     def __post_init__(self) -> None:
-        self.ahead, self.place = self.step.ahead, self.step.place
+        step = self.step
+        self.ahead, self.at_once, self.place = step.ahead, step.at_once, step.place
         self._key = None if self.graph is None else self.graph.encode()
         self._n_skipped, self._log_skipped_at = 0, 1
         self._traced = None if self.tracing is None else TracedWork(self.tracing, self.step)
