@@ -21,8 +21,6 @@ from stream_icd.bp.level_graph import (
     coarsen,
     compact,
     finest_level,
-    members_of,
-    reordered,
 )
 from stream_icd.bp.likelihood import bounded_mixing
 from stream_icd.bp.modularity import maximise_modularity, move_nodes, refined
@@ -128,10 +126,7 @@ def least_description(
     """
     labels = np.arange(graph.n_nodes, dtype=np.int32)
     move_nodes(graph, labels, 1.0, rng)
-    # Nodes of one community next to each other: all passes over a large graph are faster.
-    order, _ = members_of(labels, graph.n_nodes)
-    graph = reordered(graph, order)
-    pieces, level, of_pieces = refined(graph, labels[order], 1.0, rng)
+    pieces, level, of_pieces = refined(graph, compact(labels)[0], 1.0, rng)
     of_pieces = maximise_modularity(level, 1.0, rng, of_pieces)
     groups, coarse, _ = refined(level, of_pieces, STEP, rng)
     how = _Search(graph, pieces, level, groups, coarse, sweeps, rng)
@@ -144,8 +139,7 @@ def least_description(
             best = min(of_nodes, key=lambda one: one.bits)
     if n_communities is not None:
         best = _best_with_k(how, [best, *of_nodes], n_communities)
-    labels[order] = best.labels
-    return best._replace(labels=compact(labels)[0])
+    return best._replace(labels=compact(best.labels)[0])
 
 
 def _best_with_k(how: _Search, partitions: list[Partition], n_communities: int) -> Partition:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Floats, Ids, Labels
-from stream_icd.compiled import FAR, compiled, in_parts, joined, n_threads, prefetch, unsigned
+from stream_icd.compiled import compiled, in_parts, joined, n_threads, prefetch, unsigned
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.graphs.weights import EXPONENT, comparable_weights
 
@@ -19,10 +19,6 @@ MOST_ENTRIES = int(np.iinfo(np.int32).max)
 
 ROUNDING = 1e-9
 """Smaller differences, of weights relative to all or in nats, come from rounding."""
-
-ONE = np.uint32(1)
-SHORT_ROW = 64
-"""Entries of a row that are sorted one by one: this is fastest for few."""
 
 
 class Rows(NamedTuple):
@@ -223,46 +219,6 @@ def entries_at(graph: Rows | LevelGraph, at: Ids) -> Rows:
                 end += column >= 0
         starts[new + 1] = end
     return Rows(starts, columns[:end], kept[:end])
-
-
-def reordered(graph: LevelGraph, order: Labels) -> LevelGraph:
-    """The same graph with its nodes in this order, rows sorted; each thread makes some rows."""
-    degrees, place = np.diff(graph.indptr)[order], np.empty_like(order)
-    place[order] = np.arange(len(order))
-    into = graph._replace(
-        indptr=np.append(0, np.cumsum(degrees)).astype(np.int32),
-        indices=np.empty_like(graph.indices),
-        weights=np.empty_like(graph.weights),
-        strengths=graph.strengths[order],
-        n_linked=graph.n_linked[order],
-    )
-    in_parts(partial(_fill_rows, graph, order, place, into), len(order), lambda: degrees)
-    return into
-
-
-@compiled()
-def _fill_rows(
-    graph: LevelGraph, order: Labels, place: Labels, into: LevelGraph, first: int, end: int
-) -> None:
-    """Write the rows first..end-1 of the graph in this order, each sorted."""
-    indptr, indices, weights = unsigned(into.indptr), unsigned(into.indices), into.weights
-    starts, columns, of_entries = unsigned(graph.indptr), unsigned(graph.indices), graph.weights
-    order, place = unsigned(order), unsigned(place)
-    for new in range(first, end):
-        if len(place) >= FAR:
-            ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
-        start, stop, old = indptr[new], indptr[new + 1], starts[order[new]]
-        is_short = stop - start <= SHORT_ROW
-        for entry in range(stop - start):
-            column, weight, at = place[columns[old + entry]], of_entries[old + entry], start + entry
-            while is_short and at > start and indices[at - ONE] > column:
-                indices[at], weights[at] = indices[at - ONE], weights[at - ONE]
-                at -= ONE
-            indices[at], weights[at] = column, weight
-        if not is_short:
-            row = slice(start, stop)
-            sorting = np.argsort(indices[row])
-            indices[row], weights[row] = indices[row][sorting], weights[row][sorting]
 
 
 def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:

@@ -43,7 +43,7 @@ def test_communities_too_weak_to_name_each_node_are_found(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("n_nodes", "mean_degree", "max_degree", "smallest", "largest", "gain"),
-    [(2000, 5, 40, 3, 40, 0.07), (250, 10, 20, 5, 20, 0.02), (5000, 10, 100, 10, 1000, 0.001)],
+    [(2000, 5, 40, 3, 40, 0.06), (250, 10, 20, 5, 20, 0.02), (5000, 10, 100, 10, 1000, 0.001)],
 )
 def test_small_communities_are_found_beside_large_ones_and_in_small_graphs(
     n_nodes: int, mean_degree: float, max_degree: int, smallest: int, largest: int, gain: float

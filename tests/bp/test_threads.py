@@ -14,13 +14,7 @@ from scipy.sparse import csr_array
 from stream_icd import compiled
 from stream_icd.bp import belief_propagation, modularity
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.level_graph import (
-    SHORT_ROW,
-    LevelGraph,
-    coarsen,
-    finest_level,
-    reordered,
-)
+from stream_icd.bp.level_graph import LevelGraph, coarsen, finest_level
 from stream_icd.bp.likelihood import modularity_of
 from stream_icd.bp.modularity import connected_pieces, move_nodes
 from stream_icd.bp.posterior import initial_posterior, next_posterior
@@ -120,23 +114,6 @@ def test_parts_make_the_same_pieces_and_the_same_coarse_graph() -> None:
             again = coarsen(graph, labels, int(labels.max()) + 1)
         assert np.array_equal(same, pieces)
         assert all(np.array_equal(one, other) for one, other in zip(again, coarse, strict=True))
-
-
-def test_rows_in_a_new_order_are_sorted_also_those_of_hubs() -> None:
-    adjacency, _ = planted(0.5)
-    hub = np.ones(adjacency.shape[0])
-    hub[::3] = 0.0
-    adjacency = adjacency.tolil()
-    adjacency[0], adjacency[:, 0] = hub, hub[:, None]
-    adjacency = csr_array(adjacency)
-    assert np.diff(adjacency.indptr).max() > SHORT_ROW
-    order = np.random.default_rng(0).permutation(len(hub)).astype(np.int32)
-    expected = csr_array(adjacency[order][:, order])
-    expected.sort_indices()
-    for threads in (1, 2, 4):
-        with compiled.keep_threads(threads):
-            found, again = reordered(finest_level(adjacency), order), finest_level(expected)
-        assert all(np.array_equal(one, other) for one, other in zip(found, again, strict=True))
 
 
 def test_kept_threads_end_with_the_outermost_block() -> None:
