@@ -39,8 +39,8 @@ class Detect(DetectionOptions, WorkerOptions):
     batch: int | None = option(
         None,
         "Maximum number of snapshots published together. Default: 16 per process; with memory and "
-        "several processes, 32 per process, so that several graphs are among them. Fewer are "
-        "published together, but one per process, where these take longer than 2 seconds.",
+        "several processes, 32 per process, so that several graphs are among them; else fewer, at "
+        "least one per process, if these take longer than 2 seconds.",
         min=1,
     )
     processes: int = option(
@@ -61,8 +61,10 @@ class Detect(DetectionOptions, WorkerOptions):
         from stream_icd.workers.memories import open_memories
 
         remembers = self.memory == "auto"
-        in_hand = IN_HAND_OF_CHAINS if remembers and self.processes > 1 else IN_HAND
+        needs_several_graphs = remembers and self.processes > 1
+        in_hand = IN_HAND_OF_CHAINS if needs_several_graphs else IN_HAND
         batch = self.batch or self.processes * in_hand
+        at_once = batch if needs_several_graphs else self.processes
         settings = self.settings(self.processes, self.group_of("detect"))
         place = place_of(self.model, self.registry)
 
@@ -76,6 +78,6 @@ class Detect(DetectionOptions, WorkerOptions):
             room = partial(run.room, settings.memory_topic)
             warm = partial(swap.wait_until_warm, run.stop)
             at_work = swap.model, settings, swap
-            return {SNAPSHOTS: Detector(*at_work, memories, room, warm, self.processes)}
+            return {SNAPSHOTS: Detector(*at_work, memories, room, warm, at_once)}
 
         programs.run_worker(detector, self, "detect", delivery=self.delivery, batch=batch)

@@ -35,7 +35,7 @@ class BatchStep(ABC):
 
     Attributes:
         ahead: whether the next batch may begin before the `done` of this one.
-        at_once: number of records that `work` works on at the same time.
+        at_once: number of records that `work` needs at least (`Handler.at_once`).
         place: where records are kept outside Kafka (`Handler.place`).
         stages: the stages in which records are refused; their dead letters are counted from
             the start, since an alert sees only a count that changes.

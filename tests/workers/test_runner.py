@@ -139,3 +139,10 @@ def test_a_detector_takes_another_model_between_two_batches(
 
     assert versions() == [b"test@0", b"test@0"]
     assert versions() == [b"test@1", b"test@1"]
+
+
+def test_a_step_says_how_many_records_a_batch_has_at_least() -> None:
+    step = Number()
+    assert Runner(step, DeadLetterLimit()).at_once == 1
+    step.at_once = 4
+    assert Runner(step, DeadLetterLimit()).at_once == 4
