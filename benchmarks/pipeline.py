@@ -59,7 +59,8 @@ MODEL = "as"
 ALLOWED_MS = 3.0
 RATES = {1: 120, 10: 600, 50: 2000}
 """Snapshots a second, and how many of them are sent."""
-BATCHES_TO_START = 3
+SNAPSHOTS_TO_START = 48
+"""The first ones are not counted: batches are small and processes cold."""
 Memory = Literal["auto", "off"]
 Timed = dict[str, Any]
 """A line of `benchmarks.shared.streams.timed_detector`."""
@@ -156,8 +157,9 @@ def turn(
     """All snapshots over the broker, then bare; from some committed batch to the last one."""
     with detector(broker, memory) as one:
         batches = list(one.batches(len(snapshots)))
-    began, ended = batches[BATCHES_TO_START - 1], batches[-1]
-    count = sum(len(batch["outcomes"]) for batch in batches[BATCHES_TO_START:])
+    done = np.cumsum([len(batch["outcomes"]) for batch in batches])
+    start = int(np.searchsorted(done, SNAPSHOTS_TO_START))
+    began, ended, count = batches[start], batches[-1], int(done[-1] - done[start])
     times = list(bare(model, snapshots, memory))
     wall, worker, main = (
         1000 * (ended[name] - began[name]) / count for name in ("done", "cpu_workers", "cpu_main")
