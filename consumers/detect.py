@@ -54,17 +54,13 @@ class Detect(DetectionOptions, WorkerOptions):
         from stream_icd.execution.worker_process import start_fork_server
 
         start_fork_server()  # first, since it takes as long as what follows
-        from stream_icd.execution.work import IN_HAND, IN_HAND_OF_CHAINS
         from stream_icd.kafka.topics import SNAPSHOTS
         from stream_icd.programs.model_at_work import model_at_work, place_of
         from stream_icd.workers.detect import Detector
         from stream_icd.workers.memories import open_memories
 
         remembers = self.memory == "auto"
-        needs_several_graphs = remembers and self.processes > 1
-        in_hand = IN_HAND_OF_CHAINS if needs_several_graphs else IN_HAND
-        batch = self.batch or self.processes * in_hand
-        at_once = batch if needs_several_graphs else self.processes
+        most, at_once = batch_limits(self.processes, remembers)
         settings = self.settings(self.processes, self.group_of("detect"))
         place = place_of(self.model, self.registry)
 
@@ -80,4 +76,19 @@ class Detect(DetectionOptions, WorkerOptions):
             at_work = swap.model, settings, swap
             return {SNAPSHOTS: Detector(*at_work, memories, room, warm, at_once)}
 
-        programs.run_worker(detector, self, "detect", delivery=self.delivery, batch=batch)
+        programs.run_worker(
+            detector, self, "detect", delivery=self.delivery, batch=self.batch or most
+        )
+
+
+def batch_limits(processes: int, remembers: bool) -> tuple[int, int | None]:
+    """The most snapshots of a batch, and how many are worked on at once, if that limits batches.
+
+    With memory, several processes need several graphs in a batch. The client gives the snapshots of
+    one partition first, so few snapshots would be of one graph.
+    """
+    from stream_icd.execution.work import IN_HAND, IN_HAND_OF_CHAINS
+
+    if remembers and processes > 1:
+        return processes * IN_HAND_OF_CHAINS, None
+    return processes * IN_HAND, processes

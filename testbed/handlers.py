@@ -18,7 +18,7 @@ class Calls(Handler):
         assigned: Callable[[Collection[int]], object] = lambda _: None,
         done: Callable[[BatchDone], object] = lambda _: None,
         ahead: bool = False,
-        at_once: int = 1,
+        at_once: int | None = None,
         ready: Callable[[], object] = lambda: None,
     ) -> None:
         self._handle, self._assigned, self._done, self.ahead = handle, assigned, done, ahead

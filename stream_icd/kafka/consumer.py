@@ -51,7 +51,7 @@ def run_consumer(
     """Consume `topic` in `group` until `stop`, and return the delivery guarantee that was used.
 
     `handler.handle` gets up to `max_records` records, in offset order within each partition, and
-    fewer while these take long (`BatchSize`). If it raises, the error is raised here. `watchers`
+    fewer if each takes long (`BatchSize`). If it raises, the error is raised here. `watchers`
     get the events of the loop.
 
     A partition without a committed offset is read from its beginning. After `stop` is set, the
@@ -94,7 +94,7 @@ def run_consumer(
                 BatchDelivery(member, handler, guarantee, instance),
                 Attempts(notes, in_hand if handler.gives_up else 0),
                 handler,
-                BatchSize(max_records, handler.at_once),
+                BatchSize(max_records, handler.at_once or max_records),
                 Worker(f"{group}-worker"),
             )
             with suppress(GiveBack):

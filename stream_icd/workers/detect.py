@@ -42,7 +42,7 @@ class Detector(BatchStep):
     memories: Memories | None = None
     room: Callable[[], float] = lambda: math.inf  # the maximum size of a message with memory
     warm: Callable[[], object] = lambda: None  # returns when the engine is ready
-    at_once: int = 1  # a batch is not limited to fewer records
+    at_once: int | None = None  # see `BatchStep`
 
     def __post_init__(self) -> None:
         if self.memories is None:

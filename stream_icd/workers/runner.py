@@ -35,14 +35,15 @@ class BatchStep(ABC):
 
     Attributes:
         ahead: whether the next batch may begin before the `done` of this one.
-        at_once: number of records that `work` needs at least (`Handler.at_once`).
+        at_once: number of records that `work` works on at the same time, if each takes its time
+            (`Handler.at_once`).
         place: where records are kept outside Kafka (`Handler.place`).
         stages: the stages in which records are refused; their dead letters are counted from
             the start, since an alert sees only a count that changes.
     """
 
     ahead: bool = False
-    at_once: int = 1
+    at_once: int | None = None
     place: str = ""
     stages: tuple[Stage, ...] = ("decode",)
 

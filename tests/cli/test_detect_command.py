@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from consumers.detect import app
+from consumers.detect import app, batch_limits
 from stream_icd.errors import BadSettings, ModelNotFound
 from stream_icd.programs import options as program_options
 
@@ -51,3 +51,9 @@ def test_a_model_that_is_not_there_is_named_before_a_broker_that_is_not(
     done = CliRunner().invoke(app, ["--model", model, *nobody])
     assert isinstance(done.exception, error)
     assert match in str(done.exception)
+
+
+def test_batches_are_limited_by_time_but_have_several_graphs_for_several_processes() -> None:
+    assert batch_limits(1, remembers=True) == (16, 1)
+    assert batch_limits(4, remembers=False) == (64, 4)
+    assert batch_limits(4, remembers=True) == (128, None)

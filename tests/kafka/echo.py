@@ -59,8 +59,7 @@ def values(settings: KafkaSettings, topic: str, until: Until = "settled") -> lis
 class Echo:
     """`run_consumer` in a thread, with what it did written down.
 
-    It works on all records of a batch at once. Each batch is in hand for so many `seconds`, and
-    until `meanwhile` returns.
+    Each batch is in hand for so many `seconds`, and until `meanwhile` returns.
     """
 
     def __init__(
@@ -83,8 +82,7 @@ class Echo:
         self._seconds = seconds
         self._meanwhile = meanwhile
         self._target = target
-        how = {"ahead": ahead, "at_once": max_records}
-        handler = Calls(self._handle, done=self.done.append, **how)
+        handler = Calls(self._handle, done=self.done.append, ahead=ahead)
         self._arguments = (settings, source, group, handler, self.stop)
         self._options = {
             "delivery": delivery,

@@ -55,9 +55,29 @@ def test_a_few_records_say_nothing_about_many() -> None:
     assert size.now == 4
 
 
+@pytest.mark.brokers("memory")
+def test_who_says_nothing_of_the_time_of_a_record_gets_full_batches(
+    broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_size, "LONG_S", 0.01)
+    source, stop, batches = make_topic(), threading.Event(), list[int]()
+
+    def handle(records: Sequence[Record]) -> list[OutgoingRecord]:
+        time.sleep(0.05)  # as one file for all of them may take
+        batches.append(len(records))
+        if sum(batches) == 12:
+            stop.set()
+        return []
+
+    publish(broker.settings(), source, 12)
+    group = f"group-{source}"
+    run_consumer(broker.steady(), source, group, Calls(handle), stop, max_records=4)
+    assert batches == [4, 4, 4]
+
+
 @pytest.mark.brokers("memory", "embedded", "kafka")
 @pytest.mark.parametrize("ahead", [False, True])
-def test_no_batch_of_a_consumer_takes_long(
+def test_no_batch_takes_long_where_each_record_takes_its_time(
     broker: Broker,
     make_topic: Callable[..., str],
     ahead: bool,
@@ -72,7 +92,7 @@ def test_no_batch_of_a_consumer_takes_long(
         batches.append(len(records))
         return []
 
-    handler = Calls(handle, ahead=ahead)
+    handler = Calls(handle, ahead=ahead, at_once=1)
     arguments = (broker.steady(), source, f"group-{source}", handler, stop)
     thread = threading.Thread(target=run_consumer, args=arguments, daemon=True)
     publish(broker.settings(), source, 30)

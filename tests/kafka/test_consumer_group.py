@@ -155,9 +155,10 @@ def test_what_waits_for_a_batch_that_fails_is_not_worked_on(
         handled.append(len(records))
         raise BadSnapshot("no such column")
 
-    failing = Calls(fail, ahead=True, at_once=4)
     with pytest.raises(BadSnapshot, match="no such column"):
-        run_consumer(settings, pipe[0], pipe[2], failing, threading.Event(), max_records=4)
+        run_consumer(
+            settings, pipe[0], pipe[2], Calls(fail, ahead=True), threading.Event(), max_records=4
+        )
     assert handled == [4]
 
 

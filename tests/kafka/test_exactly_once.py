@@ -414,6 +414,7 @@ def test_results_that_only_together_are_too_large_for_their_topic_are_seen_once(
         if batch.records[-1].value == b"39":
             stop.set()
 
-    handler = Calls(enlarge, done=on_done, at_once=20)
-    run_consumer(settings, topic_name, topic_name, handler, stop, max_records=20)
+    run_consumer(
+        settings, topic_name, topic_name, Calls(enlarge, done=on_done), stop, max_records=20
+    )
     assert values(settings, target) == list(range(40))

@@ -141,8 +141,8 @@ def test_a_detector_takes_another_model_between_two_batches(
     assert versions() == [b"test@1", b"test@1"]
 
 
-def test_a_step_says_how_many_records_a_batch_has_at_least() -> None:
+def test_a_step_says_how_many_records_it_works_on_at_once() -> None:
     step = Number()
-    assert Runner(step, DeadLetterLimit()).at_once == 1
+    assert Runner(step, DeadLetterLimit()).at_once is None
     step.at_once = 4
     assert Runner(step, DeadLetterLimit()).at_once == 4

@@ -32,8 +32,9 @@ class Handler(ABC):
     Attributes:
         ahead: `handle` may begin the next batch while the results of one are published. That batch
             is dropped if the one before fails or cannot be committed, or if the consumer stops.
-        at_once: number of records that `handle` needs to work on several at the same time: a batch
-            is not limited to fewer, however long it takes.
+        at_once: number of records that `handle` works on at the same time: if these take long, a
+            batch has few of them, but not fewer. None: how long a batch takes hardly depends on
+            their number.
         gives_up: `give_up` gets a record that ended three workers in a row. If False, such a record
             is retried forever.
         graph: the only graph whose records are processed; None: all. Its group keeps to it, if it
@@ -43,7 +44,7 @@ class Handler(ABC):
     """
 
     ahead: bool = False
-    at_once: int = 1
+    at_once: int | None = None
     gives_up: bool = False
     graph: str | None = None
     place: str = ""
