@@ -76,7 +76,8 @@ def training_graphs(description: str) -> list[LabelledGraph]:
     Of several, joined by ` + `: the first graph of each, then the second of each, and so on.
 
     Raises:
-        BadSettings: no such form or option; the message shows the forms there are.
+        BadSettings: no such form or option; the message shows the forms there are. Or the table of
+            labels has none of any of the graphs.
         SourceNotFound, BadInput: the path does not exist; a row, file or label cannot be used.
 
     >>> [graph.n_communities for graph in training_graphs("gn:graphs=2,nodes=100,communities=4")]
@@ -92,11 +93,21 @@ def training_graphs(description: str) -> list[LabelledGraph]:
         limit = int(options.pop("graphs", DEFAULT_GRAPHS))
         if not 1 <= limit <= MOST_GRAPHS:
             raise ValueError(f"graphs={limit} is not from 1 to {MOST_GRAPHS:,}")
+        table = options.get("labels")
         graphs = _generated(kind, options) if kind in GENERATED else _produced(kind, options)
     except (UsageError, ValueError) as error:
         said = getattr(error, "format_message", error.__str__)()
         raise BadSettings(f"{description!r}: {said}; describe graphs as\n{FORMS}") from error
-    return list(islice(graphs, limit))
+    chosen = list(islice(graphs, limit))
+    if table is not None and chosen and all(graph.labels is None for graph in chosen):
+        first = chosen[0].moment  # `_produced` gives each one
+        raise BadSettings(
+            f"{table} has labels of none of the {len(chosen)} graphs: the first is the window of "
+            f"{first and first.graph} that begins at {first and first.window.start.isoformat()}, "
+            "which no graph, snapshot or window_start of the table names. If the communities do "
+            "not change, leave these columns out"
+        )
+    return chosen
 
 
 def _parsed(description: str) -> tuple[str, Options]:

@@ -145,6 +145,18 @@ def test_labels_of_a_snapshot_go_with_that_one(friends: Path) -> None:
     assert second.labels.tolist() == [0, 1, 2, 2]
 
 
+@pytest.mark.parametrize("column", ["snapshot,graph", "window_start"])
+def test_labels_of_none_of_the_graphs_are_refused(column: str, friends: Path) -> None:
+    name = "monday.csv,foes" if column == "snapshot,graph" else "2026-01-01"
+    table = friends.parent / "labels.csv"
+    rows = [f"{name},{node},1" for node in ("ana", "bo", "cy", "di", "ed")]
+    if column == "snapshot,graph":
+        rows.append("monday.csv,others,ana,1")
+    table.write_text("\n".join([f"{column},node,community", *rows]))
+    with pytest.raises(BadSettings, match="of none of the 2 graphs.* of files that begins"):
+        training_graphs(f"files:path={friends},labels={table}")
+
+
 def test_labels_that_may_be_those_of_several_graphs_are_refused(tmp_path: Path) -> None:
     day = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
     for graph in "ab":
