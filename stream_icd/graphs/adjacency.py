@@ -300,6 +300,8 @@ def _is_whole_number(value: Any) -> bool:
 def _from_array(graph: Any) -> coo_array:
     """A dense adjacency matrix, or pairs."""
     array = _as_array(graph)
+    if array.dtype == object and _is_matrix_of_pandas(graph):
+        array = graph.to_numpy(np.float64, na_value=np.nan)
     given = f"a {type(graph).__name__} of {array.dtype} of shape {array.shape}"
     if array.dtype.kind not in "biuf" or array.ndim != 2:
         raise BadInput(f"{given} is not a supported graph; give {ACCEPTED}")
@@ -323,6 +325,13 @@ def _from_array(graph: Any) -> coo_array:
         return _from_edge_index(array, n_nodes, None)
     pairs = "; pairs stand in columns here: give its transpose" if array.shape[1] == 2 else ""
     raise BadInput(f"{given} is neither square nor an edge_index (2, n_pairs) of integers{pairs}")
+
+
+def _is_matrix_of_pandas(graph: Any) -> bool:
+    """Whether all columns of a table are numbers, maybe of types of pandas that NumPy lacks."""
+    return column_names(graph) is not None and all(
+        getattr(kind, "kind", None) in tuple("biuf") for kind in getattr(graph, "dtypes", [None])
+    )
 
 
 def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_array:

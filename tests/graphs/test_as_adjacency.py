@@ -269,6 +269,17 @@ def test_a_named_pandas_matrix_of_few_nodes_is_no_table_of_pairs(
     assert (names.tolist(), adjacency.toarray().tolist()) == (nodes, path.tolist())
 
 
+@pytest.mark.parametrize("kind", ["Int64", "boolean", "double[pyarrow]"])
+def test_a_pandas_matrix_may_hold_types_that_numpy_lacks(kind: str) -> None:
+    path = networkx.to_pandas_adjacency(networkx.path_graph(list("abcd")), dtype=int)
+    matrix = path.astype(bool).astype(kind)
+    assert as_adjacency(matrix).toarray().tolist() == path.to_numpy().tolist()
+    with pytest.raises(BadInput, match="nan is not finite"):
+        as_adjacency(matrix.where(path > 0))
+    with pytest.raises(BadInput, match="DataFrame of object"):
+        as_adjacency(matrix.astype(str))
+
+
 def test_rows_of_a_pandas_matrix_are_the_nodes_of_its_columns() -> None:
     path = np.eye(4, k=1) + np.eye(4, k=-1)
     named, counted = pandas.DataFrame(path, list("abcd"), list("abcd")), pandas.DataFrame(path)
