@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.detection.detect import Method, check_method, detect, embed, finding
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.graphs.adjacency import as_adjacency, as_named
+from stream_icd.graphs.adjacency import as_named
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment, numbered
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
@@ -56,9 +56,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         learned_: with bp, the `Fit`: what was learned, and the score of each candidate. None with
             icd and for a loaded model.
         history_: with icd, the epochs of the training.
-        nodes_: after a prediction, the name of each node, `(n,)`, in the order of the result: ids
-            (ascending), the names in a NetworkX or an igraph graph or of the rows and columns of a
-            pandas matrix, or else positions.
+        nodes_: after a prediction or `embed`, the name of each node, `(n,)`, in the order of the
+            result: ids (ascending), the names in a NetworkX or an igraph graph or of the rows and
+            columns of a pandas matrix, or else positions.
         evidence_, bits_: after a prediction, how strong the evidence is that the graph has
             communities at all, "strong", "weak" or "none", and the bits per edge that these
             communities save in describing it (docs/evidence.md).
@@ -233,8 +233,12 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         return self.fit([graph]).predict(graph, n_communities)
 
     def embed(self, graph: Any) -> NDArray[np.float32]:
-        """Return the embedding U of a graph, `(n, d)`."""
-        return embed(as_adjacency(graph), self._fitted(), self.threads)
+        """Return the embedding U of a graph, `(n, d)`, in the order of `nodes_`."""
+        model = self._fitted()
+        adjacency, nodes = as_named(graph)
+        embedding = embed(adjacency, model, self.threads)
+        self.nodes_ = nodes
+        return embedding
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted model to a new folder; see `save_model`."""

@@ -259,6 +259,16 @@ def test_predict_leaves_the_names_of_the_nodes_and_the_evidence(graph: LabelledG
     assert (icd.evidence_, len(icd.nodes_)) == ("strong", 81)
 
 
+def test_embed_leaves_the_names_of_the_nodes() -> None:
+    icd = ICD.load("gn")
+    icd.predict(networkx.path_graph(9))
+    embedding = icd.embed([("b", "a"), ("c", "b")])
+    assert icd.nodes_.tolist() == ["a", "b", "c"]
+    other = icd.embed(networkx.path_graph(["b", "a", "c"]))
+    assert icd.nodes_.tolist() == ["b", "a", "c"]
+    assert len(embedding) == len(other) == 3
+
+
 def test_a_table_of_pairs_is_the_next_window_by_its_ids(drifting: list[PlantedGraph]) -> None:
     icd = ICD.load("lfr")
     one, other = (planted.adjacency() for planted in drifting[:2])
