@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.detection.detect import Method, check_method, detect, embed, finding
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.graphs.adjacency import as_named
+from stream_icd.graphs.adjacency import as_named, is_table_of_pairs
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment, numbered
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
@@ -283,11 +283,14 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
 
 def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> list[LabelledGraph]:
-    if not isinstance(graphs, list | tuple):
-        raise BadSettings(
-            f"fit takes a list of graphs, not a {type(graphs).__name__}; "
-            f"for one graph: fit([graph])"
-        )
+    is_list = isinstance(graphs, list | tuple)
+    # Not of an edge_index and a number of nodes each: those are graphs.
+    is_pairs = (
+        is_list and is_table_of_pairs(list(graphs)) and isinstance(graphs[0][0], str | Integral)
+    )
+    if is_pairs or not is_list:
+        given = "list of pairs" if is_pairs else type(graphs).__name__
+        raise BadSettings(f"fit takes a list of graphs, not a {given}; for one graph: fit([graph])")
     adjacencies, nodes = zip(*map(as_named, graphs), strict=True) if graphs else ((), ())
     if not adjacencies:
         raise BadSettings("there are no graphs to learn from: give at least one")

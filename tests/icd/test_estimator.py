@@ -316,6 +316,9 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD().fit([history[0].adjacency], [[[1], [2, 3]]])
     with pytest.raises(BadSettings, match="not a csr_array; for one graph: fit"):
         ICD().fit(history[0].adjacency)
+    for pairs in (((0, 1), (1, 2)), [("a", "b"), ("b", "c")]):
+        with pytest.raises(BadSettings, match="not a list of pairs; for one graph: fit"):
+            ICD().fit(pairs)
     with pytest.raises(BadSettings, match="icd"):
         ICD("exact").fit([history[0].adjacency])
     with pytest.raises(BadSettings, match="GN-0"):
