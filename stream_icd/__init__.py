@@ -66,3 +66,8 @@ __getattr__ = lazy_imports(
         "stream_icd.version": ("__version__",),
     },
 )
+
+
+def __dir__() -> list[str]:
+    """Also the names that are not imported yet: notebooks complete them."""
+    return sorted({*globals(), *__all__})

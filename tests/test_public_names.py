@@ -21,6 +21,13 @@ def test_each_public_name_can_be_imported(package: ModuleType) -> None:
         assert getattr(package, name) is not None
 
 
+def test_a_notebook_completes_names_before_they_are_imported() -> None:
+    for package in ("stream_icd", "stream_icd.programs", "stream_icd.names"):
+        program = f"import {package} as p; print(set(p.__all__) - set(dir(p)))"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        assert done.stdout.strip() == "set()"
+
+
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_an_unknown_name_is_reported_with_its_package(package: ModuleType) -> None:
     with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'nme'"):

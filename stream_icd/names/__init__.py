@@ -22,3 +22,8 @@ __getattr__ = lazy_imports(
         "stream_icd.names.names": ("Name", "NamedWindow", "Part", "named"),
     },
 )
+
+
+def __dir__() -> list[str]:
+    """Also the names that are not imported yet: notebooks complete them."""
+    return sorted({*globals(), *__all__})

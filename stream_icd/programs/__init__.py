@@ -53,3 +53,8 @@ __getattr__ = lazy_imports(
         "stream_icd.workers.runner": ("BatchStep", "Step"),
     },
 )
+
+
+def __dir__() -> list[str]:
+    """Also the names that are not imported yet: notebooks complete them."""
+    return sorted({*globals(), *__all__})
