@@ -306,7 +306,7 @@ def _numbered(labels: ArrayLike, nodes: NDArray[Any]) -> NDArray[np.int32]:
     index = getattr(labels, "index", None)
     if index is None or callable(index):  # as that of a list
         return numbered(labels)
-    named, wanted = list(map(str, index)), list(map(str, nodes))
+    named, wanted = list(map(_id_text, index)), list(map(_id_text, nodes))
     if named != wanted and sorted(named) == sorted(wanted):
         label, node = next(pair for pair in zip(named, wanted, strict=True) if pair[0] != pair[1])
         raise BadInput(
@@ -314,6 +314,11 @@ def _numbered(labels: ArrayLike, nodes: NDArray[Any]) -> NDArray[np.int32]:
             "the nodes, and give them as an array"
         )
     return numbered(labels)
+
+
+def _id_text(node: Any) -> str:
+    """The id as text; pandas makes 7.0 of 7 where it joins tables."""
+    return str(int(node)) if isinstance(node, float) and node.is_integer() else str(node)
 
 
 def _moment(graph: Any) -> Moment | None:

@@ -197,6 +197,9 @@ def test_labels_that_name_the_nodes_in_another_order_are_refused() -> None:
         ICD().fit([graph], [teams])
     ICD().fit([graph], [teams.sort_index()])
     ICD().fit([graph], [teams.reset_index(drop=True)])
+    joined = pandas.Series([0, 0, 1], index=[7.0, 5.0, 9.0])
+    with pytest.raises(BadInput, match="the label of node '7' is in the place of node '5'"):
+        ICD().fit([[(5, 7), (7, 9)]], [joined])
 
 
 def test_labels_may_be_strings_and_any_other_names(history: list[LabelledGraph]) -> None:
