@@ -213,6 +213,8 @@ def _checked(values: list[Any]) -> Floats:
         weights = np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise NotImplementedError(f"the weights must be numbers: {error}") from error
+    if weights.ndim != 1:
+        raise NotImplementedError("the weights must be numbers, not lists of them")
     if not (np.isfinite(weights) & (weights >= 0)).all():
         raise NotImplementedError("the weights must be finite and not negative")
     least, total = weights[weights > 0].min(initial=MOST_WEIGHT), (weights / MOST_WEIGHT).sum()

@@ -147,6 +147,7 @@ def test_a_model_gives_what_icd_finds(graph: nx.Graph, tmp_path: Path) -> None:
         (nx.Graph([(0, 1, {"weight": 1e308}), (1, 2, {"weight": 1e308})]), {}, "divide all"),
         (nx.Graph([(0, 1, {"weight": "x"})]), {}, "must be numbers"),
         (nx.Graph([(0, 1, {"weight": 10**400})]), {}, "must be numbers"),
+        (nx.Graph([(0, 1, {"weight": [1, 2]})]), {}, "must be numbers, not lists"),
     ],
 )
 def test_what_is_not_supported_is_refused_with_its_reason(
