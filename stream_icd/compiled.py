@@ -15,7 +15,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate, pairwise
 from types import FrameType
 from typing import Any, TypeVar, cast
@@ -25,6 +25,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import event
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
@@ -65,6 +66,41 @@ class SaysThatItCompiles(event.Listener):
 event.register("numba:compile", SaysThatItCompiles())  # type: ignore[no-untyped-call]
 
 
+class SparedCache(FunctionCache):
+    """numba's cache of a function, whose file may be damaged, and whose disk may be full.
+
+    numba raises what the file system or pickle raises then, and no detector would start.
+    """
+
+    said = False
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception as error:  # of a damaged file, pickle raises nearly anything
+            LOG.warning(
+                "what was compiled cannot be read, and is compiled anew: %s: %r",
+                self.cache_path,
+                error,
+            )
+            with suppress(OSError):
+                self.flush()  # type: ignore[no-untyped-call] # else it cannot be saved, either
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            if not SparedCache.said:
+                SparedCache.said = True
+                LOG.warning(
+                    "what is compiled cannot be kept, so each process compiles for itself: "
+                    "%s: %s; NUMBA_CACHE_DIR names another folder",
+                    self.cache_path,
+                    error.strerror,
+                )
+
+
 def compiled(**options: Any) -> Callable[[Function], Function]:
     """`numba.njit` with these options; releases the global interpreter lock while it runs.
 
@@ -72,10 +108,11 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
     """
 
     def compile_lazily(function: Function) -> Function:
-        try:
-            return cast(Function, numba.njit(cache=True, nogil=True, **options)(function))
-        except RuntimeError:  # no folder for the cache
-            return cast(Function, numba.njit(nogil=True, **options)(function))
+        dispatcher: Any = numba.njit(nogil=True, **options)(function)
+        with suppress(RuntimeError):  # no folder for the cache
+            # As `cache=True` sets numba's own.
+            dispatcher._cache = SparedCache(function)  # type: ignore[no-untyped-call]
+        return cast(Function, dispatcher)
 
     return compile_lazily
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[2] / "stream_icd"
 PROGRAM = """
 from stream_icd.icd import features
@@ -36,3 +38,52 @@ def test_without_a_folder_that_can_be_written_detection_works_all_the_same(tmp_p
     )
     assert run.returncode == 0, run.stderr
     assert Path(run.stdout.strip()).is_relative_to(copy)
+
+
+LOOP = """
+from stream_icd.compiled import compiled
+
+@compiled()
+def add(one, other):
+    return one + other
+"""
+CALL = "import logging; logging.basicConfig(); from loop import add; print(add(1, 2))"
+
+
+def call(folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(folder), str(PACKAGE.parent))),
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+    }
+    command = [sys.executable, "-c", f"{before}\n{CALL}"]
+    return subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("damaged", ["*.nbi", "*.nbc"])
+@pytest.mark.parametrize("content", [b"", b"\0" * 100], ids=["empty", "zeros"])
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path, damaged: str, content: bytes) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    assert call(tmp_path).stderr == ""
+    (file,) = (tmp_path / "cache").rglob(damaged)
+    file.write_bytes(content)
+    run = call(tmp_path)
+    assert run.stdout == "3\n", run.stderr
+    assert "compiled anew" in run.stderr
+    again = call(tmp_path)
+    assert (again.stdout, again.stderr) == ("3\n", "")
+
+
+def test_on_a_full_disk_what_is_compiled_runs_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    full = (
+        "import errno, os\n"
+        "def full(*_): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+        "os.replace = full"
+    )
+    run = call(tmp_path, full)
+    assert run.stdout == "3\n", run.stderr
+    assert f"{tmp_path / 'cache'}" in run.stderr
+    assert "No space left on device; NUMBA_CACHE_DIR names another folder" in run.stderr
