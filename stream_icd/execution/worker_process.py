@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psutil
 
 from stream_icd.errors import StreamIcdError, WorkersLost
+from stream_icd.store.whole_file import check_temporary_folder
 
 if TYPE_CHECKING:
     from stream_icd.execution.budget import Allowance
@@ -54,6 +55,7 @@ CONTEXT.set_forkserver_preload(
 
 def start_fork_server() -> None:
     """Start the server, unless it runs: it imports while this process does other things."""
+    check_temporary_folder()  # its socket is there
     with _deaf_from_the_start():
         forkserver.ensure_running()
 
@@ -212,6 +214,7 @@ def _start(process: ForkServerProcess) -> None:
                 break
             except (EOFError, OSError) as error:  # the server was killed, or cannot fork
                 if attempt == ATTEMPTS:
+                    check_temporary_folder()  # the server's socket is there
                     raise WorkersLost(
                         f"no worker process can be started ({type(error).__name__}: {error}): give "
                         "more memory, or allow more processes"

