@@ -43,18 +43,20 @@ def test_communities_too_weak_to_name_each_node_are_found(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("n_nodes", "mean_degree", "max_degree", "smallest", "largest", "gain"),
-    [(2000, 5, 40, 3, 40, 0.06), (250, 10, 20, 5, 20, 0.02), (5000, 10, 100, 10, 1000, 0.001)],
+    [(2000, 5, 40, 3, 40, 0.07), (250, 10, 20, 5, 20, 0.02), (5000, 10, 100, 10, 1000, 0.001)],
 )
 def test_small_communities_are_found_beside_large_ones_and_in_small_graphs(
     n_nodes: int, mean_degree: float, max_degree: int, smallest: int, largest: int, gain: float
 ) -> None:
-    graph = generate_lfr(
-        np.random.default_rng(3),
-        LfrSettings(n_nodes, mean_degree, max_degree, smallest, largest, 0.25),
-    )
-    plain = find_communities(graph.adjacency(), MODULARITY)
-    found = find_communities(graph.adjacency(), SEARCH)
-    assert nmi(graph.communities, found) > nmi(graph.communities, plain) + gain
+    settings, gains = LfrSettings(n_nodes, mean_degree, max_degree, smallest, largest, 0.25), []
+    for seed in range(3, 6):
+        graph = generate_lfr(np.random.default_rng(seed), settings)
+        found, plain = (
+            nmi(graph.communities, find_communities(graph.adjacency(), parameters))
+            for parameters in (SEARCH, MODULARITY)
+        )
+        gains.append(found - plain)
+    assert np.mean(gains) > gain
 
 
 def test_not_knowing_k_costs_nothing() -> None:
