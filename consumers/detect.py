@@ -73,8 +73,7 @@ class Detect(DetectionOptions, WorkerOptions):
             swap = run.until_the_end.enter_context(working)
             room = partial(run.room, settings.memory_topic)
             warm = partial(swap.wait_until_warm, run.stop)
-            at_work = swap.model, settings, swap
-            return {SNAPSHOTS: Detector(*at_work, memories, room, warm, at_once)}
+            return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room, warm, at_once)}
 
         programs.run_worker(
             detector, self, "detect", delivery=self.delivery, batch=self.batch or most

@@ -46,7 +46,7 @@ __all__ = [
     "to_cdlib",
 ]
 
-__getattr__ = lazy_imports(
+__getattr__, __dir__ = lazy_imports(
     __name__,
     {
         "stream_icd.communities": ("Communities", "Labels"),
@@ -66,8 +66,3 @@ __getattr__ = lazy_imports(
         "stream_icd.version": ("__version__",),
     },
 )
-
-
-def __dir__() -> list[str]:
-    """Also the names that are not imported yet: notebooks complete them."""
-    return sorted({*globals(), *__all__})

@@ -8,8 +8,13 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 
 
-def lazy_imports(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package that imports the names of each module on first use."""
+def lazy_imports(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package that imports names of modules on first use.
+
+    `dir` has all of them, so that notebooks complete what is not imported yet.
+    """
     modules = {name: module for module, of_module in names.items() for name in of_module}
 
     def import_name(name: str) -> object:
@@ -17,7 +22,7 @@ def lazy_imports(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(modules[name]), name)
 
-    return import_name
+    return import_name, lambda: sorted({*vars(sys.modules[package]), *modules})
 
 
 @contextmanager

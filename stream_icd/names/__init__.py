@@ -15,15 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Attributes", "Name", "NamedWindow", "Part", "attributes_of", "named"]
 
-__getattr__ = lazy_imports(
+__getattr__, __dir__ = lazy_imports(
     __name__,
     {
         "stream_icd.names.attributes": ("Attributes", "attributes_of"),
         "stream_icd.names.names": ("Name", "NamedWindow", "Part", "named"),
     },
 )
-
-
-def __dir__() -> list[str]:
-    """Also the names that are not imported yet: notebooks complete them."""
-    return sorted({*globals(), *__all__})

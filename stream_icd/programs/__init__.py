@@ -40,7 +40,7 @@ __all__ = [
     "run_worker",
 ]
 
-__getattr__ = lazy_imports(
+__getattr__, __dir__ = lazy_imports(
     __name__,
     {
         "stream_icd.messages.claims": ("MessageReader",),
@@ -53,8 +53,3 @@ __getattr__ = lazy_imports(
         "stream_icd.workers.runner": ("BatchStep", "Step"),
     },
 )
-
-
-def __dir__() -> list[str]:
-    """Also the names that are not imported yet: notebooks complete them."""
-    return sorted({*globals(), *__all__})

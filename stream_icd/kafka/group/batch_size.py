@@ -28,7 +28,7 @@ class BatchSize:
     now: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.now = min(self.least, self.most)
+        self.now = self.least = min(self.least, self.most)
 
     @contextmanager
     def timed(self, n_records: int, clock: Clock) -> Iterator[None]:
@@ -37,6 +37,6 @@ class BatchSize:
         yield
         seconds = clock.now() - began
         if seconds > LONG_S:
-            self.now = max(n_records // 2, min(self.least, self.most))
+            self.now = max(n_records // 2, self.least)
         elif n_records >= self.now and 2 * seconds <= LONG_S:
             self.now = min(2 * self.now, self.most)
