@@ -28,7 +28,8 @@ from typing import Literal
 from stream_icd.communities import Communities
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.detection.detect import Method
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.events import CommunityEvents
 from stream_icd.execution.processes import in_processes
 from stream_icd.execution.work import Engine, First, InProcess

@@ -35,7 +35,8 @@ from benchmarks.shared.kept import Figures, Kept
 from benchmarks.shared.machine import BY_CPU, Machine
 from benchmarks.shared.pages.sections import MEASURED
 from stream_icd.child_process import start_child, tail
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.events import CommunityEvents
 from stream_icd.execution.work import LocalRelay
 from stream_icd.history.archive import Archive

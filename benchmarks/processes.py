@@ -37,7 +37,8 @@ from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.schedule import Cost, makespan
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.work import LocalRelay
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader

@@ -29,7 +29,7 @@ import structlog
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.processes import in_processes
 from stream_icd.execution.work import Engine, First, InProcess
 from stream_icd.history.archive import Archive, Selection, windows

@@ -149,7 +149,8 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
     CPU seconds, peak memory of the process in MiB, communities found, bytes of the message, and of
     the state that is published with its result.
     """
-    from stream_icd.detection.record import DetectSettings, RecordDetection
+    from stream_icd.detection.record import RecordDetection
+    from stream_icd.detection.settings import DetectSettings
     from stream_icd.execution.work import LocalRelay
     from stream_icd.kafka.record import Record
     from stream_icd.log import configure_logging

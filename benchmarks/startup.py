@@ -30,7 +30,8 @@ from pathlib import Path
 from benchmarks.shared.family import cpu_seconds
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from stream_icd.child_process import start_child, stop_child
-from stream_icd.detection.record import DetectSettings, RecordDetection, first_messages
+from stream_icd.detection.record import RecordDetection, first_messages
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.processes import open_work
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.kafka.publisher import Publisher

@@ -28,7 +28,8 @@ import psutil
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.worker_process import start_fork_server
 from stream_icd.kafka.record import Record

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from stream_icd.communities import STAGES, Communities
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadInput
 from stream_icd.execution.work import LocalRelay
 from stream_icd.history.archive import Archive
@@ -48,7 +49,7 @@ from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.runner import Step
+from stream_icd.workers.step import Step
 from stream_icd.workers.track import Tracker
 
 DAY = timedelta(days=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone

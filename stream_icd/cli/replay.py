@@ -1,52 +1,17 @@
 """`stream-icd replay`: run detection again on past snapshots."""
 
-import os
-from typing import Literal
-
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.declared import command, option, options
+from stream_icd.programs.declared import command, option
 from stream_icd.programs.options import (
     ArchiveUri,
-    BrokerOptions,
-    DetectionOptions,
-    OnlyGraph,
     PartOptions,
     PastOptions,
-    TempoOptions,
+    ReplayOptions,
 )
 
 app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
-
-
-@options
-class ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
-    """The options of both commands."""
-
-    graph: OnlyGraph = None
-    out_topic: str | None = option(None, "Topic for the results; created if it does not exist.")
-    into_live: bool = option(False, "Allow the live topic (icd.communities.v1) as --out-topic.")
-    model: str = option(
-        "default",
-        "Name of a shipped model, a version such as as@b4b47a3e (an error if the model has "
-        "another one), the folder of a model (a path or a URI), or with a registry: a version, "
-        "champion, or previous.",
-    )
-    compare: bool = option(False, "Compare with the earlier results: NMI, quality, churn.")
-    dry_run: bool = option(False, "Print what would be done, and do nothing.")
-    engine: Literal["serial", "pool", "ray"] = option(
-        "pool", "serial: this process; pool: processes on this machine; ray: a Ray cluster."
-    )
-    workers: int | None = option(None, "Processes or actors. Default: one per core.", min=1)
-    ray_address: str | None = option(
-        None, "Address of a Ray cluster, such as auto. Default: a local cluster is started."
-    )
-
-    @property
-    def processes(self) -> int:
-        """Number of processes or actors that detect."""
-        return 1 if self.engine == "serial" else self.workers or os.cpu_count() or 1
 
 
 @command(app, "topic")

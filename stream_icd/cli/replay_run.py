@@ -15,7 +15,6 @@ import structlog
 from rich.table import Table
 from rich.text import Text
 
-from stream_icd.cli.replay import ReplayOptions
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
 from stream_icd.execution.processes import in_processes
@@ -29,6 +28,7 @@ from stream_icd.messages.pacing import Tempo
 from stream_icd.messages.records import Refused
 from stream_icd.messages.topic_range import TopicRange, read_range, said_position
 from stream_icd.printable import printable, say
+from stream_icd.programs.options import ReplayOptions
 from stream_icd.programs.process import finish, progress_bar, stop_on_signals, wide_console
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
 from stream_icd.registry.find import find_model, open_model

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import combinations
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
 
 import structlog
 
 from stream_icd.communities import Communities
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadInput, BadMemory, BadSettings
-from stream_icd.execution.budget import Allowance, Budget, sent_bytes
+from stream_icd.execution.budget import Allowance, sent_bytes
 from stream_icd.execution.work import LocalRelay, Relay
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import COMMUNITIES, MEMORY
-from stream_icd.messages.claims import MessageReader
+from stream_icd.memory.recent import RecentMemories
 from stream_icd.messages.records import (
     Outcome,
     Processed,
@@ -37,85 +35,11 @@ from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot, is_unordered
 
-if TYPE_CHECKING:
-    from stream_icd.detection.detect import Method
-    from stream_icd.memory.horizon import Horizon
-    from stream_icd.memory.memory import Memory
-
 TOO_LARGE = "k_too_large"
 """Log event for a snapshot with fewer nodes than `--k`."""
 
 MOST_WARNINGS = 1000
 """Maximum number of graphs that a warning is logged for."""
-
-MOST_KEPT = 500_000
-"""Nodes and edges of all memories that are kept: up to 30 MB."""
-
-A_GRAPH = 120
-"""Nodes and edges that take as much as a graph of hardly any: 7 kB."""
-
-
-@dataclass(frozen=True, slots=True)
-class DetectSettings:
-    """Settings of a detector worker.
-
-    Attributes:
-        memory: auto: detect each window with the memory of the graph's last one, with bp only if
-            the model's `stay` is above 0; off: detect each alone.
-        horizon: how far back each graph looks with memory, in windows; auto: found for each graph;
-            off: the last window and beliefs about it.
-    """
-
-    topic: str = COMMUNITIES  # where communities are published
-    memory: Literal["auto", "off"] = "off"
-    horizon: Horizon = "auto"
-    memory_topic: str = MEMORY  # where memory is published, with the communities
-    group: str = ""  # the consumer group, which the memory belongs to
-    n_communities: int | None = None  # K for snapshots without their own K; None: estimate it
-    method: Method = "bp"  # bp (the default), or icd, the paper's: encode, then K-means
-    threads: int = 2  # cores that one snapshot may use; bp uses one below 50,000 nodes
-    seed: int = 0  # of the clustering; the same seed gives the same communities
-    reader: MessageReader = field(default_factory=MessageReader)  # by default from the environment
-    budget: Budget = field(default_factory=Budget)
-
-    def __post_init__(self) -> None:
-        for name in ("n_communities", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise BadSettings(f"{name}={value}; it must be at least 1")
-        if self.horizon != "auto":
-            from stream_icd.memory.horizon import check_horizon  # it imports detection
-
-            check_horizon(self.horizon)
-
-    def version_of(self, model: VersionedModel) -> str:
-        """Return the version that results are published under; it differs between the methods."""
-        return f"{model.version}-icd" if self.method == "icd" else model.version
-
-
-class RecentMemories:
-    """The memories that this process encoded last, by graph.
-
-    What is decoded is equal to what was encoded, bit for bit, so results do not depend on whether
-    a memory is still here. Above `most_kept` nodes and edges, the longest unused are dropped.
-    """
-
-    def __init__(self, most_kept: int = MOST_KEPT) -> None:
-        self._most_kept = most_kept
-        self._n_kept = 0
-        self._kept: OrderedDict[str, tuple[bytes, Memory, int]] = OrderedDict()
-
-    def get(self, graph: str, encoded: bytes) -> Memory | None:
-        """Return the memory that these bytes encode; None if it is not here."""
-        kept, memory, _ = self._kept.get(graph, (None, None, 0))
-        return memory if kept == encoded else None
-
-    def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
-        size = A_GRAPH + memory.n_nodes + sum(len(evidence.indices) for evidence in memory.evidence)
-        self._n_kept += size - self._kept.pop(graph, (b"", memory, 0))[2]
-        self._kept[graph] = encoded, memory, size
-        while self._n_kept > self._most_kept:
-            self._n_kept -= self._kept.popitem(last=False)[1][2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Communities, MemoryUse, kind_of_memory, revision_of
 from stream_icd.detection.detect import detect, finding, stage_ms
-from stream_icd.detection.record import DetectSettings, RecentMemories
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadMemory, BadSettings, LimitExceeded
 from stream_icd.execution.work import Relay
 from stream_icd.graphs.weights import comparable
@@ -26,6 +26,7 @@ from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.memory import BEFORE_ALL, Memory
 from stream_icd.memory.nodes import cut
+from stream_icd.memory.recent import RecentMemories
 from stream_icd.messages.records import outgoing
 from stream_icd.model import Model
 from stream_icd.quality.partition import (

@@ -15,7 +15,7 @@ from stream_icd.settings import ENV_PREFIX, Settings
 from stream_icd.wire.limits import Limits
 
 if TYPE_CHECKING:
-    from stream_icd.execution.worker_process import Usage
+    from stream_icd.execution.usage import Usage
 
 CLOCK_FACTOR = 10
 """Wall-clock limit, as a multiple of the processor time: a job may wait on a busy machine."""

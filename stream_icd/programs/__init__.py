@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stream_icd.programs.producer import ProducerRun, run_producer
     from stream_icd.programs.worker import WorkerRun, run_worker
     from stream_icd.sources.source import Source
-    from stream_icd.workers.runner import BatchStep, Step
+    from stream_icd.workers.step import BatchStep, Step
 
 __all__ = [
     "BatchStep",
@@ -50,6 +50,6 @@ __getattr__, __dir__ = lazy_imports(
         "stream_icd.programs.producer": ("ProducerRun", "run_producer"),
         "stream_icd.programs.worker": ("WorkerRun", "run_worker"),
         "stream_icd.sources.source": ("Source",),
-        "stream_icd.workers.runner": ("BatchStep", "Step"),
+        "stream_icd.workers.step": ("BatchStep", "Step"),
     },
 )

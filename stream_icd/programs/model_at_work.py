@@ -10,7 +10,8 @@ from functools import partial
 
 import structlog
 
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BrokerError
 from stream_icd.execution.processes import Processes
 from stream_icd.kafka.reader import Following

@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from threading import Event
+from typing import Literal, Protocol
 
 import structlog
 
@@ -37,7 +38,6 @@ from stream_icd.messages.publish import (
     read_sent_before,
 )
 from stream_icd.printable import listed
-from stream_icd.programs.options import Producer
 from stream_icd.programs.process import finish, progress_bar, stop_on_signals
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
@@ -46,6 +46,29 @@ from stream_icd.tracing import traces_of
 
 SHOWN = 5
 """Number of bad rows, and of changed snapshots, that are logged."""
+
+
+class SendingOptions(Protocol):
+    """What sending needs of a producer's options (`stream_icd.programs.options.Producer`)."""
+
+    @property
+    def limit(self) -> int | None: ...
+
+    @property
+    def again(self) -> bool: ...
+
+    @property
+    def correct(self) -> bool: ...
+
+    @property
+    def partition_by(self) -> Literal["graph", "snapshot"]: ...
+
+    @property
+    def strict(self) -> bool: ...
+
+    def kafka(self, *, check: bool = True) -> KafkaSettings: ...
+
+    def tempo(self) -> Tempo: ...
 
 
 @dataclass
@@ -58,7 +81,7 @@ class ProducerRun:
     """
 
     settings: KafkaSettings
-    options: Producer
+    options: SendingOptions
     stop: Event
     topic: str = SNAPSHOTS
     left_out: Counter[str] = field(default_factory=Counter)
@@ -96,7 +119,7 @@ class ProducerRun:
 
 def run_producer(
     open_source: Callable[[ProducerRun], Source],
-    options: Producer,
+    options: SendingOptions,
     topic: str = SNAPSHOTS,
     way_out: str = "--again sends them once more",
 ) -> Published:

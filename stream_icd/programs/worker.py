@@ -24,7 +24,8 @@ from stream_icd.metrics.server import serving
 from stream_icd.programs.options import WorkerOptions
 from stream_icd.programs.process import FreezeWhatStays, share_one_heap, stop_on_signals
 from stream_icd.tracing import MOST_BYTES, Tracing, traces_of
-from stream_icd.workers.runner import BatchStep, Runner, run_together
+from stream_icd.workers.runner import Runner, run_together
+from stream_icd.workers.step import BatchStep
 
 LIMIT_EVERY_S = 1.0
 """Interval between requests for a topic's limit, while the broker is unavailable."""

@@ -23,7 +23,7 @@ from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import State, archived_state, decode_state
-from stream_icd.workers.runner import Step
+from stream_icd.workers.step import Step
 
 TOPICS: dict[Kind, str] = {
     "snapshots": SNAPSHOTS,

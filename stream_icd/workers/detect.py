@@ -6,19 +6,15 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from stream_icd.detection.record import (
-    TOO_LARGE,
-    DetectSettings,
-    RecordDetection,
-    warn_of_k,
-)
+from stream_icd.detection.record import TOO_LARGE, RecordDetection, warn_of_k
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import CrashedWorker
 from stream_icd.execution.work import Engine, First, InProcess, started_anew
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.messages.records import Outcome, Processed, about, graph_in_key
 from stream_icd.registry.model import VersionedModel
 from stream_icd.workers.memories import Memories
-from stream_icd.workers.runner import BatchStep
+from stream_icd.workers.step import BatchStep
 
 ModelHandle = Callable[[], VersionedModel]
 """Returns the model for detection. It is called at the start of each batch, so the model may

@@ -17,7 +17,7 @@ from stream_icd.tracing import MS, Took, Tracing
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
 
-    from stream_icd.workers.runner import BatchStep
+    from stream_icd.workers.step import BatchStep
 
 MOST_GRAPHS = 10_000
 """The last windows of so many graphs are known, for links."""

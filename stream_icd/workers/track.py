@@ -26,7 +26,7 @@ from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import remember, track
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
-from stream_icd.workers.runner import Step
+from stream_icd.workers.step import Step
 
 Recent = tuple[CommunityEvents, ...]
 

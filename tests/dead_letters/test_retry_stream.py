@@ -15,7 +15,7 @@ from stream_icd.cli.dlq import verdict
 from stream_icd.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, split_headers
 from stream_icd.dead_letters.retry import Retry, open_retry_sink, plan_retry, retry
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import LimitExceeded
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher

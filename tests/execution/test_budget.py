@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 from stream_icd.dead_letters.letters import DeadLetterLimit, split_headers
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings, OverBudget
 from stream_icd.execution.budget import Budget, sent_bytes
 from stream_icd.execution.processes import Processes
-from stream_icd.execution.worker_process import Usage
+from stream_icd.execution.usage import Usage
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import dead_letter_topic
 from stream_icd.kafka.publisher import Publisher

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import CrashedWorker, StoreUnwritable, WorkersLost
 from stream_icd.execution import worker_process
 from stream_icd.execution.budget import Allowance

@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 
 from stream_icd.detection import snapshot as detection
-from stream_icd.detection.record import (
-    A_GRAPH,
-    MOST_KEPT,
-    DetectSettings,
-    RecentMemories,
-    RecordDetection,
-)
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.work import LocalRelay
 from stream_icd.memory.encoding import decode_memory
 from stream_icd.memory.memory import Hypothesis, Memory, forgotten
+from stream_icd.memory.recent import A_GRAPH, MOST_KEPT, RecentMemories
 from stream_icd.messages.records import Processed
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from testbed.drifting import remembering_model, stream

@@ -17,7 +17,8 @@ import pytest
 
 from stream_icd.communities import Labels
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import (
     BadClaim,
     BadSettings,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from stream_icd.cli.main import app
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.reader import open_reader

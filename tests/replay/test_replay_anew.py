@@ -9,7 +9,7 @@ import pytest
 
 from stream_icd.cli.history import graphs_table
 from stream_icd.cli.replay_run import PastOfArchive
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.work import Engine, InProcess
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.compact import compact

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from stream_icd.cli.replay import ReplayOptions
 from stream_icd.cli.replay_run import (
     PastOfArchive,
     PastOfTopic,
     check_smooth,
 )
 from stream_icd.detection.detect import Method
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings, OffsetGone
 from stream_icd.execution.processes import in_processes
 from stream_icd.execution.work import Engine, InProcess, Relay
@@ -33,6 +33,7 @@ from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.pacing import Tempo
 from stream_icd.messages.records import Processed
 from stream_icd.messages.topic_range import TopicRange
+from stream_icd.programs.options import ReplayOptions
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.replay.ray_engine import RayActors

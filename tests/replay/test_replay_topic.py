@@ -15,13 +15,12 @@ import typer
 from kafka import KafkaConsumer
 
 from stream_icd.cli import replay_run
-from stream_icd.cli.replay import ReplayOptions
 from stream_icd.cli.replay_run import (
     PastOfTopic,
     run_replay,
 )
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings
 from stream_icd.execution.work import InProcess
 from stream_icd.kafka.consumer import run_consumer
@@ -32,6 +31,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.pacing import Tempo
 from stream_icd.messages.topic_range import TopicRange, parse_position
+from stream_icd.programs.options import ReplayOptions
 from stream_icd.programs.process import INTERRUPTED
 from stream_icd.replay.redetect import Redetection
 from stream_icd.replay.replay import Replayed, TopicResults, check_results_topic, make_plan, replay

@@ -14,7 +14,8 @@ from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.records import Outcome, Processed
-from stream_icd.workers.runner import Runner, Step
+from stream_icd.workers.runner import Runner
+from stream_icd.workers.step import Step
 from testbed.handlers import WhenDone
 
 BATCH = 4

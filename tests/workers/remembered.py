@@ -8,7 +8,7 @@ from functools import partial
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.detect import Method, finding
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.budget import MemorySettings
 from stream_icd.execution.work import Engine
 from stream_icd.kafka.delivery.handler import BatchDone

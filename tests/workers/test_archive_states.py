@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadMemory, LimitExceeded
 from stream_icd.execution.work import LocalRelay
 from stream_icd.history.archive import Archive

@@ -12,7 +12,8 @@ import pytest
 
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.work import Relay
 from stream_icd.kafka.consumer import run_consumer

@@ -21,7 +21,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.posterior import uninformed
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher

@@ -15,7 +15,7 @@ import pytest
 from stream_icd.child_process import start_child
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.detect import Method
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import Record

@@ -19,7 +19,8 @@ import pytest
 
 from stream_icd.child_process import start_child
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import WorkersLost
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.work import Engine

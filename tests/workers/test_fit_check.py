@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.detection.snapshot import detect_snapshot, misfit
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel

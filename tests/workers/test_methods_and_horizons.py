@@ -14,7 +14,8 @@ import pytest
 
 from stream_icd.communities import Communities
 from stream_icd.detection.detect import Method
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.processes import in_processes
 from stream_icd.execution.work import InProcess
 from stream_icd.history.archive import Archive, Selection, read_message, windows

@@ -15,7 +15,8 @@ import pytest
 import structlog
 
 from stream_icd.communities import Communities
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadMemory, BadSettings, RecordTooLarge
 from stream_icd.execution.budget import Budget
 from stream_icd.execution.processes import Processes

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 import structlog
 
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.records import Processed
 from stream_icd.registry.model import VersionedModel

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadInput, RecordTooLarge, TooManyDeadLetters
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -19,7 +19,8 @@ from stream_icd.registry.model import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.runner import Runner, Step
+from stream_icd.workers.runner import Runner
+from stream_icd.workers.step import Step
 
 
 class Number(Step):

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.processes import Processes
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicSpec

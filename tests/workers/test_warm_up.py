@@ -13,7 +13,8 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from stream_icd.detection.detect import Method
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.work import Relay
 from stream_icd.kafka.record import Record

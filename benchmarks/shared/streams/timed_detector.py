@@ -17,7 +17,8 @@ from functools import cached_property
 import psutil
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import DetectSettings, RecordDetection
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.work import IN_HAND
 from stream_icd.kafka.consumer import run_consumer
