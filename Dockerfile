@@ -27,8 +27,8 @@ WORKDIR /home/icd
 RUN mkdir history registry
 # Compiles what detection needs, once for all containers: it takes half a minute. What is compiled for a
 # generic processor of this architecture is as fast, and serves on each of them.
-RUN ["python", "-c", "from stream_icd.detection.record import DetectSettings, Detection; from stream_icd.registry.find import open_model; Detection(open_model('default'), DetectSettings(memory='auto')).warm_up()"]
+RUN ["python", "-c", "from stream_icd.streaming.detection.record import DetectSettings, Detection; from stream_icd.registry.find import open_model; Detection(open_model('default'), DetectSettings(memory='auto')).warm_up()"]
 # Says what a worker says on /healthz, if it has --metrics-port 9464; other programs only have to run.
-HEALTHCHECK --interval=20s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "stream_icd.metrics.probe"]
+HEALTHCHECK --interval=20s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "stream_icd.streaming.metrics.probe"]
 ENTRYPOINT ["stream-icd"]
 CMD ["--help"]

@@ -6,8 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 PINNED := $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 # The rooms whose tests start no broker and need no torch.
-FAST := $(addprefix tests/,bp cli/test_help.py graphs icd memory names quality registry sources store synthetic \
-  tracking wire)
+FAST := $(addprefix tests/,commands/cli/test_help.py core methods registry sources wire)
 # Else every process that a test starts compiles all that it imports again, a quarter of its start.
 unexport PYTHONDONTWRITEBYTECODE
 

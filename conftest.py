@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
-from stream_icd.store.store import Store, open_store
-from testbed import brokers
-from testbed.object_store import new_folder, object_store
+from tests.testbed import brokers
+from tests.testbed.object_store import new_folder, object_store
 
 pytest_plugins = ("tests.fixtures.history", "tests.fixtures.stream")
 
@@ -58,21 +58,27 @@ def own_log() -> Iterator[None]:
 FIRST = (
     "tests/packaging/",
     "tests/test_",
-    "tests/replay/",
-    "lab/",
-    "tests/training/",
-    "tests/demo/",
+    "tests/history/replay/",
+    "benchmarks/lab/",
+    "tests/learning/training/",
+    "tests/interfaces/demo/",
     "benchmarks/",
-    "tests/evaluation/",
-    "tests/retraining/",
-    "tests/interop/",
-    "tests/view/",
-    "tests/bp/",
+    "tests/interfaces/evaluation/",
+    "tests/learning/retraining/",
+    "tests/interfaces/interop/",
+    "tests/interfaces/view/",
+    "tests/methods/bp/",
 )
 """Tests that start first, in this order: among them are the longest. If a long one came last, the
 other processes of a parallel run would wait for it."""
 
-WAITING = ("tests/faults/", "tests/metrics/", "tests/history/", "tests/kafka/", "tests/workers/")
+WAITING = (
+    "tests/faults/",
+    "tests/streaming/metrics/",
+    "tests/history/",
+    "tests/kafka/",
+    "tests/streaming/workers/",
+)
 """Tests that wait for brokers more than they work. Some are always among those that run, so that
 the others have the cores; the last of them starts a while before the end."""
 
@@ -87,7 +93,11 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     if not tests or list(tests[0].parent.glob(f"__pycache__/{tests[0].stem}.*")):
         return
     collect = ["-m", "pytest", "--collect-only", "-q"]
-    commands = (["-m", "testbed.compile_loops"], [*collect, *tests[::2]], [*collect, *tests[1::2]])
+    commands = (
+        ["-m", "tests.testbed.compile_loops"],
+        [*collect, *tests[::2]],
+        [*collect, *tests[1::2]],
+    )
     running = [
         subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)
         for command in commands
@@ -175,7 +185,7 @@ def make_topic(broker: brokers.Broker) -> Callable[..., str]:
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    """The options of URIs in an object store, which has one bucket (testbed/object_store.py)."""
+    """The options of URIs in an object store with one bucket (tests/testbed/object_store.py)."""
     with object_store() as options:
         yield options
 

@@ -34,14 +34,14 @@ import pyarrow as pa
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_child, tail
 from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.kafka.messages.claims import read_claim
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.messages.claims import read_claim
-from stream_icd.quality.agreement import nmi
+from stream_icd.methods.quality.agreement import nmi
 
 MODEL, MEAN_DEGREE, SEED = "lfr", 10, 9000
 RESULT = "communities.arrows"
@@ -218,7 +218,7 @@ def _program(
     *arguments: str,
     out: IO[bytes] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    command = (sys.executable, "-m", "stream_icd.cli", *arguments)
+    command = (sys.executable, "-m", "stream_icd.commands.cli", *arguments)
     process = start_child(command, folder / f"{name}.log", env=environment, stdout=out)
     peaks.watch(name, process)
     try:

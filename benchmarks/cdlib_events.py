@@ -44,14 +44,14 @@ from benchmarks.tracking import (
     scrambled,
     window,
 )
-from stream_icd.communities import Communities
-from stream_icd.events import CommunityEvents
-from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
-from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.tracking.settings import TrackSettings
-from stream_icd.tracking.track import remember, track
-from testbed.planted_events import PLANTED, overlaid
+from stream_icd.core.communities import Communities
+from stream_icd.core.events import CommunityEvents
+from stream_icd.methods.synthetic.drift import Drift, generate_drifting_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
+from stream_icd.methods.tracking.settings import TrackSettings
+from stream_icd.methods.tracking.track import remember, track
+from tests.testbed.planted_events import PLANTED, overlaid
 
 THEIRS: dict[str, Callable[[Lives], Reported]] = {
     "Greene": greene,

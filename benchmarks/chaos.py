@@ -42,11 +42,11 @@ from benchmarks.shared.pages.sections import write_section
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from testbed.brokers import KafkaNode
-from testbed.drifting import contents_of, remembering_model, stream, undisturbed
-from testbed.faults.ground import Ground, open_cluster_ground, open_ground, open_secure_ground
-from testbed.faults.outcome import Outcome, by_graph
-from testbed.faults.play import Play, Program, held, result
+from tests.testbed.brokers import KafkaNode
+from tests.testbed.drifting import contents_of, remembering_model, stream, undisturbed
+from tests.testbed.faults.ground import Ground, open_cluster_ground, open_ground, open_secure_ground
+from tests.testbed.faults.outcome import Outcome, by_graph
+from tests.testbed.faults.play import Play, Program, held, result
 
 GRAPHS = 12
 # Of a run, while snapshots are sent: the rest is for the last faults to come.

@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.memory.detect import Remembered, detect_remembering
-from stream_icd.memory.memory import Memory
-from stream_icd.model import Model
-from stream_icd.node_ids import places
+from stream_icd.core.node_ids import places
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.methods.memory.detect import Remembered, detect_remembering
+from stream_icd.methods.memory.memory import Memory
+from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
-from stream_icd.snapshot import Snapshot
+from stream_icd.sources.datasets.as_topology import read_as_topology
 
 BEFORE = (10, 20, 30, 40, 50, 60, 90, 120, 150)
 """Whole days before the run that a stream begins with."""

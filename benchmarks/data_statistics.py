@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.datasets.taxi import TaxiSettings, degrees
-from stream_icd.snapshot import Window
+from stream_icd.core.snapshot import Window
+from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.sources.datasets.as_topology import read_as_topology
+from stream_icd.sources.datasets.taxi import TaxiSettings, degrees
 from stream_icd.sources.generated import independent_gn, independent_lfr
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
 from stream_icd.sources.windows import Hopping, TimedRows, windowed_snapshots
-from stream_icd.synthetic.lfr import LfrSettings
 
 HOUR = timedelta(hours=1)
 N_GENERATED = 20

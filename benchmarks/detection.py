@@ -34,14 +34,14 @@ from benchmarks.shared.graphs.known_graphs import labelled_files, labelled_graph
 from benchmarks.shared.limited import within
 from benchmarks.shared.pages.sections import read_section, write_section
 from benchmarks.shared.peers import graph_tool_peer, igraph_peers, spectral_peers
-from stream_icd.bp.find import find_communities
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.quality.agreement import accuracy, nmi
-from stream_icd.quality.partition import modularity
+from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.adjacency import as_adjacency
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.quality.agreement import accuracy, nmi
+from stream_icd.methods.quality.partition import modularity
 from stream_icd.registry.find import open_model
-from stream_icd.training.bp.fit import fit_parameters
 
 Labels = NDArray[np.int32]
 Find = Callable[[BenchmarkGraph, int], tuple[Labels, float] | None]

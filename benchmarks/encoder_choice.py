@@ -27,12 +27,12 @@ from benchmarks.shared.graphs.data_sets import (
 )
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
-from stream_icd.detection.detect import detect
-from stream_icd.icd.encoder.hops import START
-from stream_icd.icd.recipe import EncoderSettings, Recipe
-from stream_icd.model import Model
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.partition import modularity
+from stream_icd.methods.icd.encoder.hops import START
+from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.partition import modularity
+from stream_icd.streaming.detection.detect import detect
 
 VALIDATION_SEED = 5000
 

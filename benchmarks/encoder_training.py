@@ -31,8 +31,8 @@ from benchmarks.shared.pages.sections import MEASURED, write_section
 from benchmarks.shared.training.curves import Curve, prepared_graphs, read_points
 from benchmarks.shared.training.literal import literal
 from benchmarks.shared.training.planned import Planned, advance
-from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.recipe import Recipe
+from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.recipe import Recipe
 
 HOPS_RATE = 0.01
 """Learning rate of the encoder hops: it has 11 numbers, and the paper has no rate for them."""

@@ -26,12 +26,12 @@ from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED, all_snapshots
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.peers.igraph_peers import build_graph
-from stream_icd.bp.evidence import evidence_for
-from stream_icd.bp.find import find_communities
-from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.methods.bp.evidence import evidence_for
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.graphs.adjacency import as_adjacency
+from stream_icd.methods.synthetic.gn import generate_gn
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.registry.find import open_model
-from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 
 N_GRAPHS, N_PLANTED = 100, 20
 MODEL = "default"

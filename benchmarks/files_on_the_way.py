@@ -61,7 +61,7 @@ def passed_files(folder: Path) -> list[Path]:
             "FILES": str(files),
             "STREAM_ICD_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
         }
-        command = (sys.executable, "-m", "stream_icd.cli")
+        command = (sys.executable, "-m", "stream_icd.commands.cli")
         send = (*command, "produce", "files", str(graphs))
         receive = (*command, "subscribe", "--from", "beginning", "--limit", "1")
         subprocess.run(send, env=environment, check=True)

@@ -25,29 +25,29 @@ from itertools import product
 from pathlib import Path
 from typing import Literal
 
-from stream_icd.communities import Communities
-from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.detection.detect import Method
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.events import CommunityEvents
-from stream_icd.execution.processes import in_processes
-from stream_icd.execution.work import Engine, First, InProcess
+from stream_icd.core.communities import Communities
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.messages.records import Outcome, Processed, outgoing
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS
-from stream_icd.messages.records import Outcome, Processed, outgoing
+from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.tracking.settings import TrackSettings
+from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
-from stream_icd.snapshot import Snapshot
+from stream_icd.sources.datasets.as_topology import read_as_topology
 from stream_icd.sources.generated import drifting_lfr
-from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.tracking.settings import TrackSettings
-from stream_icd.tracking.track import remember, track
+from stream_icd.streaming.detection.detect import Method
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.processes import in_processes
+from stream_icd.streaming.execution.work import Engine, First, InProcess
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from testbed.fingerprint import fingerprint
+from tests.testbed.fingerprint import fingerprint
 
 MODEL = "lfr"
 WINDOWS = 6

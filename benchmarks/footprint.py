@@ -34,27 +34,27 @@ import structlog
 from benchmarks.shared.kept import Figures, Kept
 from benchmarks.shared.machine import BY_CPU, Machine
 from benchmarks.shared.pages.sections import MEASURED
-from stream_icd.child_process import start_child, tail
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.events import CommunityEvents
-from stream_icd.execution.work import LocalRelay
+from stream_icd.core.child_process import start_child, tail
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
+from stream_icd.history.archiver import Archiver
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, create_topics
-from stream_icd.messages.records import outgoing
+from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.store.store import open_store
-from stream_icd.tracking.track import remember, track
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.work import LocalRelay
 from stream_icd.wire.communities import decode_communities, encode_communities
 from stream_icd.wire.events import encode_events
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.archive import Archiver
-from testbed.brokers import apache_kafka
-from testbed.windows import window as communities_of
+from tests.testbed.brokers import apache_kafka
+from tests.testbed.windows import window as communities_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MEMBERS, DEGREE, MIXING = 100, 10, 0.2

@@ -35,14 +35,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.shared.family import cpu_seconds, memory_mib
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import MEASURED
-from stream_icd.child_process import start_child, stop_child, tail
-from stream_icd.datasets.as_topology import read_as_topology
+from stream_icd.core.child_process import start_child, stop_child, tail
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.sources.datasets.as_topology import read_as_topology
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from testbed.brokers import apache_kafka
+from tests.testbed.brokers import apache_kafka
 
 FOLDER = Path(__file__).parent / "shared" / "forty_lines"
 TARGET = "forty.communities"
@@ -87,7 +87,7 @@ class Run:
 
 
 CONSUME = ("consume", "detect", "-b", "SERVERS")
-DETECT = (sys.executable, "-m", "stream_icd.cli", *CONSUME)
+DETECT = (sys.executable, "-m", "stream_icd.commands.cli", *CONSUME)
 WITHOUT_EVIDENCE = (sys.executable, "-m", f"{__package__}.shared.forty_lines.without_evidence")
 WITHOUT_MEMORY, AT_LEAST_ONCE = ("--memory", "off"), ("--delivery", "at-least-once")
 REDUCED = {

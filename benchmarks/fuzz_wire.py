@@ -27,26 +27,26 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.shared.fuzz_inputs import broken
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.cli.dlq import json_lines, letter_lines, table_lines
-from stream_icd.communities import STAGES, Communities, Labels
-from stream_icd.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
-from stream_icd.dead_letters.letters import dead_letter
-from stream_icd.errors import BadInput, BadSnapshot
-from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.commands.cli.dlq import json_lines, letter_lines, table_lines
+from stream_icd.core.communities import STAGES, Communities, Labels
+from stream_icd.core.errors import BadInput, BadSnapshot
+from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.lineage import Figure, Gate
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader, as_claim
+from stream_icd.kafka.messages.publish import SentBefore
+from stream_icd.kafka.messages.records import described, outgoing
 from stream_icd.kafka.record import Record
-from stream_icd.lineage import Figure, Gate
-from stream_icd.memory.detect import Remembered, detect_remembering
-from stream_icd.memory.encoding import COLUMNS as MEMORY_COLUMNS
-from stream_icd.memory.encoding import decode_memory, encode_memory
-from stream_icd.memory.memory import Memory
-from stream_icd.messages.claims import ClaimSettings, MessageReader, as_claim
-from stream_icd.messages.publish import SentBefore
-from stream_icd.messages.records import described, outgoing
-from stream_icd.names.attributes import LiveAttributes
-from stream_icd.names.names import Naming
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.memory.detect import Remembered, detect_remembering
+from stream_icd.methods.memory.encoding import COLUMNS as MEMORY_COLUMNS
+from stream_icd.methods.memory.encoding import decode_memory, encode_memory
+from stream_icd.methods.memory.memory import Memory
+from stream_icd.methods.names.attributes import LiveAttributes
+from stream_icd.methods.names.names import Naming
 from stream_icd.registry.find import open_model
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.streaming.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
+from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.wire import communities as nodes_wire
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from stream_icd.wire.attributes import NodeAttributes, decode_attributes, encode_attributes

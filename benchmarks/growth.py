@@ -27,8 +27,8 @@ from scipy.sparse import csr_array
 
 from benchmarks.shared.machine import BY_CPU, Machine
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.synthetic.planted_graph import PlantedGraph
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 
 MIXING, TEST_SEED, WARM_UP_NODES = 0.4, 9000, 2000
 METHODS = ("bp", "bp, K given", "igraph Leiden")
@@ -97,7 +97,7 @@ def measure(method: str, folder: Path) -> dict[str, float]:
     run(folder / "warm-up", method)
     seconds, found = run(folder / "graph", method)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
-    from stream_icd.quality.agreement import nmi  # not part of what is measured
+    from stream_icd.methods.quality.agreement import nmi  # not part of what is measured
 
     truth = np.load(folder / "graph" / "communities.npy")
     return {
@@ -109,8 +109,8 @@ def measure(method: str, folder: Path) -> dict[str, float]:
 
 
 def _bp(folder: Path, method: str) -> tuple[float, np.ndarray]:
-    from stream_icd.bp.find import find_communities
-    from stream_icd.bp.parameters import BpParameters
+    from stream_icd.methods.bp.find import find_communities
+    from stream_icd.methods.bp.parameters import BpParameters
 
     arrays = [np.load(folder / f"{name}.npy") for name in ("data", "indices", "indptr")]
     n_nodes = len(arrays[2]) - 1

@@ -3,9 +3,9 @@
     python -m benchmarks.guarantees
     python -m benchmarks.guarantees --only network --rounds 1
 
-Plays the scenarios of testbed/faults on Apache Kafka, as the tests do, but with the settings that
-programs have when nobody sets any. Writes the table in docs/guarantees.md, unless only some were
-played; the exit status is 1 when a promise was not kept.
+Plays the scenarios of tests/testbed/faults on Apache Kafka, as the tests do, but with the settings
+that programs have when nobody sets any. Writes the table in docs/guarantees.md, unless only some
+were played; the exit status is 1 when a promise was not kept.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from statistics import median
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
-from testbed.faults.ground import Ground, open_ground
-from testbed.faults.outcome import Outcome
-from testbed.faults.scenarios import SCENARIOS, Scenario
+from tests.testbed.faults.ground import Ground, open_ground
+from tests.testbed.faults.outcome import Outcome
+from tests.testbed.faults.scenarios import SCENARIOS, Scenario
 
 PRODUCTION: Mapping[str, float] = {}
 

@@ -28,11 +28,11 @@ from benchmarks.shared.graphs.data_sets import BenchmarkGraph, DataSet, data_set
 from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, Find, Labels
 from benchmarks.shared.pages.sections import read_section, write_section
 from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
-from stream_icd.detection.detect import Method, detect
-from stream_icd.icd.presets import preset
-from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.model import Model
+from stream_icd.methods.icd.presets import preset
+from stream_icd.methods.icd.recipe import EncoderSettings
+from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
+from stream_icd.streaming.detection.detect import Method, detect
 
 
 class _Paper(NamedTuple):

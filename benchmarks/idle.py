@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.child_process import start_child
+from stream_icd.core.child_process import start_child
 from stream_icd.kafka.topics import create_topics
-from testbed import brokers
+from tests.testbed import brokers
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 NAMES = {"kafka": "Apache Kafka", "embedded": "embedded broker"}
@@ -55,7 +55,7 @@ def measure(name: str, folder: Path, settle_s: float, seconds: float) -> dict[st
         running: dict[str, subprocess.Popen[bytes]] = {}
         for worker, arguments in WORKERS.items():
             given = [argument.format(folder=folder) for argument in arguments]
-            command = (sys.executable, "-m", "stream_icd.cli", *given)
+            command = (sys.executable, "-m", "stream_icd.commands.cli", *given)
             running[worker] = start_child(command, folder / f"{worker}.log", env=environment)
         try:
             time.sleep(settle_s)

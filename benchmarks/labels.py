@@ -27,16 +27,16 @@ from benchmarks.shared.streams.known_streams import (
     Purpose,
     known_streams,
 )
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.graphs.labelled_graph import LabelledGraph, Moment, numbered
+from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.learning.training.bp.fit_labelled import fit_labelled
+from stream_icd.learning.training.bp.fitted import Work
+from stream_icd.learning.training.yardstick import DEFAULT, judge
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment, numbered
+from stream_icd.methods.synthetic.gn import generate_gn
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.registry.find import open_model
-from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.training.bp.fit import fit_parameters
-from stream_icd.training.bp.fit_labelled import fit_labelled
-from stream_icd.training.bp.fitted import Work
-from stream_icd.training.yardstick import DEFAULT, judge
 
 DOCS = Path(__file__).parent.parent / "docs" / "measured"
 THREADS = os.cpu_count() or 1

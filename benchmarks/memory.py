@@ -49,24 +49,24 @@ from benchmarks.shared.streams.known_streams import (
 )
 from benchmarks.shared.streams.memory_streams import N_WINDOWS, Stream
 from benchmarks.shared.streams.stream_scores import renamed_churn
-from stream_icd.bp.find import find_communities
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.datasets.taxi import TaxiSettings, degrees
-from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.icd.presets import preset
-from stream_icd.memory.detect import Remembered, detect_remembering
-from stream_icd.memory.smoothing import detect_smoothed
-from stream_icd.model import Model
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
-from stream_icd.quality.partition import modularity
-from stream_icd.snapshot import Snapshot
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.methods.icd.presets import preset
+from stream_icd.methods.memory.detect import Remembered, detect_remembering
+from stream_icd.methods.memory.smoothing import detect_smoothed
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.hidden_edges import hidden_edge_score, hide_edges
+from stream_icd.methods.quality.partition import modularity
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
+from stream_icd.sources.datasets.taxi import TaxiSettings, degrees
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
 from stream_icd.sources.windows import windowed_snapshots
-from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.training.bp.fit import fit_parameters
 
 DOCS = Path(__file__).parents[1] / "docs" / "measured"
 STREAMS = (

@@ -27,14 +27,14 @@ from benchmarks.shared.graphs.data_sets import (
     planted_graphs,
 )
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.bp.find import find_communities
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection.snapshot import misfit
-from stream_icd.programs.training_data import training_graphs
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.partition import modularity
+from stream_icd.commands.programs.training_data import training_graphs
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.partition import modularity
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.registry.find import open_model, shipped_models
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.streaming.detection.snapshot import misfit
 
 N_GRAPHS, N_RUNS = 6, 3
 MAILS = "events:path={}/email_eu_temporal.parquet,window=3d,sort=yes,graphs=268"

@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from stream_icd.communities import STAGES, Communities
-from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.events import CommunityEvent, CommunityEvents
-from stream_icd.memory import detect as memory_detect
-from stream_icd.memory.changes import moved
-from stream_icd.names.names import named
-from stream_icd.node_ids import places
+from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.node_ids import places
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.methods.memory import detect as memory_detect
+from stream_icd.methods.memory.changes import moved
+from stream_icd.methods.names.names import named
+from stream_icd.methods.tracking.confirmation import CONFIRMED, confirmed
+from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import find_model
 from stream_icd.registry.model import read_model
-from stream_icd.snapshot import Snapshot
+from stream_icd.sources.datasets.as_topology import read_as_topology
 from stream_icd.sources.node_tables import read_attributes
-from stream_icd.tracking.confirmation import CONFIRMED, confirmed
-from stream_icd.tracking.track import remember, track
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "named_events.md"
 NOTES = """The last column, and what

@@ -26,7 +26,7 @@ from benchmarks.shared.comparison import Floats, Results, compare, mean_and_erro
 from benchmarks.shared.graphs.data_sets import DataSet, data_sets
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, learned_parameters
-from stream_icd.bp.parameters import BpParameters
+from stream_icd.methods.bp.parameters import BpParameters
 
 DOCS = Path(__file__).parent.parent / "docs" / "measured"
 

@@ -37,25 +37,25 @@ import structlog
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import MEASURED
-from stream_icd.child_process import start_child, stop_child, tail
-from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.detection.snapshot import Remembering, detect_snapshot
-from stream_icd.execution.processes import Processes
-from stream_icd.execution.work import Engine, First, InProcess, LocalRelay
+from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.messages.records import Outcome, outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.memory.recent import RecentMemories
-from stream_icd.messages.records import Outcome, outgoing
+from stream_icd.methods.memory.recent import RecentMemories
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
-from stream_icd.snapshot import Snapshot
+from stream_icd.sources.datasets.as_topology import read_as_topology
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.detection.snapshot import Remembering, detect_snapshot
+from stream_icd.streaming.execution.processes import Processes
+from stream_icd.streaming.execution.work import Engine, First, InProcess, LocalRelay
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from testbed.brokers import OPENERS, Broker
+from tests.testbed.brokers import OPENERS, Broker
 
 MODEL = "as"
 ALLOWED_MS = 3.0

@@ -35,25 +35,25 @@ from typing import Literal
 from benchmarks.shared.machine import BY_CLOCK, BY_CPU, Machine
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.schedule import Cost, makespan
-from stream_icd.child_process import start_child, stop_child, tail
-from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.work import LocalRelay
+from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.messages.records import outgoing
+from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.registry.find import open_model
-from stream_icd.snapshot import Snapshot
+from stream_icd.sources.datasets.as_topology import read_as_topology
 from stream_icd.sources.generated import drifting_lfr
-from stream_icd.synthetic.lfr import LfrSettings
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.work import LocalRelay
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from testbed.brokers import apache_kafka, wait_until
-from testbed.fingerprint import fingerprint
+from tests.testbed.brokers import apache_kafka, wait_until
+from tests.testbed.fingerprint import fingerprint
 
 COUNTS = (1, 2)
 BATCH = 64
@@ -92,7 +92,15 @@ def work_off(
     options = ["--model", backlog.model, "--processes", str(processes), "--memory", memory]
     options += ["--batch", str(BATCH)]
     where = ["--group", f"benchmark-{time.time_ns()}", "-b", settings.bootstrap_servers]
-    command = [sys.executable, "-m", "stream_icd.cli", "consume", "detect", *options, *where]
+    command = [
+        sys.executable,
+        "-m",
+        "stream_icd.commands.cli",
+        "consume",
+        "detect",
+        *options,
+        *where,
+    ]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "detector.log"
         process = start_child(command, log)

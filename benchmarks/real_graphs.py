@@ -29,7 +29,7 @@ from benchmarks.shared.methods.graph_methods import Find, scores_of
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.spread import with_spread
 from benchmarks.shared.streams.known_streams import Purpose
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 
 RESULTS = Path(__file__).parent / "results" / "real_graphs.jsonl"
 BEFORE = "default, before"

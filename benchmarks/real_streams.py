@@ -59,13 +59,13 @@ from benchmarks.shared.streams.memory_streams import Stream
 from benchmarks.shared.streams.stream_scores import scores_of
 from benchmarks.tracking import snapshots
 from benchmarks.tracking_memory import days_alone, days_with_memory, followed
-from stream_icd.bp.likelihood import STRONG_BITS
-from stream_icd.communities import Communities
-from stream_icd.detection.detect import Method as Detector
-from stream_icd.detection.detect import detect, finding
-from stream_icd.memory.detect import detect_remembering
-from stream_icd.model import Model
+from stream_icd.core.communities import Communities
+from stream_icd.methods.bp.likelihood import STRONG_BITS
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
+from stream_icd.streaming.detection.detect import Method as Detector
+from stream_icd.streaming.detection.detect import detect, finding
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "measured"

@@ -27,12 +27,10 @@ from pathlib import Path
 import structlog
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
-from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.processes import in_processes
-from stream_icd.execution.work import Engine, First, InProcess
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, windows
+from stream_icd.history.replay.ray_engine import RayActors
+from stream_icd.history.replay.redetect import Job, Outcome, Redetection, archived_job
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.embedded import embedded_broker
@@ -42,15 +40,17 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.registry.find import open_model
-from stream_icd.replay.ray_engine import RayActors
-from stream_icd.replay.redetect import Job, Outcome, Redetection, archived_job
-from stream_icd.store.store import Store, open_store
+from stream_icd.sources.datasets.as_topology import read_as_topology
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.processes import in_processes
+from stream_icd.streaming.execution.work import Engine, First, InProcess
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector
-from stream_icd.workers.runner import Runner
-from testbed.fingerprint import fingerprint
-from testbed.handlers import Calls
+from tests.testbed.fingerprint import fingerprint
+from tests.testbed.handlers import Calls
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "replay.md"
 MODEL = "as"

@@ -48,13 +48,13 @@ from benchmarks.shared.streams.retraining_laws import (
     Change,
     windows_of,
 )
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model
+from stream_icd.learning.retraining.settings import Retraining
+from stream_icd.learning.retraining.windows import Sizes
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
-from stream_icd.retraining.settings import Retraining
-from stream_icd.retraining.windows import Sizes
+from stream_icd.sources.datasets.as_topology import read_as_topology
 
 FIRST = 8
 """Windows that the first champion learns from."""

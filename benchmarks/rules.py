@@ -31,19 +31,19 @@ from benchmarks.tracking_memory import (
     tracked,
     with_memory,
 )
-from stream_icd.arrays import Labels
-from stream_icd.bp.agglomeration import agglomerate
-from stream_icd.bp.belief_propagation import OVERCONFIDENCE
-from stream_icd.bp.level_graph import LevelGraph
-from stream_icd.bp.likelihood import broken
-from stream_icd.bp.sweep import MOST_TRUST
-from stream_icd.memory.detect import Remembered, detect_remembering
-from stream_icd.memory.memory import DECAYS
-from stream_icd.snapshot import Snapshot
-from testbed.planted_events import score_late
+from stream_icd.core.arrays import Labels
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.methods.bp.agglomeration import agglomerate
+from stream_icd.methods.bp.belief_propagation import OVERCONFIDENCE
+from stream_icd.methods.bp.level_graph import LevelGraph
+from stream_icd.methods.bp.likelihood import broken
+from stream_icd.methods.bp.sweep import MOST_TRUST
+from stream_icd.methods.memory.detect import Remembered, detect_remembering
+from stream_icd.methods.memory.memory import DECAYS
+from tests.testbed.planted_events import score_late
 
-POSTERIOR, DETECT = "stream_icd.bp.posterior", "stream_icd.memory.detect"
-BELIEFS, HORIZON = "stream_icd.bp.belief_propagation", "stream_icd.memory.horizon"
+POSTERIOR, DETECT = "stream_icd.methods.bp.posterior", "stream_icd.methods.memory.detect"
+BELIEFS, HORIZON = "stream_icd.methods.bp.belief_propagation", "stream_icd.methods.memory.horizon"
 
 
 def _merged_by_description(graph: LevelGraph, labels: Labels, n: int, *_: Any) -> Labels:

@@ -28,17 +28,17 @@ from benchmarks.processes import FIRST_BATCH_MS, backlogs, detected
 from benchmarks.shared.family import cpu_seconds
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.child_process import start_child, stop_child
+from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.messages.records import outgoing
-from stream_icd.snapshot import Snapshot
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from testbed.brokers import Broker, apache_kafka, wait_until
-from testbed.fingerprint import fingerprint
+from tests.testbed.brokers import Broker, apache_kafka, wait_until
+from tests.testbed.fingerprint import fingerprint
 
 PARTITIONS = 6
 JOIN_MS = 3000  # Kafka's own default for how long a new group waits for more members
@@ -108,7 +108,15 @@ def start(broker: Broker, model: str, group: str, core: int, log: Path) -> subpr
     """A detector that keeps to one core."""
     options = ("--model", model, "--group", group)
     where = ("-b", broker.bootstrap_servers)
-    program = (sys.executable, "-m", "stream_icd.cli", "consume", "detect", *options, *where)
+    program = (
+        sys.executable,
+        "-m",
+        "stream_icd.commands.cli",
+        "consume",
+        "detect",
+        *options,
+        *where,
+    )
     process = start_child(program, log)
     os.sched_setaffinity(process.pid, {sorted(os.sched_getaffinity(0))[core]})
     return process

@@ -25,11 +25,11 @@ from benchmarks.shared.left_out import left_out
 from benchmarks.shared.methods.graph_methods import ours, scores_of
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.spread import with_spread
-from stream_icd.bp import find
-from stream_icd.bp.partition import measured
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.bp import find
+from stream_icd.methods.bp.partition import measured
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 
-FIND = "stream_icd.bp.find"
+FIND = "stream_icd.methods.bp.find"
 
 
 def _partition_bits(graph: Any, marginals: Any, _k: int) -> float:

@@ -149,15 +149,15 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
     CPU seconds, peak memory of the process in MiB, communities found, bytes of the message, and of
     the state that is published with its result.
     """
-    from stream_icd.detection.record import RecordDetection
-    from stream_icd.detection.settings import DetectSettings
-    from stream_icd.execution.work import LocalRelay
+    from stream_icd.core.log import configure_logging
+    from stream_icd.core.snapshot import Window, snapshot_from_pairs
+    from stream_icd.kafka.messages.records import Processed
     from stream_icd.kafka.record import Record
-    from stream_icd.log import configure_logging
-    from stream_icd.memory.encoding import decode_memory
-    from stream_icd.messages.records import Processed
+    from stream_icd.methods.memory.encoding import decode_memory
     from stream_icd.registry.find import open_model
-    from stream_icd.snapshot import Window, snapshot_from_pairs
+    from stream_icd.streaming.detection.record import RecordDetection
+    from stream_icd.streaming.detection.settings import DetectSettings
+    from stream_icd.streaming.execution.work import LocalRelay
     from stream_icd.wire.snapshots import encode_snapshot
 
     configure_logging()  # to standard error

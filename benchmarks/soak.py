@@ -43,9 +43,9 @@ from benchmarks.shared.soak_ends import (
     run_sender,
     run_subscriber,
 )
-from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_child, tail
 from stream_icd.kafka.topics import create_topics
-from testbed.brokers import apache_kafka, wait_until
+from tests.testbed.brokers import apache_kafka, wait_until
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "soak.md"
 PICTURE = PAGE.with_suffix(".png")
@@ -182,7 +182,15 @@ def running_detector(plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
     """`stream-icd consume detect`, as an operator starts it."""
     options = ("--model", MODEL, "--graph", plan.graph, "--group", plan.graph)
     address = ("--bootstrap-servers", plan.bootstrap_servers)
-    command = (sys.executable, "-m", "stream_icd.cli", "consume", "detect", *options, *address)
+    command = (
+        sys.executable,
+        "-m",
+        "stream_icd.commands.cli",
+        "consume",
+        "detect",
+        *options,
+        *address,
+    )
     detector = start_child(command, plan.folder / "detector.log")
     try:
         yield detector

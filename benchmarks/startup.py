@@ -29,18 +29,18 @@ from pathlib import Path
 
 from benchmarks.shared.family import cpu_seconds
 from benchmarks.shared.machine import BY_CLOCK, Machine
-from stream_icd.child_process import start_child, stop_child
-from stream_icd.detection.record import RecordDetection, first_messages
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.processes import open_work
-from stream_icd.execution.worker_process import WorkerProcess
+from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.messages.records import outgoing
 from stream_icd.registry.find import open_model
-from testbed.brokers import OPENERS, Broker
+from stream_icd.streaming.detection.record import RecordDetection, first_messages
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.processes import open_work
+from stream_icd.streaming.execution.worker_process import WorkerProcess
+from tests.testbed.brokers import OPENERS, Broker
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "startup.md"
 MODEL = "default"
@@ -50,9 +50,9 @@ PATIENCE_S = 60
 
 FIRST_ANSWER = """
 import numpy as np
-from stream_icd.detection.detect import detect
+from stream_icd.streaming.detection.detect import detect
 from stream_icd.registry.find import open_model
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.methods.synthetic.lfr import generate_lfr
 graph = generate_lfr(np.random.default_rng(0))
 detect(graph.adjacency(), open_model("as").model)
 """
@@ -75,7 +75,7 @@ class Start:
 
     @property
     def command(self) -> list[str]:
-        program = ("-c", self.program) if self.program else ("-m", "stream_icd.cli")
+        program = ("-c", self.program) if self.program else ("-m", "stream_icd.commands.cli")
         return [sys.executable, *program, *(() if self.program else self.arguments)]
 
     @property
@@ -193,7 +193,7 @@ def first_result(broker: Broker) -> Times:
         open_reader(settings, COMMUNITIES, "latest") as results,
     ):
         group = f"startup-{time.time_ns()}"
-        arguments = ("-m", "stream_icd.cli", "consume", "detect", "--group", group, "-b")
+        arguments = ("-m", "stream_icd.commands.cli", "consume", "detect", "--group", group, "-b")
         command = (sys.executable, *arguments, broker.bootstrap_servers)
         began = time.perf_counter()
         child = start_child(command, Path(folder) / "log")
@@ -208,7 +208,7 @@ def nobody_there() -> Times:
     """A detector where no broker listens, until it has said so."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-    command = [sys.executable, "-m", "stream_icd.cli", "consume", "detect", "-b", address]
+    command = [sys.executable, "-m", "stream_icd.commands.cli", "consume", "detect", "-b", address]
     began, before = time.perf_counter(), ended_cpu()
     subprocess.run(command, check=False, capture_output=True)
     return time.perf_counter() - began, ended_cpu() - before

@@ -27,12 +27,12 @@ from benchmarks.shared.machine import BY_CPU, Machine
 from benchmarks.shared.peers.igraph_peers import build_graph, leiden_at
 from benchmarks.shared.streams.known_streams import AS_DAYS, internet_days, planted_windows
 from benchmarks.shared.streams.memory_streams import Stream
-from stream_icd.detection.detect import detect
-from stream_icd.evaluation.methods.others import graph_of
-from stream_icd.memory.detect import detect_remembering
-from stream_icd.quality.partition import modularity
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.interfaces.evaluation.methods.others import graph_of
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.quality.partition import modularity
 from stream_icd.registry.find import open_model
-from stream_icd.snapshot import Snapshot
+from stream_icd.streaming.detection.detect import detect
 
 DOCS = Path(__file__).parents[1] / "docs" / "measured"
 Labels = NDArray[np.int32]

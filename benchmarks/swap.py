@@ -28,23 +28,23 @@ import psutil
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.processes import Processes
-from stream_icd.execution.worker_process import start_fork_server
+from stream_icd.core.lineage import DataRange, Gate, Lineage
+from stream_icd.core.snapshot import Window, snapshot_from_pairs
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.kafka.messages.records import Outcome
 from stream_icd.kafka.record import Record
-from stream_icd.lineage import DataRange, Gate, Lineage
-from stream_icd.messages.records import Outcome
+from stream_icd.methods.synthetic.lfr import generate_lfr
 from stream_icd.registry.aliases import Aliases, current, promote
 from stream_icd.registry.find import folder_of, open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.registry.versions import pack_folder, publish, version_folder
-from stream_icd.snapshot import Window, snapshot_from_pairs
-from stream_icd.store.store import Store, open_store
-from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.processes import Processes
+from stream_icd.streaming.execution.worker_process import start_fork_server
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.model_swap import ChampionFollower, ModelSwap, start_with_champion
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector
-from stream_icd.workers.model_swap import ChampionFollower, ModelSwap, start_with_champion
 
 MODELS = ("lfr", "gn")
 GRAPH = "stream"

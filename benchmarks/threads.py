@@ -25,15 +25,15 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.growth import planted
 from benchmarks.shared.machine import BY_CPU, Machine
-from stream_icd.bp.find import find_communities
-from stream_icd.compiled import n_threads
+from stream_icd.core.compiled import n_threads
+from stream_icd.methods.bp.find import find_communities
 from stream_icd.registry.find import open_model
 
 DOCS = Path(__file__).parents[1] / "docs" / "measured"
 USERS = (
-    "stream_icd.compiled",
-    "stream_icd.bp.modularity",
-    "stream_icd.bp.belief_propagation",
+    "stream_icd.core.compiled",
+    "stream_icd.methods.bp.modularity",
+    "stream_icd.methods.bp.belief_propagation",
 )
 """Modules that call `in_threads`."""
 

@@ -21,18 +21,18 @@ import structlog
 from opentelemetry.sdk.trace import TracerProvider
 
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.settings import DetectSettings
+from stream_icd.kafka.messages.records import Outcome, Processed
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.messages.records import Outcome, Processed
+from stream_icd.kafka.tracing import Tracing
+from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.registry.find import open_model
 from stream_icd.sources.generated import independent_lfr
-from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.tracing import Tracing
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.runner import Runner
+from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector
-from stream_icd.workers.runner import Runner
-from stream_icd.workers.step import Step
 
 
 class PassOn(Step):

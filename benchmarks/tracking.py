@@ -23,18 +23,18 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.shared.commit import measured_at
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.bp.find import find_communities
-from stream_icd.communities import STAGES, Communities
-from stream_icd.events import CommunityEvents
-from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.graphs.adjacency import as_adjacency
+from stream_icd.methods.synthetic.drift import generate_drifting_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
+from stream_icd.methods.tracking.partition import by_name, overlaps, shared_nodes
+from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.synthetic.drift import generate_drifting_lfr
-from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.tracking.partition import by_name, overlaps, shared_nodes
-from stream_icd.tracking.track import remember, track
-from testbed.planted_events import PLANTED, Score, found_events, overlaid, planted_events
+from tests.testbed.planted_events import PLANTED, Score, found_events, overlaid, planted_events
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOISE = (0.0, 0.01, 0.02, 0.05, 0.1)

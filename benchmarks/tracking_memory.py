@@ -35,21 +35,21 @@ from benchmarks.tracking import (
     unbroken_month,
     window,
 )
-from stream_icd.bp.find import find_communities
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.communities import Communities
-from stream_icd.demo.alluvial import colours_of, draw_bands
-from stream_icd.events import KINDS, CommunityEvents
-from stream_icd.icd.presets import preset
-from stream_icd.memory.detect import detect_remembering
-from stream_icd.model import Model
+from stream_icd.core.communities import Communities
+from stream_icd.core.events import KINDS, CommunityEvents
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.interfaces.demo.alluvial import colours_of, draw_bands
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.icd.presets import preset
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.model import Model
+from stream_icd.methods.synthetic.drift import Drift, generate_drifting_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
+from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
-from stream_icd.snapshot import Snapshot
-from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
-from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.tracking.track import remember, track
-from testbed.planted_events import PLANTED, Score, Step, score_late
+from tests.testbed.planted_events import PLANTED, Score, Step, score_late
 
 SETTLED, LATEST = 4, 3
 STREAMS = [

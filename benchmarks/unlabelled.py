@@ -35,25 +35,25 @@ from benchmarks.shared.streams.known_streams import (
     known_streams,
 )
 from benchmarks.shared.streams.stream_scores import scores_of
-from stream_icd.bp.find import find_communities
-from stream_icd.bp.likelihood import bounded_mixing, mixing_of
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.graphs.weights import comparable
-from stream_icd.icd.recipe import Recipe
-from stream_icd.memory.detect import detect_remembering
-from stream_icd.model import Model
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.partition import description_length, modularity
+from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.learning.training.bp.fit_stream import FEWEST, fit_stream
+from stream_icd.learning.training.bp.fit_unlabelled import RESOLUTIONS
+from stream_icd.learning.training.bp.fitted import SIZE_SPREADS, Fit, candidate
+from stream_icd.learning.training.yardstick import DEFAULT
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_of
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.partition import description_length, modularity
+from stream_icd.methods.synthetic.gn import generate_gn
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.registry.find import open_model
-from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.training.bp.fit import fit_parameters
-from stream_icd.training.bp.fit_stream import FEWEST, fit_stream
-from stream_icd.training.bp.fit_unlabelled import RESOLUTIONS
-from stream_icd.training.bp.fitted import SIZE_SPREADS, Fit, candidate
-from stream_icd.training.yardstick import DEFAULT
 
 DOCS = Path(__file__).parent.parent / "docs" / "measured"
 N_LEARNED, N_TESTED = 3, 6

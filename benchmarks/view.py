@@ -28,13 +28,13 @@ from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.page import PATIENCE_S, get, page_of
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.drifting import MOVED, NODES, K, results
-from stream_icd.communities import Communities
+from stream_icd.core.communities import Communities
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
-from stream_icd.messages.records import outgoing
 from stream_icd.wire.communities import encode_communities
-from testbed import brokers
+from tests.testbed import brokers
 
 TABS = 50
 EVERY_S = 0.25
@@ -136,7 +136,10 @@ QUESTIONS = ("flow?last=60", "flow?last=6000&columns=120", "life?last=700", "lif
 
 
 def _first_load(port: int) -> dict[str, list[str]]:
-    names = [path.name for path in (Path(__file__).parents[1] / "stream_icd/view/page").iterdir()]
+    names = [
+        path.name
+        for path in (Path(__file__).parents[1] / "stream_icd/interfaces/view/page").iterdir()
+    ]
     modules = [name for name in names if name.endswith((".js", ".css", ".html", ".svg"))]
     assert get(port, "/index.html")
     return {"page": modules, "charts": ["vendor/echarts-6.1.0.min.js"]}

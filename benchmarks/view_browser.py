@@ -29,13 +29,13 @@ from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.page import PATIENCE_S, chromium, page_of
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.drifting import results
-from stream_icd.communities import Communities
+from stream_icd.core.communities import Communities
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
-from stream_icd.messages.records import outgoing
 from stream_icd.wire.communities import encode_communities
-from testbed import brokers
+from tests.testbed import brokers
 
 FIRST_S, NEW_S = 1.0, 0.5
 OPENED = 9

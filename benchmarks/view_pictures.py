@@ -27,8 +27,8 @@ from PIL import Image
 
 from benchmarks.shared.page import COMMAND, PATIENCE_S, chromium, page_of, produced
 from stream_icd.kafka.settings import KafkaSettings
-from testbed import brokers
-from testbed.brokers import wait_until
+from tests.testbed import brokers
+from tests.testbed.brokers import wait_until
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCHOOL = "events_contacts_high_school_2012"

@@ -23,17 +23,17 @@ from scipy.spatial import cKDTree
 
 from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED
-from stream_icd.bp.find import found_exactly
-from stream_icd.bp.level_graph import finest_level
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.icd.clustering import cluster
-from stream_icd.icd.encoder.registry import encoder
-from stream_icd.icd.features import model_features
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.partition import modularity
+from stream_icd.methods.bp.find import found_exactly
+from stream_icd.methods.bp.level_graph import finest_level
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.encoder.registry import encoder
+from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.partition import modularity
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.registry.find import open_model
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.synthetic.planted_graph import PlantedGraph
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int32]
@@ -346,7 +346,7 @@ INTRODUCTION = """# Edge weights
 For those whose graphs have weights: how detection uses them, and why.
 
 Both methods replace a weight w by f(w) = √min(w / median, 16), divided by the mean of f over the
-edges (`stream_icd.graphs.weights`). Therefore:
+edges (`stream_icd.methods.graphs.weights`). Therefore:
 
 - The unit of the weights does not matter.
 - A graph with equal weights is treated like one without weights.

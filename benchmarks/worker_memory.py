@@ -23,18 +23,18 @@ import pyarrow as pa
 
 from benchmarks.shared.page import COMMAND, PATIENCE_S, STOP_S
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.child_process import start_child, stop_child
-from stream_icd.communities import STAGES, Communities
-from stream_icd.errors import BrokerUnavailable
+from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.errors import BrokerUnavailable
+from stream_icd.core.snapshot import Window, snapshot_from_pairs
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics, positions
-from stream_icd.messages.records import outgoing
-from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
-from testbed import brokers
-from testbed.brokers import wait_until
+from tests.testbed import brokers
+from tests.testbed.brokers import wait_until
 
 CASES = ((10_000, 1, False), (100_000, 1, False), (100_000, 8, False), (100_000, 1, True))
 """Nodes, graphs, and whether ids are texts."""

@@ -29,28 +29,28 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from rich.console import Console
 
-from stream_icd.communities import STAGES, Communities
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.errors import BadInput
-from stream_icd.execution.work import LocalRelay
+from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.errors import BadInput
+from stream_icd.core.log import configure_logging
+from stream_icd.core.snapshot import Window, snapshot_from_pairs
+from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
+from stream_icd.history.archiver import Archiver
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from stream_icd.log import configure_logging
-from stream_icd.memory.encoding import decode_memory
+from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.registry.find import open_model
-from stream_icd.snapshot import Window, snapshot_from_pairs
-from stream_icd.store.store import open_store
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.work import LocalRelay
+from stream_icd.streaming.workers.step import Step
+from stream_icd.streaming.workers.track import Tracker
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.archive import Archiver
-from stream_icd.workers.step import Step
-from stream_icd.workers.track import Tracker
 
 DAY = timedelta(days=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)

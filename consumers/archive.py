@@ -5,8 +5,8 @@ from enum import StrEnum
 import typer
 
 from stream_icd import programs
-from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import ArchiveUri, WorkerOptions
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import ArchiveUri, WorkerOptions
 
 app = typer.Typer()
 
@@ -29,10 +29,10 @@ class Archive(WorkerOptions):
     kind: list[Kinds] | None = option(None, "Only this kind; may be repeated. Default: all kinds.")
 
     def run(self) -> None:
+        from stream_icd.core.store.store import open_store
         from stream_icd.history.archive import Archive
+        from stream_icd.history.archiver import TOPICS, Archiver
         from stream_icd.history.files import KINDS
-        from stream_icd.store.store import open_store
-        from stream_icd.workers.archive import TOPICS, Archiver
 
         kinds = [name for name in KINDS if self.kind is None or name in self.kind]
 

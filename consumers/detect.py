@@ -5,8 +5,8 @@ from functools import partial
 import typer
 
 from stream_icd import programs
-from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import Delivery, DetectionOptions, WorkerOptions
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import Delivery, DetectionOptions, WorkerOptions
 
 app = typer.Typer()
 
@@ -51,13 +51,13 @@ class Detect(DetectionOptions, WorkerOptions):
     )
 
     def run(self) -> None:
-        from stream_icd.execution.worker_process import start_fork_server
+        from stream_icd.streaming.execution.worker_process import start_fork_server
 
         start_fork_server()  # first, since it takes as long as what follows
+        from stream_icd.commands.programs.model_at_work import model_at_work, place_of
         from stream_icd.kafka.topics import SNAPSHOTS
-        from stream_icd.programs.model_at_work import model_at_work, place_of
-        from stream_icd.workers.detect import Detector
-        from stream_icd.workers.memories import open_memories
+        from stream_icd.streaming.workers.detect import Detector
+        from stream_icd.streaming.workers.memories import open_memories
 
         remembers = self.memory == "auto"
         most, at_once = batch_limits(self.processes, remembers)
@@ -86,7 +86,7 @@ def batch_limits(processes: int, remembers: bool) -> tuple[int, int | None]:
     With memory, several processes need several graphs in a batch. The client gives the snapshots of
     one partition first, so few snapshots would be of one graph.
     """
-    from stream_icd.execution.work import IN_HAND, IN_HAND_OF_CHAINS
+    from stream_icd.streaming.execution.work import IN_HAND, IN_HAND_OF_CHAINS
 
     if remembers and processes > 1:
         return processes * IN_HAND_OF_CHAINS, None

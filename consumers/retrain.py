@@ -1,5 +1,175 @@
-"""`stream-icd consume retrain`: keep the champion of a registry up to date."""
+"""`stream-icd consume retrain`, also `stream-icd retrain`: keep the champion up to date."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from stream_icd.retraining.command import app as app
+import typer
+
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import (
+    ArchiveUri,
+    BrokerOptions,
+    RegistryUri,
+    ServedOptions,
+)
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.printable import say
+
+if TYPE_CHECKING:
+    from stream_icd.learning.retraining.settings import Retraining
+
+GRACE_S = 60.0
+"""A step is ended at its limit; it exceeds the limit by this only if ending it fails."""
+
+FAILED = 75
+"""Exit status if learning failed: try again, as EX_TEMPFAIL of sysexits.h."""
+
+app = typer.Typer(help="Learn a new model from the archive, and promote it if it is better.")
+
+
+@command(app, "retrain")
+class Retrain(ServedOptions, BrokerOptions):
+    """Learn a new model from archived windows, and promote it if it is better.
+
+    Each round asks the triggers whether to learn. A new model replaces the champion of the registry
+    only if it predicts hidden edges better on windows that neither model learned from. If the
+    windows after the swap show that it is worse, the previous model comes back.
+
+      stream-icd retrain history/ --registry registry/ --once --every-windows 100
+
+      stream-icd consume retrain s3://bucket/history --registry s3://bucket/models
+    """
+
+    archive: ArchiveUri
+    registry: RegistryUri = None
+    once: bool = option(False, "Make one round and end, for cron.")
+    now: bool = option(False, "Learn now, whatever the triggers say. Only with --once.")
+    every_windows: int | None = option(
+        None, "Trigger: learn every so many windows. Default: off.", min=1
+    )
+    every: str | None = option(None, "Trigger: learn once in this time, such as 1d. Default: off.")
+    drift: bool = option(
+        True,
+        "Trigger: learn when the score on hidden edges drifts, or the NMI of labels.",
+        "--drift/--no-drift",
+    )
+    graph: str | None = option(None, "Learn from this graph only. Default: all graphs.")
+    name: str = option("retrained", "Name of the models that are learned.")
+    first: str = option(
+        "default", "First champion of an empty registry: a shipped model, or a folder."
+    )
+    encoder: str | None = option(
+        None,
+        "Also train the paper's encoder, with the paper's settings for this data set, such as "
+        "'L(f,0.6)' or AS; compare models by method icd, as for detectors with --method icd. Takes "
+        "minutes to hours; needs pip install 'stream-icd[train]'. Default: learn only what the "
+        "default method uses.",
+    )
+    epochs: int | None = option(
+        None, "Epochs of the encoder's training. Default: the paper's 100.", min=1
+    )
+    samples: int | None = option(None, "Windows per epoch. Default: the paper's number.", min=1)
+    newest: int = option(6, "Number of newest windows to learn from.", min=1)
+    older: int = option(2, "Number of older windows to learn from, drawn at random.", min=0)
+    prove: int = option(8, "Number of still newer windows to compare the models on.", min=4)
+    watch: int = option(8, "Number of windows after a swap that confirm it or roll it back.", min=1)
+    margin: float = option(
+        0.005, "Promote only if the score on hidden edges rises by more than this fraction."
+    )
+    confidence: float = option(0.99, "Promote only if that holds with this probability.")
+    most_windows: int = option(
+        1000, "Number of archived windows to look at, the newest ones; at most 10,000.", min=5
+    )
+    budget_seconds: float = option(
+        1800.0, "Processor time for each learning or comparison, in seconds."
+    )
+    budget_memory: int = option(4 << 30, "Memory for each learning or comparison, in bytes.")
+    seed: int = option(0, "Seed of every random choice.", min=0)
+    threads: int = option(1, "Cores to learn with.", min=1)
+    check: str = option("1m", "Time between two rounds without --once, such as 1m.")
+    announce: bool = option(
+        True,
+        "Announce decisions in the topic icd.models.v1. Detectors find a new champion without it, "
+        "but later.",
+        "--announce/--no-announce",
+    )
+
+    def settings(self) -> "Retraining":
+        """Return the settings of the options.
+
+        Raises:
+            BadSettings: a value is out of range, or two exclude each other.
+        """
+        from stream_icd.core.times import parse_duration
+        from stream_icd.learning.retraining.gate import Rules
+        from stream_icd.learning.retraining.settings import Retraining
+        from stream_icd.learning.retraining.windows import Sizes
+        from stream_icd.methods.icd.presets import preset
+        from stream_icd.streaming.execution.budget import Allowance
+
+        schedule = {name: n for name in ("epochs", "samples") if (n := getattr(self, name))}
+        if schedule and self.encoder is None:
+            raise BadSettings(
+                f"--{next(iter(schedule))} applies to the training of the encoder: give --encoder "
+                "too"
+            )
+        if self.now and not self.once:
+            raise BadSettings("--now learns once: give --once too")
+        if self.once and self.metrics_port is not None:
+            raise BadSettings("--metrics-port is for rounds without --once: leave one of them out")
+        encoder = None if self.encoder is None else preset(self.encoder)
+        return Retraining(
+            archive=self.archive,
+            name=self.name,
+            first=self.first,
+            graph=self.graph,
+            every_windows=self.every_windows,
+            every=None if self.every is None else parse_duration(self.every),
+            drift=self.drift,
+            sizes=Sizes(self.newest, self.older, self.prove, least=min(self.newest, Sizes().least)),
+            rules=Rules(margin=self.margin, confidence=self.confidence),
+            budget=Allowance(self.budget_seconds, self.budget_memory),
+            most_windows=self.most_windows,
+            watch=self.watch,
+            encoder=encoder and encoder.changed(schedule=schedule),
+            seed=self.seed,
+            threads=self.threads,
+        )
+
+    def run(self) -> None:
+        from contextlib import nullcontext
+
+        from stream_icd.commands.programs.process import stop_on_signals
+        from stream_icd.core.log import configure_logging
+        from stream_icd.core.times import parse_wait
+        from stream_icd.kafka.tracing import traces_of
+        from stream_icd.learning.retraining.run import (
+            Announce,
+            Rounds,
+            announce_in_topic,
+            log_decision,
+            rounds_metrics,
+        )
+        from stream_icd.registry.settings import registry_at, required
+        from stream_icd.streaming.metrics.server import serving
+
+        settings = self.settings()
+        every_s = parse_wait("--check", self.check)
+        opened = required(registry_at(self.registry))
+        configure_logging()
+        announcers: list[Announce] = [log_decision]
+        if self.announce:
+            kafka = self.kafka(check=False)
+            announcers.append(announce_in_topic(kafka, opened, self.name))
+        limit_s = max(settings.budget.clock_seconds, every_s) + GRACE_S
+        with traces_of("retrain") as tracing:
+            metrics = rounds_metrics(limit_s)
+            rounds = Rounds(opened, settings, announcers, metrics, tracing)
+            if not self.once:
+                port, host = self.metrics_port, self.metrics_host
+                with nullcontext() if port is None else serving(metrics, port, host):
+                    rounds.until(stop_on_signals(), every_s)
+                return
+            decision = rounds.once(asked=self.now)
+        say(f"{decision.outcome}: {decision.reason}")
+        if decision.outcome == "failed":
+            raise typer.Exit(FAILED)

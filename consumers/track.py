@@ -3,8 +3,8 @@
 import typer
 
 from stream_icd import programs
-from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import Delivery, NamesFile, WorkerOptions, naming_by
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import Delivery, NamesFile, WorkerOptions, naming_by
 
 app = typer.Typer()
 
@@ -49,10 +49,10 @@ class Track(WorkerOptions):
     batch: int = option(16, "Maximum number of windows published together.", min=1)
 
     def run(self) -> None:
+        from stream_icd.core.times import parse_duration
         from stream_icd.kafka.topics import COMMUNITIES
-        from stream_icd.times import parse_duration
-        from stream_icd.tracking.settings import TrackSettings
-        from stream_icd.workers.track import Tracker
+        from stream_icd.methods.tracking.settings import TrackSettings
+        from stream_icd.streaming.workers.track import Tracker
 
         ahead = parse_duration(self.ahead)
         thresholds = TrackSettings(

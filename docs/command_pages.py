@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.cli import get_docs_for_click
 
-from stream_icd.cli.main import app
+from stream_icd.commands.cli.main import app
 
 PROGRAM = "stream-icd"
 EXAMPLES = re.compile(r"(?:^(?: {2,}\S|stream-icd ).*\n+)+", re.MULTILINE)

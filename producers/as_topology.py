@@ -6,9 +6,9 @@ from pathlib import Path
 import typer
 
 from stream_icd import programs
-from stream_icd.errors import BadSettings
-from stream_icd.programs.declared import argument, command, option
-from stream_icd.programs.options import ReadingProducer, Window, checked_graph
+from stream_icd.commands.programs.declared import argument, command, option
+from stream_icd.commands.programs.options import ReadingProducer, Window, checked_graph
+from stream_icd.core.errors import BadSettings
 
 app = typer.Typer()
 
@@ -45,8 +45,8 @@ class AsTopology(ReadingProducer):
     )
 
     def open(self, run: "programs.ProducerRun") -> "programs.Source":
-        from stream_icd.datasets.as_topology import read_as_topology
-        from stream_icd.times import parse_window
+        from stream_icd.core.times import parse_window
+        from stream_icd.sources.datasets.as_topology import read_as_topology
 
         return read_as_topology(
             self.path,

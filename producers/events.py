@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from stream_icd import programs
-from stream_icd.errors import BadSettings
-from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import GraphName, ReadingProducer, RowOptions
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import GraphName, ReadingProducer, RowOptions
+from stream_icd.core.errors import BadSettings
 
 if TYPE_CHECKING:
     from stream_icd.sources.timed_rows import Number
@@ -58,11 +58,11 @@ class Events(RowOptions, ReadingProducer):
     def open(self, run: "programs.ProducerRun") -> "programs.Source":
         from urllib.parse import quote
 
-        from stream_icd.programs.windowed import windowed_source
-        from stream_icd.snapshot import LEAST_WEIGHT, MOST_WEIGHT
+        from stream_icd.commands.programs.windowed import windowed_source
+        from stream_icd.core.snapshot import LEAST_WEIGHT, MOST_WEIGHT
+        from stream_icd.core.times import parse_duration
         from stream_icd.sources.timed_rows import EventSettings, ends_of
         from stream_icd.sources.windows import Hopping, Rule, Session
-        from stream_icd.times import parse_duration
 
         weights: dict[str, Number] = {}
         if self.weight is not None and self.weight != "count":

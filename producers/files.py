@@ -6,8 +6,8 @@ from pathlib import Path
 import typer
 
 from stream_icd import programs
-from stream_icd.programs.declared import argument, command, option
-from stream_icd.programs.options import GraphName, Ids, ReadingProducer, Window
+from stream_icd.commands.programs.declared import argument, command, option
+from stream_icd.commands.programs.options import GraphName, Ids, ReadingProducer, Window
 
 app = typer.Typer()
 
@@ -36,8 +36,8 @@ class Files(ReadingProducer):
     graph: GraphName = "files"
 
     def open(self, run: "programs.ProducerRun") -> "programs.Source":
+        from stream_icd.core.times import parse_wait, parse_window
         from stream_icd.sources.edge_files import watch_edge_files
-        from stream_icd.times import parse_wait, parse_window
 
         every_s = parse_wait("--every", self.every)
         return watch_edge_files(

@@ -5,8 +5,8 @@ from typing import Literal
 import typer
 
 from stream_icd import programs
-from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import GraphName, Producer, Seed
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import GraphName, Producer, Seed
 
 app = typer.Typer()
 

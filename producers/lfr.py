@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from stream_icd import programs
-from stream_icd.errors import BadSettings
-from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import GraphName, Producer, Seed
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import GraphName, Producer, Seed
+from stream_icd.core.errors import BadSettings
 
 if TYPE_CHECKING:
-    from stream_icd.synthetic.lfr import LfrSettings
+    from stream_icd.methods.synthetic.lfr import LfrSettings
 
 app = typer.Typer()
 
@@ -109,7 +109,7 @@ class Lfr(Producer):
 
     def _settings(self, option: str, sizes: str, mixing: float) -> "LfrSettings":
         """Settings with these community sizes; the largest degree fits community and graph."""
-        from stream_icd.synthetic.lfr import LfrSettings
+        from stream_icd.methods.synthetic.lfr import LfrSettings
 
         match = re.fullmatch(r"(\d{1,9})-(\d{1,9})", sizes)
         if match is None:

@@ -3,8 +3,8 @@
 import typer
 
 from stream_icd import programs
-from stream_icd.programs.declared import argument, command, option
-from stream_icd.programs.options import PastOptions, Producer, TempoOptions, checked_graph
+from stream_icd.commands.programs.declared import argument, command, option
+from stream_icd.commands.programs.options import PastOptions, Producer, TempoOptions, checked_graph
 
 app = typer.Typer()
 
@@ -31,8 +31,8 @@ class Replay(PastOptions, TempoOptions, Producer):
     topic: str = option("icd.snapshots.v1", "Topic of the snapshots; created if it does not exist.")
 
     def open(self, run: "programs.ProducerRun") -> "programs.Source":  # noqa: ARG002
-        from stream_icd.replay.archived_source import archived_source
-        from stream_icd.store.store import open_store
+        from stream_icd.core.store.store import open_store
+        from stream_icd.history.replay.archived_source import archived_source
 
         return archived_source(open_store(self.path), self.selection(), self.as_graph)
 

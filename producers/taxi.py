@@ -5,8 +5,8 @@ from dataclasses import replace
 import typer
 
 from stream_icd import programs
-from stream_icd.programs.declared import command, option
-from stream_icd.programs.options import GraphName, ReadingProducer, RowOptions
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import GraphName, ReadingProducer, RowOptions
 
 app = typer.Typer()
 
@@ -51,9 +51,9 @@ class Taxi(RowOptions, ReadingProducer):
     graph: GraphName = "taxi"
 
     def open(self, run: "programs.ProducerRun") -> "programs.Source":
-        from stream_icd.datasets.taxi import TaxiSettings, degrees
-        from stream_icd.programs.windowed import windowed_source
-        from stream_icd.times import parse_duration
+        from stream_icd.commands.programs.windowed import windowed_source
+        from stream_icd.core.times import parse_duration
+        from stream_icd.sources.datasets.taxi import TaxiSettings, degrees
 
         rows: RowOptions = self
         if self.t_drive:

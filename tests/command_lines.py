@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperCommand
 from typer.testing import CliRunner
 
-from stream_icd.cli.main import app
-from stream_icd.programs.declared import Declared
+from stream_icd.commands.cli.main import app
+from stream_icd.commands.programs.declared import Declared
 
 OPERATORS = {"|", "||", "&&", "&", ";", ">", ">>", "<", "2>"}
 ASSIGNMENT = re.compile(r"[A-Z_][A-Z0-9_]*=.*")

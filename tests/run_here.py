@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from unittest import mock
 
-from stream_icd.cli.main import main
+from stream_icd.commands.cli.main import main
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from stream_icd import Window, snapshot_from_pairs
-from stream_icd.errors import StreamIcdError, kinds_of
+from stream_icd.core.errors import StreamIcdError, kinds_of
 from stream_icd.kafka.port import DAY_MS, is_dead_letter_topic
 from stream_icd.kafka.topics import DEFAULT_TOPICS
-from stream_icd.memory.detect import detect_remembering
-from stream_icd.names import attributes_of, named
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.names import attributes_of, named
 from stream_icd.registry.find import open_model, shipped_models
 from tests.command_lines import all_commands, arguments_of, complaint
 from tests.documents import DOCUMENTS, FENCE, ROOT, fences, name, shell_lines
@@ -66,8 +66,8 @@ def test_the_page_of_the_python_interface_says_what_the_docstrings_say() -> None
     assert program["with_summaries"](page) == page, "run python docs/api_page.py"
     shown = {name for name, _ in program["ROW"].findall(page)}
     kinds = (f"{error.__module__}.{error.__name__}" for error in kinds_of(StreamIcdError))
-    expected = {name for name in kinds if name.startswith("stream_icd.errors.")}
-    for module in ("stream_icd", "stream_icd.programs", "stream_icd.names"):
+    expected = {name for name in kinds if name.startswith("stream_icd.core.errors.")}
+    for module in ("stream_icd", "stream_icd.commands.programs", "stream_icd.names"):
         expected |= {f"{module}.{one}" for one in importlib.import_module(module).__all__}
     assert not expected - shown
 

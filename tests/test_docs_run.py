@@ -28,11 +28,12 @@ import pytest
 from typer.testing import CliRunner
 
 import stream_icd
-from stream_icd.child_process import start_child, stop_child, tail
-from stream_icd.cli.environment import SETTINGS, check_environment, variables
-from stream_icd.cli.main import app
-from stream_icd.dead_letters.letters import dead_letter
-from stream_icd.errors import LimitExceeded
+from stream_icd.commands.cli.environment import SETTINGS, check_environment, variables
+from stream_icd.commands.cli.main import app
+from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.errors import LimitExceeded
+from stream_icd.core.settings import ENV_PREFIX
+from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -41,11 +42,10 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics
 from stream_icd.registry.find import open_model
-from stream_icd.settings import ENV_PREFIX
-from stream_icd.store.store import open_store
-from testbed import brokers
+from stream_icd.streaming.dead_letters.letters import dead_letter
 from tests.command_lines import arguments_of
 from tests.documents import DOCUMENTS, ROOT, fences, name, shell_lines
+from tests.testbed import brokers
 
 DAYS = [*(f"199903{day}" for day in (29, 30, 31)), *(f"1999040{day}" for day in range(1, 6))]
 N_COMMUNITIES, SIZE, FIRST_AS = 15, 8, 690
@@ -54,18 +54,18 @@ DEAD_LETTERS = 10
 NOT_RUN = {
     r"^make ": "CI runs them",
     r"^python -m benchmarks\.": "takes minutes; benchmarks/tests/test_fuzz.py runs its parts",
-    r"^python -m lab": "lab/tests/test_run.py",
+    r"^python -m benchmarks.lab": "benchmarks/lab/tests/test_run.py",
     r"^pip ": "test_install_lines_are_accepted_in_a_fresh_environment",
     r"^export ": "test_settings_shown_exist",
-    r"stream-icd demo": "tests/demo",
+    r"stream-icd demo": "tests/interfaces/demo",
     r"stream-icd broker": "tests/kafka/test_embedded_broker.py; port 9092 may be in use",
-    r"stream-icd (re)?train .*--encoder": "takes minutes; tests/training, tests/retraining",
-    r"stream-icd view": "serves until it is stopped; tests/view",
+    r"stream-icd (re)?train .*--encoder": "takes minutes; tests/learning",
+    r"stream-icd view": "serves until it is stopped; tests/interfaces/view",
     r"stream-icd consume": "runs until it is stopped; the fixture `system` runs one of each",
     r"--graph contacts": "test_the_tutorial_runs, when its stream is detected",
     r"stream-icd data fetch": "needs a network; tests/sources/test_download.py",
     r"--mlflow": "needs the extra mlflow; tests/registry/test_export.py",
-    r"s3://": "needs an object store; tests/history and tests/replay have one",
+    r"s3://": "needs an object store; tests/history and tests/history/replay have one",
     r"/var/spool": "a folder of the reader's",
     r"topics skip|--from 0:120": "needs a group, and offsets, of the reader's",
     r"^(docker|find|helm|jq|kafka-acls\.sh|kubectl) ": "not our programs",
@@ -117,7 +117,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         write_inputs(folder)
         consumers = {
             name: start_child(
-                (sys.executable, "-P", "-m", "stream_icd.cli", "consume", *arguments),
+                (sys.executable, "-P", "-m", "stream_icd.commands.cli", "consume", *arguments),
                 folder / f"{name}.log",
             )
             for name, arguments in {

@@ -1,4 +1,4 @@
-"""The names that programs import from `stream_icd` and `stream_icd.programs`."""
+"""The names that programs import from `stream_icd` and `stream_icd.commands.programs`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_each_public_name_can_be_imported(package: ModuleType) -> None:
 
 
 def test_a_notebook_completes_names_before_they_are_imported() -> None:
-    for package in ("stream_icd", "stream_icd.programs", "stream_icd.names"):
+    for package in ("stream_icd", "stream_icd.commands.programs", "stream_icd.methods.names"):
         program = f"import {package} as p; print(set(p.__all__) - set(dir(p)))"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         assert done.stdout.strip() == "set()"
@@ -44,4 +44,4 @@ import sys, stream_icd
 print(sorted(name for name in sys.modules if name.startswith("stream_icd.")))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "['stream_icd.imports']"
+    assert done.stdout.strip() == "['stream_icd.core.imports']"

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from benchmarks.shared.graphs.data_sets import BenchmarkGraph
 from benchmarks.shared.methods.methods import Find
 from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
-from stream_icd.evaluation.method import CONVERT, Task
-from stream_icd.quality.agreement import accuracy, nmi
-from stream_icd.quality.partition import modularity
+from stream_icd.interfaces.evaluation.method import CONVERT, Task
+from stream_icd.methods.quality.agreement import accuracy, nmi
+from stream_icd.methods.quality.partition import modularity
 
 Floats = NDArray[np.float64]
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import psutil
 
-from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_child, tail
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from testbed.brokers import wait_until
+from tests.testbed.brokers import wait_until
 
 PATIENCE_S = 900.0
 STOP_S = 20
-COMMAND = (sys.executable, "-P", "-m", "stream_icd.cli")
+COMMAND = (sys.executable, "-P", "-m", "stream_icd.commands.cli")
 
 
 def produced(

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_icd.datasets.as_topology import read_as_topology
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
-from stream_icd.messages.records import outgoing
+from stream_icd.sources.datasets.as_topology import read_as_topology
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.big_snapshot import PROGRAMS, measure
-from testbed.brokers import Broker
+from tests.testbed.brokers import Broker
 
 INLINE = 128 * 1024
 

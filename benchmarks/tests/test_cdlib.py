@@ -24,9 +24,9 @@ from benchmarks.shared.peers.cdlib_peer import (
     reported_by_matches,
     reported_by_tracker,
 )
-from stream_icd.communities import Communities
-from stream_icd.tracking.settings import TrackSettings
-from testbed.windows import follow, window
+from stream_icd.core.communities import Communities
+from stream_icd.methods.tracking.settings import TrackSettings
+from tests.testbed.windows import follow, window
 
 NOBODY: frozenset[int] = frozenset()
 # Labels of two windows' communities, by CDlib's names.

@@ -15,8 +15,8 @@ from benchmarks.shared.graphs import training_sets
 from benchmarks.shared.pages import sections
 from benchmarks.shared.training.curves import find_by_library, find_on, read_points
 from benchmarks.shared.training.literal import literal
-from stream_icd.model import Model
-from stream_icd.quality.agreement import nmi
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import nmi
 
 CHOSEN = ("gcn", "hops")
 MARKS = "before\n<!-- benchmarks/encoder_training.py -->\n<!-- end -->\nafter\n"

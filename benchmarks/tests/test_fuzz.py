@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fuzz_wire import fuzz, targets
-from stream_icd.errors import BadInput
+from stream_icd.core.errors import BadInput
 
 TOPICS = ("snapshots", "communities", "labels", "events", "announcements", "claims", "dead letters",
           "attributes", "memory")  # fmt: skip

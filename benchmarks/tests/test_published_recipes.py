@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.shared.training.published import as_paper, as_scripts
-from stream_icd.errors import BadSettings
-from stream_icd.icd.presets import OPTIONS, deviations, preset
+from stream_icd.core.errors import BadSettings
+from stream_icd.methods.icd.presets import OPTIONS, deviations, preset
 
 PAPER = as_paper(preset("GN-0.3"))
 

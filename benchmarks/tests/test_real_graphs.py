@@ -13,8 +13,8 @@ from benchmarks.search_rules import RULES, cells_without, planted
 from benchmarks.shared.graphs.known_graphs import ClassifiedGraph, KnownGraphs
 from benchmarks.shared.kept import Kept
 from benchmarks.shared.methods.graph_methods import candidates, mixing_of, shortest_of_the_grid
-from stream_icd.quality.partition import description_length
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.quality.partition import description_length
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 
 PLANTED = generate_lfr(np.random.default_rng(1), LfrSettings(n_nodes=300, mixing=0.2))
 GRAPH = ClassifiedGraph(PLANTED.adjacency(), (PLANTED.communities.astype(np.int64),))

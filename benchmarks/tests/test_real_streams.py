@@ -21,7 +21,7 @@ from benchmarks.shared.pages.rule_table import compare_rules, cost_table
 from benchmarks.shared.streams.known_streams import KnownStream, hour, planted_windows, snapshot_in
 from benchmarks.shared.streams.memory_streams import Stream
 from benchmarks.shared.streams.stream_scores import Found, scores_of
-from stream_icd.memory.detect import detect_remembering
+from stream_icd.methods.memory.detect import detect_remembering
 
 TINY = KnownStream("tiny", partial(planted_windows, Stream(0.1, 200), n_windows=4))
 

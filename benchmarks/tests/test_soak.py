@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.shared.soak_ends import ROW, Offer, Plan
 from benchmarks.soak import SAMPLE, Soaked, draw, soak, write_samples
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from testbed.brokers import Broker
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from tests.testbed.brokers import Broker
 
 GROWTH_MIB = 32.0
 

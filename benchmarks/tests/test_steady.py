@@ -8,7 +8,7 @@ import pytest
 from benchmarks import steady
 from benchmarks.shared.streams.known_streams import planted_windows
 from benchmarks.shared.streams.memory_streams import Stream
-from stream_icd.snapshot import Snapshot
+from stream_icd.core.snapshot import Snapshot
 
 WINDOWS = [one.snapshot for one in planted_windows(Stream(0.1, 200), 0, 5)]
 

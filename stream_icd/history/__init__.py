@@ -1,1 +1,4 @@
-"""What went over the topics, kept as Parquet files on any disk or object store."""
+"""The past: the archive of windows in Parquet files, and its replay.
+
+Never changes what a topic holds.
+"""

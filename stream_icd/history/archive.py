@@ -16,13 +16,17 @@ from typing import Literal
 
 import pyarrow as pa
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadSettings,
     HistoryDamaged,
     SourceNotFound,
     StoreUnreachable,
     StreamIcdError,
 )
+from stream_icd.core.printable import did_you_mean, listed
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store
+from stream_icd.core.store.whole_file import is_aside
 from stream_icd.history.files import (
     ArchivedWindow,
     Identity,
@@ -40,10 +44,6 @@ from stream_icd.history.files import (
     to_parquet,
     window_file,
 )
-from stream_icd.printable import did_you_mean, listed
-from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store
-from stream_icd.store.whole_file import is_aside
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot

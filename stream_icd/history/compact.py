@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from datetime import date
 from operator import attrgetter
 
-from stream_icd.errors import HistoryDamaged
+from stream_icd.core.errors import HistoryDamaged
+from stream_icd.core.store.store import Store
+from stream_icd.core.store.whole_file import is_aside
 from stream_icd.history.archive import (
     Selection,
     data_files,
@@ -33,8 +35,6 @@ from stream_icd.history.files import (
     read_footer,
     to_parquet,
 )
-from stream_icd.store.store import Store
-from stream_icd.store.whole_file import is_aside
 
 MOST_ROWS = 5_000_000
 """Maximum rows of a merged file: about 20 to 60 MB."""

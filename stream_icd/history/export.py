@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from stream_icd.errors import BadSettings
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.node_ids import in_schema
+from stream_icd.core.printable import safe_cells
+from stream_icd.core.store.store import Store
+from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.history.archive import Selection, nothing_selected, read_window, windows
-from stream_icd.node_ids import in_schema
-from stream_icd.printable import safe_cells
-from stream_icd.store.store import Store
-from stream_icd.store.whole_file import whole_file, writing
 
 WRITERS: Mapping[str, Callable[..., Any]] = {
     ".parquet": partial(pq.ParquetWriter, compression="zstd"),

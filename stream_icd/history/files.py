@@ -27,10 +27,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stream_icd.errors import BadInput, HistoryDamaged
-from stream_icd.node_ids import wide_type
-from stream_icd.snapshot import Window
-from stream_icd.store.store import Store
+from stream_icd.core.errors import BadInput, HistoryDamaged
+from stream_icd.core.node_ids import wide_type
+from stream_icd.core.snapshot import Window
+from stream_icd.core.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, stable_ids
 from stream_icd.wire.limits import Limits

@@ -1,5 +1,5 @@
-"""The Kafka room: the only place that knows the client library and talks to a broker.
+"""Records to and from a broker, exactly once, and the messages in them.
 
-Whatever asks a broker raises BrokerUnavailable if none answers, and TopicMissing if a topic that it
-needs is not there.
+Never knows what a community is. Only `client` imports the Kafka client. A function that asks a
+broker raises `BrokerUnavailable` if none answers, and `TopicMissing` if the topic does not exist.
 """

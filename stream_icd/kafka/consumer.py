@@ -18,7 +18,7 @@ from functools import partial
 
 from structlog.contextvars import bound_contextvars
 
-from stream_icd.errors import CrashedWorker, RecordUndecodable
+from stream_icd.core.errors import CrashedWorker, RecordUndecodable
 from stream_icd.kafka.connect import connect, joining_quickly
 from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, resolve
 from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher

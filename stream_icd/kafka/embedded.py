@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream_icd.child_process import start_child, tail
-from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
+from stream_icd.core.child_process import start_child, tail
+from stream_icd.core.errors import BadSettings, BrokerUnavailable, MissingExtra
+from stream_icd.core.store.whole_file import check_temporary_folder
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.settings import KafkaSettings, listens
-from stream_icd.store.whole_file import check_temporary_folder
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 15.0

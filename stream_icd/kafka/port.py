@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from stream_icd.errors import BadSettings, BrokerUnavailable, DeliveryFailed, RecordUndecodable
+from stream_icd.core.errors import BadSettings, BrokerUnavailable, DeliveryFailed, RecordUndecodable
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import MEBIBYTE
 from stream_icd.kafka.waiting import Stop

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Self
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadSettings,
     BrokerError,
     DeliveryFailed,

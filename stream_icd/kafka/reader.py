@@ -13,7 +13,7 @@ from datetime import datetime
 from math import inf
 from typing import Literal
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadSettings,
     BrokerUnavailable,
     ClientStuck,
@@ -22,6 +22,7 @@ from stream_icd.errors import (
     StreamIcdError,
     TopicMissing,
 )
+from stream_icd.core.printable import printable
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.group.lag import HeldRecords
 from stream_icd.kafka.port import Offsets, Polled, Reader, TopicPartition
@@ -29,7 +30,6 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import look_up
 from stream_icd.kafka.waiting import BUSY_S, Pace, Stop
-from stream_icd.printable import printable
 
 Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]
 Until = Literal["forever", "end", "settled"]

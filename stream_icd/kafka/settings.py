@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from stream_icd.errors import BrokerUnavailable
-from stream_icd.settings import Settings
+from stream_icd.core.errors import BrokerUnavailable
+from stream_icd.core.settings import Settings
 
 MEBIBYTE = 1024 * 1024
 MEMORY_SCHEME = "memory://"

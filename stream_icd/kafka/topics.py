@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from stream_icd.errors import BadSettings, BrokerError, TopicMissing
+from stream_icd.core.errors import BadSettings, BrokerError, TopicMissing
+from stream_icd.core.printable import listed
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import (
     DAY_MS,
@@ -17,7 +18,6 @@ from stream_icd.kafka.port import (
     TopicSpec,
 )
 from stream_icd.kafka.settings import MEBIBYTE, KafkaSettings
-from stream_icd.printable import listed
 
 SNAPSHOTS = "icd.snapshots.v1"
 COMMUNITIES = "icd.communities.v1"

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from stream_icd.errors import BadSettings, ChampionChanged, ModelNotFound, RegistryDamaged
+from stream_icd.core.errors import BadSettings, ChampionChanged, ModelNotFound, RegistryDamaged
+from stream_icd.core.store.store import Store
 from stream_icd.registry.json_file import read_json, to_json
 from stream_icd.registry.versions import open_version
-from stream_icd.store.store import Store
 
 FOLDER = "aliases"
 FORMAT = 1

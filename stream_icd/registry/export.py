@@ -6,13 +6,13 @@ import tempfile
 
 import pyarrow as pa
 
-from stream_icd.errors import BadSettings, StoreUnreachable
-from stream_icd.imports import needs_extra
-from stream_icd.printable import place_of
+from stream_icd.core.errors import BadSettings, StoreUnreachable
+from stream_icd.core.imports import needs_extra
+from stream_icd.core.printable import place_of
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.core.store.whole_file import check_temporary_folder
 from stream_icd.registry.model import LINEAGE_FILE, RECIPE_FILE, flat_recipe, read_model
 from stream_icd.registry.versions import MODEL_FILES, files_in
-from stream_icd.store.store import Store, open_store
-from stream_icd.store.whole_file import check_temporary_folder
 
 EXPERIMENT = "stream-icd"
 MOST_VALUE = 500

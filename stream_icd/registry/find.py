@@ -6,11 +6,11 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
-from stream_icd.errors import BadSettings, ModelNotFound
+from stream_icd.core.errors import BadSettings, ModelNotFound
+from stream_icd.core.store.store import Store, open_store, store_at
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS, champion
 from stream_icd.registry.model import VersionedModel, models_in, read_model
 from stream_icd.registry.versions import existing_folder, no_version, versions
-from stream_icd.store.store import Store, open_store, store_at
 
 
 def models_folder() -> Path:

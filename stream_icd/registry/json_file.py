@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
-from stream_icd.errors import RegistryDamaged, StreamIcdError
-from stream_icd.store.store import Store
+from stream_icd.core.errors import RegistryDamaged, StreamIcdError
+from stream_icd.core.store.store import Store
 
 Entry = TypeVar("Entry")
 

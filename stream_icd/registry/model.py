@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadSettings,
     ModelDamaged,
     ModelForeign,
@@ -29,14 +28,15 @@ from stream_icd.errors import (
     ModelTooNew,
     RegistryDamaged,
 )
-from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.encoder.registry import can_be_made_again, digest, encoder
-from stream_icd.icd.presets import deviations
-from stream_icd.icd.recipe import Recipe, recipe_values
-from stream_icd.lineage import Lineage
-from stream_icd.model import Model
+from stream_icd.core.lineage import Lineage
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.encoder.registry import can_be_made_again, digest, encoder
+from stream_icd.methods.icd.presets import deviations
+from stream_icd.methods.icd.recipe import Recipe, recipe_values
+from stream_icd.methods.model import Model
 from stream_icd.registry.json_file import read_json
-from stream_icd.store.store import Store, open_store
 
 STORED, SEEDED, SHORT = 1, 2, 3
 """Versions of the layout on disk: weights in a file; from the recipe's seed; the same, and the

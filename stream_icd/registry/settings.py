@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from stream_icd.errors import BadSettings
-from stream_icd.settings import Place, Settings
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.settings import Place, Settings
 
 if TYPE_CHECKING:
-    from stream_icd.store.store import Store
+    from stream_icd.core.store.store import Store
 
 
 class RegistrySettings(Settings):
@@ -38,7 +38,7 @@ class RegistrySettings(Settings):
 
 def registry_at(uri: str | None) -> Store | None:
     """Open the registry at `uri`, or at the setting's place; None if neither is given."""
-    from stream_icd.store.store import open_store  # takes long to import
+    from stream_icd.core.store.store import open_store  # takes long to import
 
     settings = RegistrySettings() if uri is None else RegistrySettings(registry=uri)
     return None if settings.registry is None else open_store(settings.registry)

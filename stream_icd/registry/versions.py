@@ -16,9 +16,11 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from stream_icd.errors import BadSettings, ModelDamaged, ModelError, ModelNotFound
-from stream_icd.lineage import Lineage
-from stream_icd.printable import shortened
+from stream_icd.core.errors import BadSettings, ModelDamaged, ModelError, ModelNotFound
+from stream_icd.core.lineage import Lineage
+from stream_icd.core.printable import shortened
+from stream_icd.core.store.store import Store
+from stream_icd.core.version import __version__
 from stream_icd.registry.json_file import to_json
 from stream_icd.registry.model import (
     ABOUT_FILE,
@@ -36,8 +38,6 @@ from stream_icd.registry.model import (
     read_model,
     version_of,
 )
-from stream_icd.store.store import Store
-from stream_icd.version import __version__
 
 VERSIONS = "versions"
 MOST_NAME_BYTES = 255

@@ -1,1 +1,4 @@
-"""Sources of snapshots: readers of common data formats, and generators."""
+"""Snapshots of people's own data: edge lists, tables, timed rows, topics of rows, public data sets.
+
+Never detects, and never sends: it yields what it read.
+"""

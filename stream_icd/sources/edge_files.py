@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadInput,
     BadRow,
     BadSettings,
@@ -20,8 +20,9 @@ from stream_icd.errors import (
     SourceNotFound,
     StoreUnreachable,
 )
-from stream_icd.printable import printable
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.printable import printable
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.times import WindowOf, time_at, windows_at
 from stream_icd.sources.edge_list import is_edge_list, read_edge_list
 from stream_icd.sources.source import (
     Count,
@@ -31,7 +32,6 @@ from stream_icd.sources.source import (
     stop_at_bad_row,
 )
 from stream_icd.sources.values import IdKind
-from stream_icd.times import WindowOf, time_at, windows_at
 
 LOG = logging.getLogger(__name__)
 PICKLES = (".pickle", ".pkl", ".gpickle", ".p")

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows
-from stream_icd.node_ids import is_text, plain_columns
-from stream_icd.printable import listed
+from stream_icd.core.errors import BadInput, BadRow, BadSettings, NoGoodRows
+from stream_icd.core.node_ids import is_text, plain_columns
+from stream_icd.core.printable import listed
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables import (
     DAMAGED,

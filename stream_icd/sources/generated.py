@@ -11,14 +11,14 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.communities import Labels
-from stream_icd.errors import BadSettings
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.communities import Labels
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.methods.synthetic.drift import generate_drifting_lfr
+from stream_icd.methods.synthetic.gn import check_gn, generate_gn
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
 from stream_icd.sources.source import Source
-from stream_icd.synthetic.drift import generate_drifting_lfr
-from stream_icd.synthetic.gn import check_gn, generate_gn
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.synthetic.planted_graph import PlantedGraph, check_size
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 STEP = timedelta(minutes=1)

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
-from stream_icd.names.attributes import Attributes, attributes_of
-from stream_icd.snapshot import Snapshot
+from stream_icd.core.errors import BadInput, BadRow, BadSettings, SourceNotFound
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.times import time_at
+from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import UNREADABLE, RawRows, columns_of, read_rows
 from stream_icd.sources.values import INTEGER, read_times
-from stream_icd.times import time_at
 
 NODE = "node"
 LABELS = ("community", "label")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from stream_icd.communities import Labels
-from stream_icd.errors import BadRow
-from stream_icd.snapshot import Snapshot
+from stream_icd.core.communities import Labels
+from stream_icd.core.errors import BadRow
+from stream_icd.core.snapshot import Snapshot
 
 OnBadRow = Callable[[BadRow], None]
 """Called with each row that cannot be read; it either notes the row or raises."""

@@ -24,10 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from stream_icd.arrays import Ids
-from stream_icd.errors import BadRow, BadSettings, SourceNotFound
-from stream_icd.node_ids import plain_columns
-from stream_icd.printable import listed
+from stream_icd.core.arrays import Ids
+from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.core.node_ids import plain_columns
+from stream_icd.core.printable import listed
 from stream_icd.sources.source import OnBadRow
 
 DAMAGED = (OSError, EOFError, UnicodeDecodeError, zlib.error, tarfile.TarError)

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from stream_icd.arrays import Floats
-from stream_icd.errors import BadRow, BadSettings
-from stream_icd.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.arrays import Floats
+from stream_icd.core.errors import BadRow, BadSettings
+from stream_icd.core.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.times import snapshot_id, time_at
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables import RawRows, end_columns
 from stream_icd.sources.values import (
@@ -28,7 +29,6 @@ from stream_icd.sources.values import (
     wrong_with_id,
 )
 from stream_icd.sources.windows import Quiet, Rule, TimedRows
-from stream_icd.times import snapshot_id, time_at
 
 Number = tuple[str, Callable[[Floats], Mask]]
 """The name of a column of numbers, and a check of which values (n,) are good."""

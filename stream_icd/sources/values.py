@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Floats, Ids
-from stream_icd.node_ids import is_id_type, is_text
-from stream_icd.snapshot import EPOCH, MICROSECOND
+from stream_icd.core.arrays import Floats, Ids
+from stream_icd.core.node_ids import is_id_type, is_text
+from stream_icd.core.snapshot import EPOCH, MICROSECOND
 from stream_icd.sources.tables import UNREADABLE
 
 TimeUnit = Literal["s", "ms", "us", "ns"]

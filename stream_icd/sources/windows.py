@@ -27,10 +27,10 @@ import pyarrow as pa
 import structlog
 from numpy.typing import NDArray
 
-from stream_icd.errors import BadSettings
-from stream_icd.snapshot import Snapshot, Window
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.snapshot import Snapshot, Window
+from stream_icd.core.times import microseconds, time_at, window_at
 from stream_icd.sources.source import Count, Source, count_nothing
-from stream_icd.times import microseconds, time_at, window_at
 
 Times = NDArray[np.int64]
 Time = TypeVar("Time", int, Times)

@@ -1,1 +1,4 @@
-"""The wire contract (docs/wire.md): Arrow tables in Kafka values, CloudEvents in headers."""
+"""The contract: bytes and headers of each message (docs/wire.md), and back.
+
+Never connects: what sends and receives the bytes is in `kafka`.
+"""

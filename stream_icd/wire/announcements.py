@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
-from stream_icd.errors import BadAnnouncement, LimitExceeded
-from stream_icd.lineage import Gate
+from stream_icd.core.errors import BadAnnouncement, LimitExceeded
+from stream_icd.core.lineage import Gate
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     JSON_TYPE,

@@ -14,8 +14,8 @@ import pyarrow as pa
 from flatbuffers import number_types
 from flatbuffers.table import Table as FlatTable
 
-from stream_icd.errors import BadInput, LimitExceeded
-from stream_icd.node_ids import viewed_bytes, without_views
+from stream_icd.core.errors import BadInput, LimitExceeded
+from stream_icd.core.node_ids import viewed_bytes, without_views
 from stream_icd.wire.limits import ANY_RATIO_BYTES, Limits
 from stream_icd.wire.message import refusing
 

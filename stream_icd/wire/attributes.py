@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote, unquote
 
-from stream_icd.errors import BadAttributes, LimitExceeded
+from stream_icd.core.errors import BadAttributes, LimitExceeded
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     JSON_TYPE,

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.arrays import Ids
-from stream_icd.communities import STAGES, Communities, EvidenceStrength, Labels, MemoryUse
-from stream_icd.errors import BadCommunities
-from stream_icd.node_ids import is_id_type
+from stream_icd.core.arrays import Ids
+from stream_icd.core.communities import STAGES, Communities, EvidenceStrength, Labels, MemoryUse
+from stream_icd.core.errors import BadCommunities
+from stream_icd.core.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.arrays import Ids
-from stream_icd.errors import BadEvents
-from stream_icd.events import KINDS, CommunityEvent, CommunityEvents
-from stream_icd.node_ids import is_id_type
+from stream_icd.core.arrays import Ids
+from stream_icd.core.errors import BadEvents
+from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents
+from stream_icd.core.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (

@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from stream_icd.settings import ENV_PREFIX, Settings
+from stream_icd.core.settings import ENV_PREFIX, Settings
 
 ANY_RATIO_BYTES = 16 << 20
 """Up to this size, a table may have any compression ratio."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from stream_icd.errors import BadInput, LimitExceeded
-from stream_icd.snapshot import Window, check_graph_name
+from stream_icd.core.errors import BadInput, LimitExceeded
+from stream_icd.core.snapshot import Window, check_graph_name
 from stream_icd.wire.limits import Limits
 
 Headers = tuple[tuple[str, bytes], ...]

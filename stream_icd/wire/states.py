@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from stream_icd.errors import BadMemory
-from stream_icd.snapshot import Window
+from stream_icd.core.errors import BadMemory
+from stream_icd.core.snapshot import Window
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     EventHeaders,

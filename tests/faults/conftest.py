@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import brokers
-from testbed.faults.ground import QUICK_WAITS, Ground, open_cluster_ground, open_ground
+from tests.testbed import brokers
+from tests.testbed.faults.ground import QUICK_WAITS, Ground, open_cluster_ground, open_ground
 
 
 @pytest.fixture(scope="session")

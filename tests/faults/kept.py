@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.faults.ground import CannotPlay, Ground
-from testbed.faults.scenarios import Scenario
+from tests.testbed.faults.ground import CannotPlay, Ground
+from tests.testbed.faults.scenarios import Scenario
 
 
 def assert_kept(ground: Ground, scenario: Scenario) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.faults.ground import Ground
-from testbed.faults.play import Play
+from tests.testbed.faults.ground import Ground
+from tests.testbed.faults.play import Play
 
 pytestmark = pytest.mark.kafka
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.faults.ground import Ground
-from testbed.faults.scenarios import GROUPS, KILLS, Scenario
 from tests.faults.kept import assert_kept
+from tests.testbed.faults.ground import Ground
+from tests.testbed.faults.scenarios import GROUPS, KILLS, Scenario
 
 pytestmark = pytest.mark.kafka
 

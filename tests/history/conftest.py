@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from stream_icd.communities import STAGES, Communities
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

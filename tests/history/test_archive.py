@@ -19,14 +19,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from stream_icd.communities import Communities, Labels
-from stream_icd.errors import (
+from stream_icd.core.communities import Communities, Labels
+from stream_icd.core.errors import (
     BadSettings,
     HistoryDamaged,
     LimitExceeded,
     StoreUnreachable,
     StoreUnwritable,
 )
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.history import files
 from stream_icd.history.archive import (
     Archive,
@@ -36,23 +38,21 @@ from stream_icd.history.archive import (
     read_window,
     windows,
 )
+from stream_icd.history.archiver import Archiver
 from stream_icd.history.compact import compact
 from stream_icd.history.export import export
+from stream_icd.kafka.messages.claims import MessageReader
+from stream_icd.kafka.messages.records import Processed
 from stream_icd.kafka.record import Record
-from stream_icd.memory.detect import detect_remembering
-from stream_icd.memory.encoding import encode_memory
-from stream_icd.memory.memory import forgotten
-from stream_icd.messages.claims import MessageReader
-from stream_icd.messages.records import Processed
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.memory.encoding import encode_memory
+from stream_icd.methods.memory.memory import forgotten
 from stream_icd.registry.find import open_model
-from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import State, archived_state
-from stream_icd.workers.archive import Archiver
 
 MakeSnapshot = Callable[..., Snapshot]
 
@@ -355,8 +355,8 @@ def test_a_write_that_the_system_cuts_short_leaves_nothing(disk: Store) -> None:
     """The kernel itself stops the write in the middle of the file."""
     program = (
         "import resource, sys\n"
-        "from stream_icd.errors import StoreUnwritable\n"
-        "from stream_icd.store.store import open_store\n"
+        "from stream_icd.core.errors import StoreUnwritable\n"
+        "from stream_icd.core.store.store import open_store\n"
         "import pyarrow as pa\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "try:\n"

@@ -15,27 +15,27 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.child_process import start_child, stop_child
-from stream_icd.communities import Communities
-from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.errors import StoreUnwritable
+from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import StoreUnwritable
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.archiver import Archiver
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics, messages_topic
-from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store, open_store
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.workers.runner import Runner, run_together
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.archive import Archiver
-from stream_icd.workers.runner import Runner, run_together
-from testbed.brokers import Broker, wait_until
-from testbed.object_store import new_folder
-from testbed.streams import beside
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.object_store import new_folder
+from tests.testbed.streams import beside
 
 MakeSnapshot = Callable[..., Snapshot]
 N_KILLED = 40
@@ -185,7 +185,7 @@ def test_kill_9_of_an_archive(
     publish(broker, SNAPSHOTS, sent[:-N_LATE])
     options = ("--kind", "snapshots", "--graph", graph, "--group", graph)
     address = ("--bootstrap-servers", broker.bootstrap_servers)
-    command = (sys.executable, "-m", "stream_icd.cli", "consume", "archive", store.uri)
+    command = (sys.executable, "-m", "stream_icd.commands.cli", "consume", "archive", store.uri)
     quick = broker.settings()
     env = os.environ | {
         "STREAM_ICD_SESSION_TIMEOUT_S": str(quick.session_timeout_s),

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.core.store.whole_file import is_aside
 from stream_icd.history import compact as merging
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.compact import compact
 from stream_icd.history.files import ArchivedWindow, is_compacted, read_footer
-from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store, open_store
-from stream_icd.store.whole_file import is_aside
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 

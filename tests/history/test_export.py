@@ -11,11 +11,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.errors import BadSettings, SourceNotFound
+from stream_icd.core.errors import BadSettings, SourceNotFound
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.export import export
-from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot

@@ -11,12 +11,12 @@ import pyarrow.csv
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.cli.main import app
-from stream_icd.communities import Communities
-from stream_icd.errors import BadSettings, SourceNotFound
+from stream_icd.commands.cli.main import app
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import BadSettings, SourceNotFound
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive
-from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 

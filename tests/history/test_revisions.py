@@ -12,21 +12,21 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from stream_icd.cli.main import app
-from stream_icd.communities import Communities, Labels
+from stream_icd.commands.cli.main import app
+from stream_icd.core.communities import Communities, Labels
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store
 from stream_icd.history import files
 from stream_icd.history.archive import Archive, Selection, read_snapshot, windows
+from stream_icd.history.archiver import Archiver
 from stream_icd.history.compact import compact
 from stream_icd.history.export import export
 from stream_icd.history.files import Kind
+from stream_icd.kafka.messages.records import Processed
 from stream_icd.kafka.record import Record
-from stream_icd.messages.records import Processed
-from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.archive import Archiver
 
 MakeSnapshot = Callable[..., Snapshot]
 

@@ -17,9 +17,9 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from testbed.brokers import wait_until
-from testbed.faults.crash_points import die_while_publishing
-from testbed.handlers import Calls
+from tests.testbed.brokers import wait_until
+from tests.testbed.faults.crash_points import die_while_publishing
+from tests.testbed.handlers import Calls
 
 
 def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, start: int = 0) -> None:

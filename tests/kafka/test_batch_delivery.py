@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from stream_icd.errors import BrokerUnavailable, DeliveryFailed
+from stream_icd.core.errors import BrokerUnavailable, DeliveryFailed
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.waiting import Clock
-from testbed.brokers import Broker
-from testbed.handlers import Calls
 from tests.kafka.echo import echoed, publish, values
+from tests.testbed.brokers import Broker
+from tests.testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("memory")
 

@@ -11,9 +11,9 @@ from stream_icd.kafka.group import batch_size
 from stream_icd.kafka.group.batch_size import LONG_S, BatchSize
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.waiting import Clock
-from testbed.brokers import Broker, wait_until
-from testbed.handlers import Calls
 from tests.kafka.echo import publish
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.handlers import Calls
 
 
 def sizes(size: BatchSize, seconds_a_record: float, n_batches: int) -> list[int]:

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from stream_icd.errors import NotSupported
+from stream_icd.core.errors import NotSupported
 from stream_icd.kafka.connect import SHORT_SESSION_S, joining_quickly, recognise
 from stream_icd.kafka.delivery.delivery import resolve
 from stream_icd.kafka.port import KAFKA, MEMORY, TANSU, UNKNOWN
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import topic_names
-from testbed.brokers import Broker
+from tests.testbed.brokers import Broker
 
 EVERYWHERE = pytest.mark.brokers("memory", "embedded", "kafka")
 EXPECTED = {"memory": MEMORY, "embedded": TANSU, "kafka": KAFKA}

@@ -15,8 +15,8 @@ from stream_icd.kafka.client.connections import open_consumer
 from stream_icd.kafka.client.workarounds import keep_joining
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
-from testbed.brokers import Broker, KafkaNode, wait_until
 from tests.kafka.echo import publish
+from tests.testbed.brokers import Broker, KafkaNode, wait_until
 
 
 @contextlib.contextmanager

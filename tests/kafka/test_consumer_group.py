@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone, TopicMissing
+from stream_icd.core.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone, TopicMissing
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import AtLeastOnce, open_sink
@@ -17,9 +17,9 @@ from stream_icd.kafka.group.membership import Assignment, Assignments
 from stream_icd.kafka.port import Polled, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import Skipped, create_topics, skip_what_is_gone
-from testbed.brokers import Broker, wait_until
-from testbed.handlers import Calls
 from tests.kafka.echo import Echo, killed_before_committing, publish, publish_until, values
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 

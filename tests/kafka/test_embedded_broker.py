@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra, StoreUnwritable
+from stream_icd.core.errors import BadSettings, BrokerUnavailable, MissingExtra, StoreUnwritable
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.embedded import EmbeddedBroker, embedded_broker
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from testbed.brokers import Broker, wait_until
-from testbed.children import alive
 from tests.run_here import run_here
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.children import alive
 
 
 def listening_addresses(pid: int) -> set[str]:
@@ -128,7 +128,7 @@ def test_a_taken_port_is_an_error_that_names_it() -> None:
 def test_where_another_broker_listens_nothing_is_started_and_nothing_made() -> None:
     with embedded_broker() as other:
         port = other.bootstrap_servers.rpartition(":")[2]
-        program = (sys.executable, "-m", "stream_icd.cli", "broker", "--port", port)
+        program = (sys.executable, "-m", "stream_icd.commands.cli", "broker", "--port", port)
         done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
         with open_admin(KafkaSettings(bootstrap_servers=other.bootstrap_servers)) as admin:
             assert admin.list_topics() == []

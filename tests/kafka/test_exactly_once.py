@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import AbortTransactionSpec
 
-from stream_icd.errors import Action, BadSettings, MessageTooLarge, NameTaken, OffsetHeld
+from stream_icd.core.errors import Action, BadSettings, MessageTooLarge, NameTaken, OffsetHeld
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
@@ -25,9 +25,9 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, members_of
-from testbed.brokers import Broker, wait_until
-from testbed.handlers import Calls
 from tests.kafka.echo import Echo, publish, publish_until, values
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("kafka")
 HERE_AND_IN_MEMORY = pytest.mark.brokers("memory", "kafka")

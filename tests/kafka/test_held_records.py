@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from stream_icd.errors import BadSettings, BrokerUnavailable
+from stream_icd.core.errors import BadSettings, BrokerUnavailable
 from stream_icd.kafka.client.connections import open_producer
 from stream_icd.kafka.group.lag import HeldRecords
 from stream_icd.kafka.port import TopicPartition, TopicSpec
@@ -14,8 +14,8 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo
+from tests.testbed.brokers import Broker, wait_until
 
 PARTITION = TopicPartition("topic", 3)
 

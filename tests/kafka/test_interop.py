@@ -8,7 +8,7 @@ import pytest
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from testbed.brokers import Broker
+from tests.testbed.brokers import Broker
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install 'stream-icd[dev]'")
 

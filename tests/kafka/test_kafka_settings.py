@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.errors import BadSettings
+from stream_icd.core.errors import BadSettings
 from stream_icd.kafka.client.connections import client_options
 from stream_icd.kafka.settings import KafkaSettings
-from testbed.certificates import certificate_with_key
+from tests.testbed.certificates import certificate_with_key
 
 SECRET = "correct-horse-battery"
 

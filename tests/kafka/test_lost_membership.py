@@ -10,7 +10,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 
 from stream_icd.kafka.client.connections import open_consumer
 from stream_icd.kafka.connect import connect
-from testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker, wait_until
 
 
 def test_a_join_that_is_refused_is_prepared_again_and_claims_nothing(broker: Broker) -> None:

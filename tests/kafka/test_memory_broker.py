@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 import pytest
 
-from stream_icd.errors import BadSettings, BrokerUnavailable, OffsetGone
+from stream_icd.core.errors import BadSettings, BrokerUnavailable, OffsetGone
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.port import Fenced, GroupMovedOn, TopicPartition, TopicSpec

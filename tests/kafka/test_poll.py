@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from stream_icd.errors import Action, MessageTooLarge
+from stream_icd.core.errors import Action, MessageTooLarge
 from stream_icd.kafka.client import connections
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish
+from tests.testbed.brokers import Broker, wait_until
 
 TOO_LARGE = 60_000_000
 SAYS = r"next record of %s\[0\] .* at most 5\d{7} bytes .* 60000\d{3}\)\. Set STREAM_ICD_MAX_MESS"

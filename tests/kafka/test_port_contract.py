@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from stream_icd.errors import BrokerError, BrokerUnavailable, MessageTooLarge, TopicMissing
+from stream_icd.core.errors import BrokerError, BrokerUnavailable, MessageTooLarge, TopicMissing
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import (
     Fenced,
@@ -25,7 +25,7 @@ from stream_icd.kafka.port import (
     TransactionalProducer,
 )
 from stream_icd.kafka.record import OutgoingRecord, Record
-from testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from kafka.errors import MessageSizeTooLargeError
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BrokerError,
     DeliveryFailed,
     MessageTooLarge,
@@ -20,7 +20,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 

@@ -13,7 +13,7 @@ from kafka.errors import KafkaConnectionError
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaTCPTransport
 
-from stream_icd.errors import BadSettings, BrokerUnavailable, OffsetGone, TopicMissing
+from stream_icd.core.errors import BadSettings, BrokerUnavailable, OffsetGone, TopicMissing
 from stream_icd.kafka import reader, waiting
 from stream_icd.kafka.client import connections
 from stream_icd.kafka.client.connections import open_admin
@@ -23,9 +23,9 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Following, TopicReader, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from testbed.brokers import Broker, wait_until
-from testbed.streams import beside
 from tests.kafka.echo import publish, values
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.streams import beside
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.errors import BrokerResponseError, InvalidRecordError, InvalidTimestampError
 
-from stream_icd.errors import BadSettings
+from stream_icd.core.errors import BadSettings
 from stream_icd.kafka.client.broker import _refusal
 
 OUT_OF_RANGE = "Timestamp 0 of message with offset 0 is out of range"

@@ -14,14 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.child_process import start_child, stop_child
-from stream_icd.errors import (
+from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.errors import (
     BadSettings,
     BrokerUnavailable,
     NotAllowed,
     StreamIcdError,
     TopicMissing,
 )
+from stream_icd.interfaces.view.data.all_series import AllSeries
+from stream_icd.interfaces.view.feeds.live import Live, Topics
 from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery, open_sink
@@ -31,14 +33,12 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS, create_topics
-from stream_icd.subscribers.subscribe import subscribe, subscribe_events
-from stream_icd.view.data.all_series import AllSeries
-from stream_icd.view.feeds.live import Live, Topics
-from testbed import brokers
-from testbed.brokers import wait_until
-from testbed.handlers import Calls
-from testbed.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
+from stream_icd.streaming.subscribers.subscribe import subscribe, subscribe_events
 from tests.run_here import run_here
+from tests.testbed import brokers
+from tests.testbed.brokers import wait_until
+from tests.testbed.handlers import Calls
+from tests.testbed.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
 
 pytestmark = pytest.mark.kafka
 
@@ -75,7 +75,7 @@ def documented_rights(program: str) -> list[Right]:
 
 def start(secure: SecureKafka, user: str, log: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """`stream-icd ARGUMENTS` as `user`, with all that it needs from the environment."""
-    command = [sys.executable, "-m", "stream_icd.cli", *arguments]
+    command = [sys.executable, "-m", "stream_icd.commands.cli", *arguments]
     return start_child(command, log, env={**os.environ, **secure.environment(user)})
 
 
@@ -369,7 +369,7 @@ def test_a_wrong_password_is_one_line_of_advice_without_the_password(secure: Sec
     wrong = "not-" + secure.passwords["subscriber"]
     environment = {**secure.environment("subscriber"), "STREAM_ICD_SASL_PASSWORD": wrong}
     done = subprocess.run(
-        [sys.executable, "-m", "stream_icd.cli", "subscribe", "--format", "json"],
+        [sys.executable, "-m", "stream_icd.commands.cli", "subscribe", "--format", "json"],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from stream_icd.errors import BadSettings, TopicMissing
+from stream_icd.core.errors import BadSettings, TopicMissing
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.port import TopicSpec, dead_letter_topic
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS, SNAPSHOTS, create_topics, describe_topic
-from testbed.brokers import Broker
+from tests.testbed.brokers import Broker
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 

@@ -7,12 +7,12 @@ from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 from kafka.structs import ConsumerGroupMetadata
 
-from stream_icd.errors import BadSettings
+from stream_icd.core.errors import BadSettings
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.delivery.delivery import open_sink
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
-from testbed.brokers import Broker
+from tests.testbed.brokers import Broker
 
 
 @pytest.mark.kafka

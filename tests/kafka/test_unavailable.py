@@ -23,7 +23,8 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 from kafka.producer.sender import Sender
 
-from stream_icd.errors import Action, BrokerUnavailable, DeliveryFailed, TopicMissing
+from stream_icd.commands.programs.options import BrokerOptions
+from stream_icd.core.errors import Action, BrokerUnavailable, DeliveryFailed, TopicMissing
 from stream_icd.kafka.client.connections import open_admin, quiet_while_connecting
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.consumer import run_consumer
@@ -34,10 +35,9 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics, describe_topic
-from stream_icd.programs.options import BrokerOptions
-from testbed.brokers import Broker, wait_until
-from testbed.handlers import Calls
 from tests.kafka.echo import Echo
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.handlers import Calls
 
 CALLS: dict[str, Callable[[KafkaSettings], object]] = {
     "create_topics": create_topics,
@@ -206,7 +206,7 @@ def test_one_error_says_all_when_nobody_listens() -> None:
             [
                 sys.executable,
                 "-m",
-                "stream_icd.cli",
+                "stream_icd.commands.cli",
                 "produce",
                 "gn",
                 "--bootstrap-servers",

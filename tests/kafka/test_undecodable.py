@@ -13,16 +13,16 @@ from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch
 from typer.testing import CliRunner
 
-from stream_icd.cli.topics import app
-from stream_icd.errors import Action, BadSettings, ClientStuck, RecordUndecodable
+from stream_icd.commands.cli.topics import app
+from stream_icd.core.errors import Action, BadSettings, ClientStuck, RecordUndecodable
 from stream_icd.kafka.client.workarounds import HeaderName
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import Skipped, create_topics, skip_to
-from testbed import streams
-from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish, values
+from tests.testbed import streams
+from tests.testbed.brokers import Broker, wait_until
 
 LATIN_1 = b"caf\xe9".decode(errors="surrogateescape")
 NAMES = (("first", b"1"), (LATIN_1, b"\xff"), ("last", b"3"))

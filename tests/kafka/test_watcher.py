@@ -14,8 +14,8 @@ from stream_icd.kafka import waiting
 from stream_icd.kafka.delivery.handler import Watcher
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
-from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish
+from tests.testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 

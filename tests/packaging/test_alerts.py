@@ -15,19 +15,19 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from stream_icd.dead_letters.letters import dead_letter, possible
-from stream_icd.errors import BadInput, BadSnapshot, kinds_of
-from stream_icd.execution.processes import InHand
+from stream_icd.core.errors import BadInput, BadSnapshot, kinds_of
+from stream_icd.history.archiver import Archiver
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.metrics.metrics import Health, Metrics, RoundsHealth, RoundsMetrics
-from stream_icd.metrics.server import Respond, responding
-from stream_icd.retraining.retrain import OUTCOMES
-from stream_icd.workers.archive import Archiver
-from stream_icd.workers.detect import Detector
-from stream_icd.workers.track import Tracker
+from stream_icd.learning.retraining.retrain import OUTCOMES
+from stream_icd.streaming.dead_letters.letters import dead_letter, possible
+from stream_icd.streaming.execution.processes import InHand
+from stream_icd.streaming.metrics.metrics import Health, Metrics, RoundsHealth, RoundsMetrics
+from stream_icd.streaming.metrics.server import Respond, responding
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.track import Tracker
 
-PROMETHEUS = Path(__file__).parents[2] / "monitoring" / "prometheus"
+PROMETHEUS = Path(__file__).parents[2] / "deploy" / "monitoring" / "prometheus"
 needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None,
     reason="install promtool to check the alerts: on Debian and Ubuntu, apt install prometheus",

@@ -16,14 +16,14 @@ import jsonschema
 import pytest
 import yaml
 
-from stream_icd.execution.budget import Budget
+from stream_icd.core.settings import ENV_PREFIX
+from stream_icd.interfaces.view.web.access import HEALTH
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.metrics.metrics import Health, Metrics
-from stream_icd.metrics.probe import PORT
-from stream_icd.metrics.server import serving
 from stream_icd.registry.find import shipped_models
-from stream_icd.settings import ENV_PREFIX
-from stream_icd.view.web.access import HEALTH
+from stream_icd.streaming.execution.budget import Budget
+from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.probe import PORT
+from stream_icd.streaming.metrics.server import serving
 from tests.command_lines import arguments_of, complaint
 
 ROOT = Path(__file__).parents[2]
@@ -181,7 +181,9 @@ def test_every_service_has_a_limit_of_memory_and_the_detector_that_of_the_docume
 
 
 def test_prometheus_scrapes_every_service_that_serves_metrics() -> None:
-    text = (ROOT / "monitoring" / "prometheus" / "prometheus.yml").read_text(encoding="utf-8")
+    text = (ROOT / "deploy" / "monitoring" / "prometheus" / "prometheus.yml").read_text(
+        encoding="utf-8"
+    )
     (job,) = yaml.safe_load(text)["scrape_configs"]
     (asked,) = job["dns_sd_configs"]
     serving_metrics = [name for name, one in OURS.items() if "--metrics-port" in one["command"]]
@@ -194,7 +196,7 @@ def test_prometheus_scrapes_every_service_that_serves_metrics() -> None:
 
 def test_the_image_asks_the_port_on_which_workers_tell_their_health() -> None:
     (line,) = instructions("HEALTHCHECK")
-    assert line[-2:] == ["-m,", "stream_icd.metrics.probe]"]
+    assert line[-2:] == ["-m,", "stream_icd.streaming.metrics.probe]"]
     for service in OURS.values():
         if "--metrics-port" in service["command"]:
             arguments = service["command"]
@@ -218,7 +220,7 @@ def test_only_this_machine_reaches_a_broker_without_passwords() -> None:
 
 
 def test_it_is_the_kafka_that_the_tests_run_on() -> None:
-    pom = ElementTree.parse(ROOT / "testbed" / "kafka_pom.xml")
+    pom = ElementTree.parse(ROOT / "tests" / "testbed" / "kafka_pom.xml")
     tested = pom.findtext(".//{*}dependency/{*}version")
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{tested}"
 

@@ -20,10 +20,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from stream_icd.cli.environment import variables
-from stream_icd.execution.budget import Budget, MemorySettings
+from stream_icd.commands.cli.environment import variables
+from stream_icd.interfaces.view.web.access import HEALTH
 from stream_icd.registry.find import shipped_models
-from stream_icd.view.web.access import HEALTH
+from stream_icd.streaming.execution.budget import Budget, MemorySettings
 from tests.command_lines import complaint
 
 ROOT = Path(__file__).parents[2]
@@ -275,7 +275,9 @@ def test_prometheus_scrapes_all_workers_as_the_job_of_the_alerts(
     labels = service["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
     job = labels[monitor["spec"]["jobLabel"]]
-    assert f'job="{job}"' in (ROOT / "monitoring" / "prometheus" / "alerts.yml").read_text()
+    assert (
+        f'job="{job}"' in (ROOT / "deploy" / "monitoring" / "prometheus" / "alerts.yml").read_text()
+    )
     chosen = service["spec"]["selector"].items()
     scraped = {
         one["metadata"]["name"]

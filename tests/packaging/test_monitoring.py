@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from stream_icd.metrics.metrics import Health, Metrics, RoundsHealth, RoundsMetrics
-from stream_icd.retraining.retrain import OUTCOMES
+from stream_icd.learning.retraining.retrain import OUTCOMES
+from stream_icd.streaming.metrics.metrics import Health, Metrics, RoundsHealth, RoundsMetrics
 
 ROOT = Path(__file__).parents[2]
-RULES = ROOT / "monitoring" / "prometheus" / "alerts.yml"
+RULES = ROOT / "deploy" / "monitoring" / "prometheus" / "alerts.yml"
 DASHBOARD: dict[str, Any] = json.loads(
-    (ROOT / "monitoring" / "grafana" / "dashboards" / "stream_icd.json").read_text("utf-8")
+    (ROOT / "deploy" / "monitoring" / "grafana" / "dashboards" / "stream_icd.json").read_text(
+        "utf-8"
+    )
 )
 ALERTS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text("utf-8"))["groups"][0]["rules"]
 OPERATING = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")

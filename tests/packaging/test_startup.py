@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.wire.communities import encode_communities
-from testbed.windows import window
+from tests.testbed.windows import window
 
 HEAVY = (
     "torch",
@@ -91,7 +91,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 EACH = """
 import json, sys
-from stream_icd.cli.main import main
+from stream_icd.commands.cli.main import main
 loaded, before = {{}}, set()
 for arguments in {commands}:
     sys.argv[1:] = arguments
@@ -117,8 +117,9 @@ def test_a_command_starts_without_the_machinery(loaded: dict[str, list[str]], na
         "import stream_icd",
         "from stream_icd import subscribe, subscribe_events, subscribe_node",
         "from stream_icd import Communities, Snapshot, Window, snapshot_from_pairs",
-        "import stream_icd.messages.publish",
-        "import stream_icd.interop.networkx_info",  # NetworkX reads it when it is imported
+        "import stream_icd.kafka.messages.publish",
+        # NetworkX reads it when it is imported
+        "import stream_icd.interfaces.interop.networkx_info",
     ],
 )
 def test_an_import_loads_only_what_it_names(statement: str, tmp_path: Path) -> None:
@@ -135,12 +136,14 @@ def test_an_estimator_needs_no_other_library_of_graphs(tmp_path: Path) -> None:
 
 
 def test_a_detector_needs_no_torch(tmp_path: Path) -> None:
-    assert "torch" not in loaded_by("import consumers.detect, stream_icd.workers.detect", tmp_path)
+    assert "torch" not in loaded_by(
+        "import consumers.detect, stream_icd.streaming.workers.detect", tmp_path
+    )
 
 
 def test_pyarrow_brings_no_pandas_into_a_worker_process(tmp_path: Path) -> None:
     looks = "import pyarrow as pa; pa.array([701])"
-    hidden = "from stream_icd.imports import without_pandas; without_pandas()"
+    hidden = "from stream_icd.core.imports import without_pandas; without_pandas()"
     assert loaded_by(looks, tmp_path) == ["pandas"]
     assert loaded_by(f"{hidden}; {looks}", tmp_path) == []
     assert loaded_by(f"{hidden}; {looks}; import pandas", tmp_path) == ["pandas"]
@@ -150,7 +153,7 @@ def test_a_worker_loads_no_pandas(tmp_path: Path) -> None:
     program = (
         "import pyarrow as pa; from contextlib import suppress\n"
         "from stream_icd.kafka.in_process.broker import memory_broker\n"
-        "from stream_icd.programs import WorkerOptions, run_worker\n"
+        "from stream_icd.commands.programs import WorkerOptions, run_worker\n"
         "with memory_broker() as broker, suppress(ZeroDivisionError):\n"
         "    options = WorkerOptions(bootstrap_servers=broker.bootstrap_servers)\n"
         "    run_worker(lambda _: pa.array([701]) and 1 / 0, options, 'test')"
@@ -161,7 +164,7 @@ def test_a_worker_loads_no_pandas(tmp_path: Path) -> None:
 SUBSCRIBING = """
 import sys
 from stream_icd import KafkaSettings, memory_broker, subscribe
-from stream_icd.cli.main import main
+from stream_icd.commands.cli.main import main
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
@@ -209,7 +212,7 @@ def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:
     ]
     code = (
         "import sys; sys.modules['torch'] = None  # as if it were not installed\n"
-        f"sys.argv = {arguments}; from stream_icd.cli.main import main; main()"
+        f"sys.argv = {arguments}; from stream_icd.commands.cli.main import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Selection, windows
 from stream_icd.history.files import KINDS
-from stream_icd.store.store import open_store
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testbed import brokers
+from tests.testbed import brokers
 
 
 def produce_as(broker: brokers.Broker, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "stream_icd.cli", "produce", "as", *arguments],
+        [sys.executable, "-m", "stream_icd.commands.cli", "produce", "as", *arguments],
         env={**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": broker.bootstrap_servers},
         capture_output=True,
         text=True,

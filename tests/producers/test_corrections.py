@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.cli.main import app
-from stream_icd.errors import BadSettings, ContentChanged
+from stream_icd.commands.cli.main import app
+from stream_icd.core.errors import BadSettings, ContentChanged
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
+from stream_icd.kafka.messages.publish import read_sent_before
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
-from stream_icd.messages.publish import read_sent_before
-from stream_icd.snapshot import Snapshot
 from stream_icd.sources.generated import independent_gn
-from stream_icd.store.store import open_store
 from stream_icd.wire.communities import decode_labels, encode_labels
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from testbed.brokers import Broker
+from tests.testbed.brokers import Broker
 
 pytestmark = pytest.mark.brokers("memory")
 

@@ -11,21 +11,21 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from stream_icd.cli.main import app
-from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.icd.recipe import Recipe
+from stream_icd.commands.cli.main import app
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
-from stream_icd.model import Model
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
 from stream_icd.registry.model import VersionedModel
-from stream_icd.workers.detect import Detector
-from stream_icd.workers.runner import Runner
-from testbed.brokers import Broker, wait_until
-from testbed.handlers import Calls
-from testbed.streams import beside
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.runner import Runner
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.handlers import Calls
+from tests.testbed.streams import beside
 
 N_PARTITIONS = 6
 N_SNAPSHOTS = 100  # a partition has none of them once in ten million graphs

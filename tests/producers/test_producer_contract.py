@@ -17,18 +17,18 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from stream_icd.cli.main import main
-from stream_icd.errors import TopicMissing
+from stream_icd.commands.cli.main import main
+from stream_icd.core.errors import TopicMissing
+from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
+from stream_icd.kafka.messages.publish import partition_by_id
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
-from stream_icd.messages.publish import partition_by_id
 from stream_icd.sources.generated import independent_gn
-from stream_icd.store.store import open_store
 from stream_icd.wire.communities import decode_labels, encode_labels
 from stream_icd.wire.snapshots import UNORDERED, decode_snapshot, encode_snapshot
-from testbed import brokers
+from tests.testbed import brokers
 
 PRODUCERS = sorted(entry.name for entry in entry_points(group="stream_icd.producers"))
 

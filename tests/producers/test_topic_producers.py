@@ -15,20 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.errors import BadRow, TopicMissing
+from stream_icd.commands.programs import windowed
+from stream_icd.commands.programs.windowed import read_topic_rows
+from stream_icd.core.errors import BadRow, TopicMissing
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.kafka.messages.publish import SentBefore, read_sent_before
 from stream_icd.kafka.port import ExistingTopic, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
-from stream_icd.messages.publish import SentBefore, read_sent_before
-from stream_icd.programs import windowed
-from stream_icd.programs.windowed import read_topic_rows
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from testbed import brokers
+from tests.testbed import brokers
 
 
 @pytest.fixture
@@ -57,7 +57,15 @@ def send(embedded: brokers.Broker, topic: str) -> Callable[[Sequence[tuple[int, 
 def produce(
     broker: brokers.Broker, topic: str, *arguments: str, folder: Path
 ) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "stream_icd.cli", "produce", "events", "--topic", topic]
+    command = [
+        sys.executable,
+        "-m",
+        "stream_icd.commands.cli",
+        "produce",
+        "events",
+        "--topic",
+        topic,
+    ]
     return subprocess.Popen(
         [*command, "--graph", topic, *arguments],
         cwd=folder,

@@ -18,9 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stream_icd.store.whole_file
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.errors import (
+import stream_icd.core.store.whole_file
+from stream_icd.core.errors import (
     BadSettings,
     ChampionChanged,
     ModelDamaged,
@@ -29,15 +28,16 @@ from stream_icd.errors import (
     StoreUnreachable,
     StoreUnwritable,
 )
-from stream_icd.icd.recipe import Recipe
-from stream_icd.lineage import Lineage
-from stream_icd.model import Model
+from stream_icd.core.lineage import Lineage
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
 from stream_icd.registry import aliases
 from stream_icd.registry.aliases import Aliases, current, history, promote, roll_back
 from stream_icd.registry.find import find_model
 from stream_icd.registry.model import PackedModel, pack
 from stream_icd.registry.versions import publish, version_folder, versions
-from stream_icd.store.store import Store, open_store
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 RECIPE = Recipe(name="m", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
@@ -308,7 +308,7 @@ def test_a_full_disk_leaves_the_old_champion(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(stream_icd.store.whole_file, "_synchronise", full)
+        patch.setattr(stream_icd.core.store.whole_file, "_synchronise", full)
         with pytest.raises(StoreUnwritable, match="No space left on device"):
             crown(registry, B)
         with pytest.raises(StoreUnwritable, match="No space left on device"):
@@ -376,7 +376,9 @@ def _killed_at(step: int, work: Callable[[], None]) -> None:
 
         return run
 
-    stream_icd.store.whole_file._synchronise = counted(stream_icd.store.whole_file._synchronise)
+    stream_icd.core.store.whole_file._synchronise = counted(
+        stream_icd.core.store.whole_file._synchronise
+    )
     for name in ("replace", "hardlink_to", "unlink"):
         setattr(Path, name, counted(getattr(Path, name)))
     work()

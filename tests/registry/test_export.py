@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from stream_icd.errors import BadSettings, MissingExtra, StoreUnreachable, StoreUnwritable
-from stream_icd.lineage import Lineage
+from stream_icd.core.errors import BadSettings, MissingExtra, StoreUnreachable, StoreUnwritable
+from stream_icd.core.lineage import Lineage
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.registry.export import export_folder, export_mlflow
 from stream_icd.registry.find import folder_of, open_model
 from stream_icd.registry.versions import pack_folder, publish, version_folder
-from stream_icd.store.store import Store, open_store
 
 LINEAGE = Lineage("test", datetime(2026, 1, 31, tzinfo=UTC), "0")
 

@@ -15,9 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection.detect import Method, detect
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadSettings,
     ModelDamaged,
     ModelError,
@@ -25,12 +23,14 @@ from stream_icd.errors import (
     ModelNotFound,
     ModelTooNew,
 )
-from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.icd.recipe import UNTRAINED, Recipe
-from stream_icd.model import Model
+from stream_icd.core.store.store import open_store
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.adjacency import as_adjacency
+from stream_icd.methods.icd.recipe import UNTRAINED, Recipe
+from stream_icd.methods.model import Model
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, read_model, save_model
-from stream_icd.store.store import open_store
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.streaming.detection.detect import Method, detect
 
 BP = BpParameters(resolution=2.5, mixing=0.3)
 
@@ -239,10 +239,10 @@ def test_loading_and_detecting_never_imports_torch_or_sklearn(saved: Path) -> No
 import sys
 import tomllib
 import numpy as np
-from stream_icd.detection.detect import detect
-from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.streaming.detection.detect import detect
+from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.registry.model import read_model
-from stream_icd.store.store import open_store
+from stream_icd.core.store.store import open_store
 ring = np.arange(12)
 adjacency = as_adjacency((np.stack([ring, (ring + 1) % 12]), 12))
 for method in ("bp", "icd"):

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_icd.detection.detect import detect
-from stream_icd.errors import BadSettings, ModelNotFound
-from stream_icd.quality.agreement import nmi
+from stream_icd.core.errors import BadSettings, ModelNotFound
+from stream_icd.core.store.store import Store
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.synthetic.gn import generate_gn
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.registry.find import models_folder, open_model, shipped_models
 from stream_icd.registry.model import models_in, read_model, save_model
-from stream_icd.store.store import Store
-from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.synthetic.planted_graph import PlantedGraph
+from stream_icd.streaming.detection.detect import detect
 
 MOST_BYTES = 100_000
 """Of a shipped model: a recipe, a card and a few lines; its weights come from a seed."""

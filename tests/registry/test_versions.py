@@ -9,16 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadSettings,
     ModelDamaged,
     ModelForeign,
     ModelNotFound,
     RegistryDamaged,
 )
-from stream_icd.icd.recipe import Recipe
-from stream_icd.lineage import DataRange, Figure, Gate, Lineage
-from stream_icd.model import Model
+from stream_icd.core.lineage import DataRange, Figure, Gate, Lineage
+from stream_icd.core.store.store import Store
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
 from stream_icd.registry.find import find_model, folder_of, open_model
 from stream_icd.registry.json_file import MOST_BYTES
 from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack, read_about, read_card
@@ -32,7 +33,6 @@ from stream_icd.registry.versions import (
     version_folder,
     versions,
 )
-from stream_icd.store.store import Store
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SMALL = Recipe(name="a/b c@d", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.datasets.as_topology import name_of, read_as_topology
-from stream_icd.errors import BadRow, BadSettings, SourceNotFound
-from stream_icd.snapshot import Snapshot
-from stream_icd.times import missed_windows, parse_window
+from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.times import missed_windows, parse_window
+from stream_icd.sources.datasets.as_topology import name_of, read_as_topology
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.real_data import real_data
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.sources.node_tables import label_groups, read_attributes
 
 

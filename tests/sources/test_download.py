@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import pytest
 
-from stream_icd.datasets.public_data import CATALOGUE, CHUNK, PublicData, fetch, public_data
-from stream_icd.errors import BadSettings, SourceNotFound
+from stream_icd.core.errors import BadSettings, SourceNotFound
+from stream_icd.sources.datasets.public_data import CATALOGUE, CHUNK, PublicData, fetch, public_data
 
 CONTENT = bytes(range(256)) * (CHUNK // 128)
 

@@ -21,12 +21,12 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.errors import BadRow, BadSettings, SourceNotFound, StoreUnreachable
-from stream_icd.programs.training_data import training_graphs
-from stream_icd.snapshot import Snapshot
+from stream_icd.commands.programs.training_data import training_graphs
+from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound, StoreUnreachable
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.times import parse_window
 from stream_icd.sources.edge_files import watch_edge_files, windows_of
 from stream_icd.sources.values import shown
-from stream_icd.times import parse_window
 
 EDGES = [("a", "b", 2.0), ("b", "c", 1.0)]
 TABLE = pa.table({"src": ["a", "b", "d"], "dst": ["b", "c", None], "weight": [2.0, 1.0, 1.0]})

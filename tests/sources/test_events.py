@@ -16,15 +16,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from producers.events import Events
-from stream_icd.errors import BadRow, BadSettings, BadSnapshot
+from stream_icd.commands.programs.producer import ProducerRun
+from stream_icd.commands.programs.training_data import training_graphs
+from stream_icd.core.errors import BadRow, BadSettings, BadSnapshot
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.times import iso_duration
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.programs.producer import ProducerRun
-from stream_icd.programs.training_data import training_graphs
-from stream_icd.snapshot import Snapshot
 from stream_icd.sources.tables import columns_of, read_rows
 from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
 from stream_icd.sources.windows import Hopping, LateRows, Session, TimedRows, windowed_snapshots
-from stream_icd.times import iso_duration
 from tests.real_data import real_data
 
 HOUR = timedelta(hours=1)

@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stream_icd.communities import Labels
-from stream_icd.errors import BadSettings
-from stream_icd.snapshot import Snapshot
+from stream_icd.core.communities import Labels
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.sources.generated import drifting_lfr
-from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from stream_icd.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.sources import tables, values
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows

@@ -11,17 +11,17 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from stream_icd.coordinates import DEGREES
-from stream_icd.datasets import taxi
-from stream_icd.datasets.taxi import (
+from stream_icd.core.coordinates import DEGREES
+from stream_icd.core.errors import BadSettings, LimitExceeded
+from stream_icd.core.snapshot import Snapshot, Window
+from stream_icd.sources.datasets import taxi
+from stream_icd.sources.datasets.taxi import (
     EARTH_RADIUS_M,
     TaxiSettings,
     nearest_pairs,
     on_unit_sphere,
     pairs_within,
 )
-from stream_icd.errors import BadSettings, LimitExceeded
-from stream_icd.snapshot import Snapshot, Window
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows

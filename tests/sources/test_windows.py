@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_icd.errors import BadSettings
-from stream_icd.snapshot import EPOCH
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.snapshot import EPOCH
+from stream_icd.core.times import parse_duration, parse_wait
 from stream_icd.sources.windows import (
     Hopping,
     Quiet,
@@ -26,7 +27,6 @@ from stream_icd.sources.windows import (
     Times,
     cut_windows,
 )
-from stream_icd.times import parse_duration, parse_wait
 
 SECOND = 1_000_000
 Cut = list[tuple[float, float, list[int]]]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.errors import BadAnnouncement, BadInput, LimitExceeded
-from stream_icd.lineage import Figure, Gate
+from stream_icd.core.errors import BadAnnouncement, BadInput, LimitExceeded
+from stream_icd.core.lineage import Figure, Gate
 from stream_icd.wire.announcements import (
     Announcement,
     Kind,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.errors import BadAttributes, BadInput, LimitExceeded
+from stream_icd.core.errors import BadAttributes, BadInput, LimitExceeded
 from stream_icd.wire.attributes import (
     MOST_ATTRIBUTES,
     MOST_BYTES,

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.communities import STAGES, Communities, Labels
-from stream_icd.errors import BadCommunities, BadEvents, BadInput, BadSnapshot, LimitExceeded
-from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.core.communities import STAGES, Communities, Labels
+from stream_icd.core.errors import BadCommunities, BadEvents, BadInput, BadSnapshot, LimitExceeded
+from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.snapshot import LEAST_WEIGHT, MOST_WEIGHT, Window, snapshot_from_pairs
+from stream_icd.history.replay.redetect import record_job
+from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.record import Record
-from stream_icd.messages.claims import MessageReader
-from stream_icd.replay.redetect import record_job
-from stream_icd.snapshot import LEAST_WEIGHT, MOST_WEIGHT, Window, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import (
     decode_communities,
@@ -256,7 +256,7 @@ def test_weights_whose_sums_cannot_be_computed_with_are_refused(name: str) -> No
 
 @pytest.mark.parametrize("scale", [LEAST_WEIGHT, 0.1 * MOST_WEIGHT])
 def test_weights_within_the_bounds_have_finite_quality(scale: float) -> None:
-    from stream_icd.quality.partition import modularity, ncut
+    from stream_icd.methods.quality.partition import modularity, ncut
 
     ends = [1, 1, 2, 4, 4, 5, 3], [2, 3, 3, 5, 6, 6, 4]
     weights = np.full(7, scale)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.communities import MOST_IDS, Communities, Labels
-from stream_icd.errors import BadCommunities
-from stream_icd.snapshot import Window
+from stream_icd.core.communities import MOST_IDS, Communities, Labels
+from stream_icd.core.errors import BadCommunities
+from stream_icd.core.snapshot import Window
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import (
     decode_communities,

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.errors import BadSnapshot
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.errors import BadSnapshot
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
 DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))

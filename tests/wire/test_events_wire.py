@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.errors import BadEvents
-from stream_icd.events import CommunityEvent, CommunityEvents
-from stream_icd.snapshot import Window
+from stream_icd.core.errors import BadEvents
+from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.snapshot import Window
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.events import decode_events, encode_events, event_table, is_late
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.errors import BadSettings
+from stream_icd.core.errors import BadSettings
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.coordinates import DEGREES
-from stream_icd.errors import Action, BadInput, BadSnapshot, LimitExceeded
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.coordinates import DEGREES
+from stream_icd.core.errors import Action, BadInput, BadSnapshot, LimitExceeded
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Headers, Message

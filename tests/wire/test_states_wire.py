@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.errors import BadMemory, LimitExceeded
-from stream_icd.snapshot import Window
+from stream_icd.core.errors import BadMemory, LimitExceeded
+from stream_icd.core.snapshot import Window
 from stream_icd.wire.states import (
     State,
     archived_state,

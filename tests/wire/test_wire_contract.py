@@ -19,19 +19,19 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from stream_icd.communities import STAGES, Communities, Labels
-from stream_icd.coordinates import DEGREES
-from stream_icd.dead_letters.box import dead_letter_of, retried_marker
-from stream_icd.dead_letters.letters import dead_letter
-from stream_icd.errors import BadInput, BadSnapshot
-from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.core.communities import STAGES, Communities, Labels
+from stream_icd.core.coordinates import DEGREES
+from stream_icd.core.errors import BadInput, BadSnapshot
+from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.lineage import Figure, Gate
+from stream_icd.core.snapshot import MOST_GRAPH_BYTES, Window, snapshot_from_pairs
+from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
-from stream_icd.lineage import Figure, Gate
-from stream_icd.messages.claims import Claim
-from stream_icd.snapshot import MOST_GRAPH_BYTES, Window, snapshot_from_pairs
-from stream_icd.tracing import MOST_BYTES, context_of, with_context
+from stream_icd.kafka.tracing import MOST_BYTES, context_of, with_context
+from stream_icd.streaming.dead_letters.box import dead_letter_of, retried_marker
+from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.wire.announcements import Announcement, Kind, encode_announcement
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.attributes import (

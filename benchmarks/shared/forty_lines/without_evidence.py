@@ -7,10 +7,10 @@ Worker processes import this module too, so it also changes what they do.
 
 import numpy as np
 
-from stream_icd.bp.evidence import Evidence
-from stream_icd.cli.main import main
-from stream_icd.detection import snapshot
-from stream_icd.quality.partition import CommunityWeights
+from stream_icd.commands.cli.main import main
+from stream_icd.methods.bp.evidence import Evidence
+from stream_icd.methods.quality.partition import CommunityWeights
+from stream_icd.streaming.detection import snapshot
 
 NOTHING = CommunityWeights(np.zeros(0), np.zeros(0))
 

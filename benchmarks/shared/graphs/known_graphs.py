@@ -23,8 +23,8 @@ from benchmarks.shared.streams.known_streams import (
     snapshot_in,
     with_classes,
 )
-from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.snapshot import Snapshot, Window
+from stream_icd.core.snapshot import Snapshot, Window
+from stream_icd.methods.graphs.adjacency import as_adjacency
 
 CHOOSE = (
     "cora", "eurosis", "fb100_Caltech36", "fb100_Smith60", "gpb", "karate", "newsgroup_3cl2",

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED
-from stream_icd.bp.find import find_communities
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.training.train_model import split_in_order
+from stream_icd.learning.training.train_model import split_in_order
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.synthetic.gn import generate_gn
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 
 VALIDATION_SEED = 5000
 SETS = ("GN.3", "L(f,.6)", "AS", "AS, shuffled")

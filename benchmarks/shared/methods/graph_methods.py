@@ -12,10 +12,10 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 from benchmarks.shared.graphs.known_graphs import ClassifiedGraph, agreement
 from benchmarks.shared.peers import igraph_peers
-from stream_icd.bp.find import find_communities
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.partition import description_length
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.partition import description_length
 from stream_icd.registry.find import open_model
 
 Labels = NDArray[np.int32]

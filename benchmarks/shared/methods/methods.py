@@ -1,7 +1,7 @@
 """The methods that are compared: one entry of `METHODS` each.
 
 A method is made for a data set, so that what learns may learn there from training graphs. To add
-one, add an entry here; `stream_icd.evaluation.method.Task` is what it is given.
+one, add an entry here; `stream_icd.interfaces.evaluation.method.Task` is what it is given.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from benchmarks.shared.graphs.data_sets import DataSet
 from benchmarks.shared.peers import igraph_peers
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.evaluation.method import Task
-from stream_icd.evaluation.methods.bp_and_icd import by_bp
-from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.training.bp.fit import fit_parameters
+from stream_icd.interfaces.evaluation.method import Task
+from stream_icd.interfaces.evaluation.methods.bp_and_icd import by_bp
+from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 
 Labels = NDArray[np.int32]
 Find = Callable[[Task], Labels]

@@ -13,8 +13,8 @@ from scipy.sparse import coo_array, csr_array
 
 from benchmarks.shared.streams.known_streams import KnownWindow
 from benchmarks.shared.streams.stream_scores import Found
-from stream_icd.model import Model
-from stream_icd.snapshot import Snapshot
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.methods.model import Model
 
 Labels = NDArray[np.int32]
 Follow = Callable[[Sequence[KnownWindow]], list[Found]]

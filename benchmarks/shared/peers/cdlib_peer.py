@@ -1,4 +1,4 @@
-"""What CDlib (BSD) says happened between two windows, in the words of `stream_icd.events`.
+"""What CDlib (BSD) says happened between two windows, in the words of `stream_icd.core.events`.
 
 Every definition becomes `Reported`: what happened to which community. A community is named by its
 label in its own window: the later one, or the earlier one where it was split or has died.
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from stream_icd.communities import Communities
-from stream_icd.events import CommunityEvents
+from stream_icd.core.communities import Communities
+from stream_icd.core.events import CommunityEvents
 
 Event = tuple[str, int]
 Reported = dict[Event, frozenset[int]]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, triu
 
-from stream_icd.evaluation.method import CONVERT, Task
-from stream_icd.evaluation.methods.others import Partition, search_resolution
+from stream_icd.interfaces.evaluation.method import CONVERT, Task
+from stream_icd.interfaces.evaluation.methods.others import Partition, search_resolution
 
 Labels = NDArray[np.int32]
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.communities import STAGES, Communities
-from stream_icd.snapshot import Window
+from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.snapshot import Window
 
 NODES, K, MOVED = 5000, 80, 100
 START = datetime(2026, 1, 1, tzinfo=UTC)

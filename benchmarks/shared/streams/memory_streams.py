@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stream_icd.bp.parameters import BpParameters
-from stream_icd.synthetic.drift import generate_drifting_lfr
-from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.synthetic.planted_graph import PlantedGraph
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.synthetic.drift import generate_drifting_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 
 N_WINDOWS = 10
 SETTLED = 4

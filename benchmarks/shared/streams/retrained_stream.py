@@ -8,23 +8,23 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from stream_icd.communities import Labels
+from stream_icd.core.communities import Labels
+from stream_icd.core.lineage import DataRange, Lineage
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
-from stream_icd.icd.recipe import Recipe
-from stream_icd.lineage import DataRange, Lineage
-from stream_icd.memory.detect import detect_remembering
-from stream_icd.model import Model
-from stream_icd.quality.agreement import nmi
+from stream_icd.learning.retraining.jobs import hidden_edges
+from stream_icd.learning.retraining.retrain import Decision, retrain
+from stream_icd.learning.retraining.settings import Retraining
+from stream_icd.learning.retraining.windows import Lesson, lesson
+from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import nmi
 from stream_icd.registry.aliases import champion, promote
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import open_version, publish
-from stream_icd.retraining.jobs import hidden_edges
-from stream_icd.retraining.retrain import Decision, retrain
-from stream_icd.retraining.settings import Retraining
-from stream_icd.retraining.windows import Lesson, lesson
-from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import open_store
-from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.wire.snapshots import encode_snapshot
 
 Windows = Sequence[tuple[Snapshot, Labels | None]]

@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 
 from benchmarks.shared.streams.retrained_stream import Windows
+from stream_icd.methods.synthetic.drift import generate_drifting_lfr
+from stream_icd.methods.synthetic.gn import generate_gn
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.sources.generated import planted_snapshots
-from stream_icd.synthetic.drift import generate_drifting_lfr
-from stream_icd.synthetic.gn import generate_gn
-from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.synthetic.planted_graph import PlantedGraph
 
 Law = Callable[[int, int], Sequence[PlantedGraph]]
 """From a seed and a number of windows to their graphs."""

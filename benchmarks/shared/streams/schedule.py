@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count, islice
 
-from stream_icd.execution.work import IN_HAND_OF_CHAINS, Chains, First, Waiting, next_jobs
+from stream_icd.streaming.execution.work import IN_HAND_OF_CHAINS, Chains, First, Waiting, next_jobs
 
 
 @dataclass(frozen=True, slots=True)

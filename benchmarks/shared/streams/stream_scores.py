@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_mutual_info_score
 
 from benchmarks.shared.streams.known_streams import NO_CLASS, KnownWindow
-from stream_icd.quality.agreement import nmi
+from stream_icd.methods.quality.agreement import nmi
 
 Labels = NDArray[np.int32]
 Measure = Callable[[NDArray[np.int64], Labels], float]

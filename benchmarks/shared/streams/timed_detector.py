@@ -16,23 +16,23 @@ from functools import cached_property
 
 import psutil
 
-from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection.record import RecordDetection
-from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.processes import Processes
-from stream_icd.execution.work import IN_HAND
+from stream_icd.commands.programs.process import FreezeWhatStays, share_one_heap
+from stream_icd.core.log import configure_logging
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS
-from stream_icd.log import configure_logging
-from stream_icd.messages.claims import ClaimCheck
-from stream_icd.programs.process import FreezeWhatStays, share_one_heap
 from stream_icd.registry.find import open_model
-from stream_icd.workers.detect import Detector
-from stream_icd.workers.memories import open_memories
-from stream_icd.workers.runner import Runner
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.processes import Processes
+from stream_icd.streaming.execution.work import IN_HAND
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.memories import open_memories
+from stream_icd.streaming.workers.runner import Runner
 
 
 @dataclass(frozen=True)

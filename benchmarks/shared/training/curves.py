@@ -13,18 +13,18 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks.shared.graphs.training_sets import TrainingSet
 from benchmarks.shared.kept import Figures
-from stream_icd.detection.detect import detect
-from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.icd.clustering import cluster
-from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.encoder.neighbourhood import Neighbourhood
-from stream_icd.icd.encoder.registry import encoder
-from stream_icd.icd.recipe import Recipe
-from stream_icd.model import Model
-from stream_icd.quality.agreement import nmi
-from stream_icd.quality.partition import modularity
-from stream_icd.training.icd.adversaries import Adversaries
-from stream_icd.training.icd.training_graph import TrainingGraph, prepare
+from stream_icd.learning.training.icd.adversaries import Adversaries
+from stream_icd.learning.training.icd.training_graph import TrainingGraph, prepare
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.encoder.neighbourhood import Neighbourhood
+from stream_icd.methods.icd.encoder.registry import encoder
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.partition import modularity
+from stream_icd.streaming.detection.detect import detect
 
 STEPS = "steps"
 """Name of the number of steps in the file of a state."""

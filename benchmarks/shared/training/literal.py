@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from benchmarks.shared.graphs.training_sets import TrainingSet
 from benchmarks.shared.training.published import as_paper, as_scripts
-from stream_icd.icd.presets import preset
-from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.structure import Variant
+from stream_icd.methods.icd.presets import preset
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.icd.structure import Variant
 
 ROWS = 128
 """Rows of X in a step on small graphs, sampled anew: an unbiased estimate of FR and CR."""

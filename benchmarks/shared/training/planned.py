@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks.shared.training.curves import Curve
-from stream_icd.training.icd.training_graph import TrainingGraph
+from stream_icd.learning.training.icd.training_graph import TrainingGraph
 
 SCORES = ("training", "validation", "test", "induced")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_icd.errors import BadSettings
-from stream_icd.icd.presets import OPTIONS, Option
-from stream_icd.icd.recipe import Recipe
+from stream_icd.core.errors import BadSettings
+from stream_icd.methods.icd.presets import OPTIONS, Option
+from stream_icd.methods.icd.recipe import Recipe
 
 
 def as_paper(recipe: Recipe) -> Recipe:
@@ -22,7 +22,7 @@ def as_scripts(recipe: Recipe, *names: str) -> Recipe:
     Raises:
         BadSettings: no such option.
 
-    >>> from stream_icd.icd.presets import preset
+    >>> from stream_icd.methods.icd.presets import preset
     >>> as_scripts(preset("GN-0.3"), "optimiser").optimiser.kind
     'rmsprop'
     """

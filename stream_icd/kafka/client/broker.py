@@ -14,7 +14,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.protocol.api_key import ApiKey
 from kafka.structs import ConsumerGroupMetadata
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadSettings,
     BrokerError,
     BrokerUnavailable,

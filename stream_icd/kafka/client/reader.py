@@ -14,7 +14,7 @@ from kafka import ConsumerRebalanceListener
 from kafka import errors as client
 from kafka.structs import MemberState
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BrokerUnavailable,
     ClientStuck,
     MessageTooLarge,

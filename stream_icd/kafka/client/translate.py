@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from kafka import errors as client
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadSettings,
     BrokerError,
     BrokerUnavailable,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadSettings,
     BrokerError,
     BrokerUnavailable,

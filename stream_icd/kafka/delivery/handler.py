@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stream_icd.errors import RecordTooLarge
+from stream_icd.core.errors import RecordTooLarge
 from stream_icd.kafka.record import OutgoingRecord, Record
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from stream_icd.errors import BrokerError, OffsetHeld, StreamIcdError
+from stream_icd.core.errors import BrokerError, OffsetHeld, StreamIcdError
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import Partitions, Reader, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BrokerError,
     BrokerUnavailable,
     ClientStuck,

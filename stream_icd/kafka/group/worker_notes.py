@@ -5,7 +5,7 @@ kinds: which graph a group keeps to, where it keeps records, and how many worker
 has ended.
 
 A worker ends by a kill, or by an error of its step. If only a process ends in which it has records
-processed (`stream_icd.execution`), that counts the same, and the worker continues.
+processed (`stream_icd.streaming.execution`), that counts the same, and the worker continues.
 
 A killed worker cannot report anything, so each worker writes a note when it takes over a partition
 and when it stops. The next worker sees from the note whether the previous one stopped cleanly. If
@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from stream_icd.errors import Action, BadSettings, CrashedWorker, StreamIcdError
+from stream_icd.core.errors import Action, BadSettings, CrashedWorker, StreamIcdError
 from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
 from stream_icd.kafka.group.membership import Assignment
 from stream_icd.kafka.port import Partitions, TopicPartition

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from stream_icd.errors import (
+from stream_icd.core.errors import (
     BadSettings,
     BrokerError,
     BrokerUnavailable,

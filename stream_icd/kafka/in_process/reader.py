@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from stream_icd.errors import BrokerError, BrokerUnavailable, OffsetGone
+from stream_icd.core.errors import BrokerError, BrokerUnavailable, OffsetGone
 from stream_icd.kafka.in_process.state import Membership, State
 from stream_icd.kafka.port import (
     GroupMetadata,

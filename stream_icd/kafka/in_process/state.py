@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 
-from stream_icd.errors import BrokerError, BrokerUnavailable, MessageTooLarge, TopicMissing
+from stream_icd.core.errors import BrokerError, BrokerUnavailable, MessageTooLarge, TopicMissing
 from stream_icd.kafka.port import (
     Fenced,
     GroupMetadata,

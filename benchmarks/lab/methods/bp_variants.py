@@ -1,0 +1,43 @@
+"""Our default method with less to know: no communities of the past, and no K."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stream_icd.core.arrays import Labels
+from stream_icd.interfaces.evaluation.method import Method, Task
+from stream_icd.interfaces.evaluation.methods.bp_and_icd import by_bp, learn
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+
+GRAPHS = 3
+"""Graphs to learn from without communities: more add little, and learning tries many settings."""
+
+
+def learn_unlabelled(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:
+    """Learn from a few graphs alone."""
+    return learn([replace(graph, labels=None) for graph in history[:GRAPHS]], seed)
+
+
+def find_k(task: Task) -> Labels:
+    """Find communities, and how many there are."""
+    return by_bp(replace(task, n_communities=None))
+
+
+METHODS = {
+    "bp-unlabelled": Method(
+        by_bp,
+        "ours, past graphs without communities",
+        k="optional",
+        weighted=True,
+        learn=learn_unlabelled,
+    ),
+    "bp-alone": Method(
+        find_k,
+        "ours, past graphs without communities, K unknown",
+        k="ignored",
+        weighted=True,
+        learn=learn_unlabelled,
+    ),
+}

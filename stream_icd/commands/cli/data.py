@@ -1,0 +1,61 @@
+"""`stream-icd data`: the public data that producers read."""
+
+from pathlib import Path
+
+import typer
+
+from stream_icd.commands.programs.declared import argument, command, option
+from stream_icd.core.printable import say
+
+app = typer.Typer(no_args_is_help=True, help="Download public data sets.")
+
+
+@command(app, "list")
+class ListData:
+    """List the data sets that can be downloaded.
+
+    stream-icd data list
+    """
+
+    def run(self) -> None:
+        from stream_icd.sources.datasets.public_data import CATALOGUE
+
+        say(*(f"{data.name:<12} {data.about}" for data in CATALOGUE))
+
+
+@command(app, "fetch")
+class Fetch:
+    """Download a public data set from its owner; resumes interrupted downloads.
+
+    Prints the owner's terms and the citation. Without a network, it says which address to download
+    by hand and where to put the file.
+
+      stream-icd data fetch as-733
+      stream-icd produce as data/as-733/as-733.tar.gz --graph as733
+    """
+
+    name: str = argument("Name of the data set, see stream-icd data list.")
+    to: Path = option(Path("data"), "Folder for the data.")
+
+    def run(self) -> None:
+        from rich.progress import DownloadColumn, TransferSpeedColumn
+
+        from stream_icd.commands.programs.process import progress_bar
+        from stream_icd.sources.datasets.public_data import fetch as download
+        from stream_icd.sources.datasets.public_data import public_data
+
+        data = public_data(self.name)
+        with progress_bar(DownloadColumn(), TransferSpeedColumn()) as progress:
+            tasks = {
+                url.rpartition("/")[2]: progress.add_task(url, start=False) for url in data.urls
+            }
+
+            def show(file: str, got: int, size: int | None) -> None:
+                progress.start_task(tasks[file])
+                progress.update(tasks[file], completed=got, total=size)
+
+            path = download(data, self.to, show)
+        say(f"{path}: {data.about}")
+        say(f"terms: {data.terms}")
+        say(f"cite:  {data.citation}")
+        say(f"next:  {data.produce.format(path=path)}")

@@ -1,0 +1,160 @@
+"""`stream-icd demo`: the whole system on one bare machine, in one command."""
+
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import TOPIC, MethodOptions, NamesFile
+from stream_icd.core.errors import BadSettings
+
+if TYPE_CHECKING:
+    from stream_icd.interfaces.demo.run import Programs, Story
+    from stream_icd.methods.model import Model
+    from stream_icd.methods.names.attributes import Attributes
+
+app = typer.Typer()
+
+MIXING = "0.6"
+"""So much that memory between windows matters: a snapshot alone shows three quarters."""
+
+SIMULATED = 120
+"""Default number of simulated snapshots."""
+
+# One at a time, so that the time to publish is what a live stream's subscriber would see.
+DETECT = ("consume", "detect", "--batch", "1")
+
+
+@command(app, "demo")
+class Demo(MethodOptions):
+    """Run broker, producer, detector and subscriber on this machine; show the results.
+
+    Starts processes that speak the Kafka protocol on 127.0.0.1. Prints how many snapshots were
+    sent and received, the communities, and the time of each stage, and draws a picture. The exit
+    status is not 0 if a result was lost. Keeps everything in an archive, and says how to look at it
+    on a page; --view shows it live.
+
+    The communities of the simulated stream change altogether after 40 snapshots, and the model of
+    the detector no longer fits. An archive and a retrainer run as well: the retrainer notices it
+    from the edges alone and learns another model, and the detector changes to it. Streams of less
+    than 100 snapshots do not change.
+
+      stream-icd demo --data as-733.tar.gz --limit 120
+
+    With --names, communities are named by attributes of their nodes; a second picture shows them,
+    with the strongest mergers and splits that lasted.
+
+      stream-icd demo --data as-733.tar.gz --names countries.csv
+    """
+
+    data: Path | None = option(
+        None,
+        "Internet topologies: as-733.tar.gz, its folder, or Parquet. Default: a simulated stream "
+        "with drifting communities.",
+    )
+    limit: int | None = option(None, "Number of snapshots. Default: all of --data, or 120.", min=1)
+    names: NamesFile = None
+    view: bool = option(False, "Serve the live page while the demonstration runs.")
+    port: int = option(8321, "Port of the page, with --view.", min=1, max=65535)
+    out: Path = option(Path("out"), "Folder for picture, results and logs.")
+
+    def run(self) -> None:
+        from rich.console import Console
+
+        from stream_icd.commands.programs.process import progress_bar
+        from stream_icd.core.imports import needs_extra
+        from stream_icd.core.store.whole_file import make_folder, writing
+        from stream_icd.interfaces.demo.results import results_of, snapshots, tell, tell_line
+        from stream_icd.interfaces.demo.run import demo_broker, keep, run_demo
+
+        with needs_extra("demo", "matplotlib"):
+            from stream_icd.interfaces.demo.picture import (
+                DPI,
+                demo_figure,
+                draw_story,
+                strongest_events,
+            )
+
+        self.chosen_horizon()  # a wrong one is refused before anything starts
+        attributes = self.attributes()
+        console, folder = Console(), self.out.resolve()
+        with writing(folder):
+            make_folder(folder)
+        programs = self.programs(folder)
+        story = programs.story
+        with demo_broker(folder) as settings:
+            console.print(f"broker on {settings.bootstrap_servers}; logs in {folder}")
+            if self.view:
+                console.print(f"live page: http://127.0.0.1:{self.port}/")
+            with progress_bar() as progress:
+                run = run_demo(settings, programs, folder, progress)
+            if not run.arrivals:
+                console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
+                raise typer.Exit(1)
+            results = results_of(settings, run, partial(_model, story), self.method)
+            windows = results.found.windows
+            last_id = windows[-1].snapshot_id
+            last = next(snapshot for snapshot in snapshots(settings) if snapshot.id == last_id)
+            keep(settings, kept := folder / "demo-history")
+        change_at = None if story is None else story.change_at
+        figure = demo_figure(run, last, results.found, results.alone, change_at)
+        figure.savefig(folder / "demo.png", dpi=DPI)
+        tell(console, run, results, story)
+        console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
+        if attributes is not None:
+            events = strongest_events(windows, attributes)
+            draw_story(windows, attributes, events, folder / "story.png")
+            for _, told in events:
+                tell_line(console, told)
+            console.print(f"picture of communities by name: {folder / 'story.png'}", soft_wrap=True)
+        look = shlex.join(("stream-icd", "view", "--history", str(kept), *self.by_names))
+        tell_line(console, f"look at it on a page: {look}")
+        if run.lost:
+            console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
+            raise typer.Exit(1)
+
+    @property
+    def by_names(self) -> tuple[str, ...]:
+        """`--names`, for the page."""
+        return () if self.names is None else ("--names", str(self.names.resolve()))
+
+    def attributes(self) -> "Attributes | None":
+        """Read the table of attributes, if there is one."""
+        from stream_icd.sources.node_tables import read_attributes
+
+        if self.names == TOPIC:
+            raise BadSettings("--names topic: the demonstration has its own broker; give a file")
+        return None if self.names is None else read_attributes(self.names)
+
+    def programs(self, folder: Path) -> "Programs":
+        """Return the producer and the detector, the page if wanted, and the story if any."""
+        from stream_icd.interfaces.demo.run import LEAST_SNAPSHOTS, Programs, Story
+
+        others = {"view": ("view", "--port", str(self.port), *self.by_names)} if self.view else {}
+        detect = (*DETECT, "--method", self.method, "--horizon", self.horizon)
+        icd = self.method == "icd"  # the encoder is a model's own, what bp needs suits any graph
+        count = self.limit or SIMULATED
+        if self.data is None and not icd and count >= LEAST_SNAPSHOTS:
+            story = Story(folder, count)
+            others |= story.consumers()
+            return Programs(story.producers(), (*detect, *story.detect()), others, story)
+        produce, model = ("lfr", "--mixing", MIXING, "--limit", str(count)), "lfr"
+        if self.data is not None:
+            at_most = () if self.limit is None else ("--limit", str(self.limit))
+            produce, model = ("as", str(self.data), *at_most), "as"
+        of_model = ("--model", model if icd else "default")
+        return Programs([("produce", *produce)], (*detect, *of_model), others)
+
+
+def _model(story: "Story | None", version: str) -> "Model":
+    """The model of a version: in a story, one of its registry; else a shipped one."""
+    from stream_icd.core.store.store import open_store
+    from stream_icd.registry.find import open_model
+    from stream_icd.registry.versions import open_version
+
+    if story is not None:
+        return open_version(open_store(story.registry), version).model
+    return open_model(version.partition("@")[0]).model

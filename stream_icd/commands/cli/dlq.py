@@ -1,0 +1,344 @@
+"""`stream-icd dlq`: list and show dead letters, and send them again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from stream_icd.commands.programs.declared import argument, command, option, options
+from stream_icd.commands.programs.options import BrokerOptions, OnlyGraph, PartOptions
+from stream_icd.core.errors import BadInput, BadSettings, StoreUnreachable
+from stream_icd.core.printable import printable, say, shortened, shown
+
+if TYPE_CHECKING:
+    from stream_icd.kafka.messages.claims import MessageReader
+    from stream_icd.kafka.record import Record
+    from stream_icd.kafka.settings import KafkaSettings
+    from stream_icd.streaming.dead_letters.box import BadRecord, Choice, DeadLetter, Retried
+    from stream_icd.streaming.dead_letters.retry import Plan
+
+app = typer.Typer(no_args_is_help=True, help="List, inspect and retry dead letters.")
+
+SNAPSHOTS = "icd.snapshots.v1"
+POSITION = "PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs."
+
+Topic = Annotated[str, typer.Option(help="Topic of the dead letters, if no position names it.")]
+
+COLUMNS: dict[str, Callable[[BadRecord], str]] = {
+    "place": lambda record: record.latest.place,
+    "dead-lettered": lambda record: f"{record.latest.at:%Y-%m-%d %X}",
+    "graph": lambda record: shortened(record.latest.graph or shown(record.latest.key)),
+    "snapshot": lambda record: shortened(record.latest.snapshot_id or "?"),
+    "stage": lambda record: ", ".join(record.stages),
+    "exception": lambda record: record.latest.exception,
+    "time": lambda record: str(record.attempt),
+    "sent again": lambda record: "yes" if record.was_sent_again else "no",
+    "because": lambda record: shortened(record.latest.message, 60),
+}
+"""Of the table: how each is made."""
+
+SHOWN_ROWS = 5
+
+
+@options
+class Chosen(PartOptions, BrokerOptions):
+    """The options that choose dead letters."""
+
+    graph: OnlyGraph = None
+    exception: str | None = option(None, "Only those with this exception, such as BadSnapshot.")
+
+    def choice(
+        self, settings: KafkaSettings, dead_letters: str, places: frozenset[str] = frozenset()
+    ) -> Choice:
+        """Return what is chosen of a dead-letter topic: all that fits, or what is at places."""
+        from stream_icd.streaming.dead_letters.box import Choice
+
+        return Choice(self.part(settings, dead_letters), places, self.graph, self.exception)
+
+
+@command(app, "list")
+class ListLetters(Chosen):
+    """List dead letters: which records, when, why, and whether they were sent again.
+
+    One line per record, even if several workers could not read it or it failed again.
+
+      stream-icd dlq list
+      stream-icd dlq list --graph as733 --from 2026-01-31 --format json
+    """
+
+    topic: str = argument("Topic to list the dead letters of.", default=SNAPSHOTS)
+    everywhere: bool = option(False, "List the dead letters of all topics.", "--all")
+    format: Literal["table", "json"] = option(
+        "table", "table: for people; json: JSON lines with everything except the value."
+    )
+
+    def run(self) -> None:
+        from stream_icd.kafka.port import is_dead_letter_topic
+        from stream_icd.kafka.topics import topic_names
+        from stream_icd.streaming.dead_letters.box import (
+            BadRecord,
+            dead_letters_of,
+            read_dead_letters,
+        )
+
+        settings = self.kafka()
+        boxes = [dead_letters_of(self.topic)]
+        if self.everywhere:
+            boxes = [name for name in topic_names(settings) if is_dead_letter_topic(name)]
+        records, no_match = list[BadRecord](), None
+        for name in boxes:
+            choice, box = self.choice(settings, name), read_dead_letters(settings, name)
+            try:
+                records += choice.records(box)
+            except BadSettings as error:
+                no_match = error
+        if no_match is not None and not records:
+            raise no_match
+        say(*(json_lines(records) if self.format == "json" else table_lines(records)))
+
+
+@command(app, "show")
+class ShowLetter(BrokerOptions):
+    """Show everything about one dead letter, and whether it can be read now.
+
+    stream-icd dlq show 0:7 --out snapshot.arrows
+
+    stream-icd dlq show 'icd.snapshots.v1[3]@41'
+    """
+
+    place: str = argument(POSITION, metavar="POSITION")
+    topic: Topic = SNAPSHOTS
+    out: Path | None = option(None, "Write the value, claimed or not, to this file, byte for byte.")
+
+    def run(self) -> None:
+        from stream_icd.core.store.whole_file import writing
+        from stream_icd.kafka.messages.claims import MessageReader
+        from stream_icd.streaming.dead_letters.box import (
+            parse_places,
+            read_again,
+            read_dead_letters,
+        )
+
+        dead_letters, places = parse_places([self.place], self.topic)
+        settings = self.kafka()
+        box, reader = read_dead_letters(settings, dead_letters), MessageReader()
+        for letter, came in read_again(
+            settings, Chosen().choice(settings, dead_letters, places).of(box)
+        ):
+            say(*letter_lines(letter, came, box.retried.get(letter.origin, ()), reader))
+            if self.out is None:
+                continue
+            value = came.value or reader.whole(came).value
+            if value is None:
+                raise BadSettings(f"{came.place} has no value (null): cannot write {self.out}")
+            with writing(self.out):
+                self.out.write_bytes(value)
+            say(f"{len(value):,} bytes to {self.out}")
+
+
+@command(app, "retry")
+class RetryLetters(Chosen):
+    """Send dead letters again, each once, to the topic that they came from.
+
+    Key, value and headers are unchanged. The command marks in the dead-letter topic what it has
+    sent: after an interruption, run it again to send the rest. If a record fails again, its new
+    dead letter counts the attempts.
+
+      stream-icd dlq retry --graph as733 --exception LimitExceeded --dry-run
+      stream-icd dlq retry 0:7 'icd.snapshots.v1[3]@41'
+    """
+
+    places: list[str] | None = argument(POSITION, default=None, metavar="POSITION")
+    topic: Topic = SNAPSHOTS
+    everything: bool = option(False, "All dead letters of the topic.", "--all")
+    to_topic: str | None = option(None, "Topic to send them to. Default: where each came from.")
+    again: bool = option(False, "Also send those that have been sent again before, once each.")
+    rate: float | None = option(None, "Maximum rate, in records per second. Default: unlimited.")
+    dry_run: bool = option(False, "Print what would be sent, and do nothing.")
+
+    def run(self) -> None:
+        from stream_icd.streaming.dead_letters.box import parse_places
+
+        if self.everything and self.places:
+            raise BadSettings("give either positions, or --all")
+        wanted = self.everything, self.places, self.graph, self.exception, self.first, self.last
+        if not any(wanted):
+            raise BadSettings(
+                "choose dead letters: give positions, --graph, --exception, --from, --to, or --all"
+            )
+        dead_letters, places = parse_places(self.places or [], self.topic)
+        settings = self.kafka()
+        self.send(settings, self.choice(settings, dead_letters, places))
+
+    def send(self, settings: KafkaSettings, choice: Choice) -> None:
+        """Send the chosen dead letters again, and mark them; exit with 1 if some are too large."""
+        import structlog
+
+        from stream_icd.commands.programs.process import (
+            INTERRUPTED,
+            finish,
+            progress_bar,
+            stop_on_signals,
+        )
+        from stream_icd.core.log import configure_logging
+        from stream_icd.kafka.messages.pacing import Tempo
+        from stream_icd.streaming.dead_letters.box import read_dead_letters
+        from stream_icd.streaming.dead_letters.retry import (
+            check_targets,
+            open_retry_sink,
+            plan_retry,
+            retry,
+        )
+
+        configure_logging()
+        topic = choice.part.topic
+        planned = partial(plan_retry, choice=choice, to=self.to_topic, again=self.again)
+        if self.dry_run:
+            say(*plan_lines(planned(read_dead_letters(settings, topic))), err=True)
+            return
+        tempo, stop = Tempo(rate=self.rate), stop_on_signals()
+        with closing(open_retry_sink(settings, topic)) as sink:
+            box = read_dead_letters(settings, topic, until="settled", stop=stop)
+            if stop.is_set():  # what was read by then is not all
+                raise typer.Exit(INTERRUPTED)
+            plan = planned(box)
+            say(*plan_lines(plan), err=True)
+            check_targets(settings, plan)
+            with progress_bar() as progress:
+                task = progress.add_task("sent again", total=len(plan.records))
+                advance = partial(progress.advance, task)
+                done = retry(settings, plan, sink, tempo, lambda: datetime.now(UTC), stop, advance)
+        for place, reason in done.refused.items():
+            structlog.get_logger().warning("not sent", place=place, reason=reason)
+        refused = len(done.refused)
+        left = len(plan.records) - done.sent - refused
+        counts = {"sent": done.sent, "already": plan.already, "refused": refused, "left": left}
+        finish(stop, bool(refused), **counts)
+
+
+def table_lines(records: Sequence[BadRecord]) -> Iterator[str]:
+    """A line for each, however long, and how many there are of each exception."""
+    cells = ([printable(cell(record)) for cell in COLUMNS.values()] for record in records)
+    rows = [list(COLUMNS), *cells]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+    yield from counts_lines(record.latest for record in records)
+    again = sum(record.was_sent_again for record in records)
+    yield f"{len(records):,} records dead-lettered, {again:,} of them sent again"
+
+
+def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
+    """How many there are of each exception, most first."""
+    from stream_icd.streaming.dead_letters.box import UNKNOWN
+
+    for name, count in Counter(letter.exception or UNKNOWN for letter in letters).most_common():
+        yield f"{count:,} {printable(name)}"
+
+
+def json_lines(records: Sequence[BadRecord]) -> Iterator[str]:
+    """A JSON object for each, with all but the value."""
+    return (json.dumps(_document(record)) for record in records)
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """How many will be sent where, of which kinds, and what is passed over."""
+    for target, count in sorted(plan.targets.items()):
+        yield f"{count:,} records to {target}"
+    yield from counts_lines(record.latest for record, _ in plan.records)
+    if plan.already:
+        yield f"{plan.already:,} were sent again before and are passed over (--again sends them)"
+    if not plan.records:
+        yield "nothing to send"
+
+
+def letter_lines(
+    letter: DeadLetter, came: Record, retried: Sequence[Retried], reader: MessageReader
+) -> Iterator[str]:
+    """All that is known of a dead letter, and of what the record that came holds."""
+    yield f"{letter.place}, dead-lettered {letter.at:%Y-%m-%d %X} UTC, time {letter.attempt}"
+    yield f"came from {letter.came_from or 'an unknown place'}"
+    yield f"because, at stage {letter.stage}: {letter.exception}: {letter.message}"
+    for retry in retried:
+        yield f"sent again to {retry.to}, {retry.at}"
+    yield f"key: {shown(letter.key)}"
+    for name, content in letter.headers:
+        yield f"header {name}: {shown(content)}"
+    for name, text in letter.added.items():
+        yield f"header {name}: {text}"
+    yield "value: null" if letter.size is None else f"value: {letter.size:,} bytes"
+    yield f"today: {verdict(came, reader)}"
+    yield from first_rows(came, reader)
+
+
+def _document(record: BadRecord) -> dict[str, Any]:
+    letter = record.latest
+    return {
+        "place": letter.place,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "at": letter.at.isoformat(),
+        "came_from": letter.came_from,
+        "origin": record.origin,
+        "letters": [letter.place for letter in record.letters],
+        "key": None if letter.key is None else shown(letter.key),
+        "graph": letter.graph,
+        "snapshot_id": letter.snapshot_id,
+        "stage": letter.stage,
+        "stages": list(record.stages),
+        "exception": letter.exception,
+        "message": letter.message,
+        "attempt": letter.attempt,
+        "bytes": letter.size,
+        "headers": [[name, shown(content)] for name, content in letter.headers],
+        "retried": [{"at": retry.at, "to": retry.to} for retry in record.retried],
+    }
+
+
+def verdict(record: Record, reader: MessageReader) -> str:
+    """Return whether it is a valid message with the current settings, or what is wrong."""
+    from stream_icd.history.archiver import whole_state
+    from stream_icd.wire import communities, events, snapshots, states
+
+    decoders: dict[str, Callable[..., Any]] = {
+        snapshots.SNAPSHOT_TYPE: snapshots.decode_snapshot,
+        communities.COMMUNITIES_TYPE: communities.decode_communities,
+        communities.LABELS_TYPE: communities.decode_labels,
+        events.EVENTS_TYPE: events.decode_events,
+        states.STATE_TYPE: whole_state,
+    }
+    kind = dict(record.headers).get("ce_type", b"").decode(errors="replace")
+    try:
+        reader.decoded(record, decoders.get(kind, snapshots.decode_snapshot))
+    except (BadInput, StoreUnreachable) as error:
+        taken_for = "" if kind in decoders else " as a snapshot"  # it may be another program's
+        return f"it cannot be read{taken_for}: {type(error).__name__}: {error}"
+    return f"it can be read, as {kind}"
+
+
+def first_rows(record: Record, reader: MessageReader) -> Iterator[str]:
+    """Yield columns and first rows of its value (or claimed value), if it is an Arrow stream."""
+    from stream_icd.wire.arrow_stream import read_table
+    from stream_icd.wire.message import refusing
+
+    try:
+        whole = reader.whole(record)
+        table = read_table(whole.value or b"", None, reader.limits, BadInput)
+        with refusing(BadInput, "its rows cannot be shown"):
+            columns = [f"  {field.name}: {field.type}" for field in table.schema]
+            rows = [f"  {row}" for row in table.slice(0, SHOWN_ROWS).to_pylist()]
+    except (BadInput, StoreUnreachable) as error:
+        yield f"no table: {error}"
+        return
+    yield f"table of {table.num_rows:,} rows:"
+    yield from columns
+    yield from rows

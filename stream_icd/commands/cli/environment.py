@@ -1,0 +1,78 @@
+"""Settings with a name that does not exist: reported before their absence does harm."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.log import LogSettings
+from stream_icd.core.printable import nearest
+from stream_icd.core.settings import CONFIG_FILE, ENV_PREFIX, Settings, config_file
+from stream_icd.kafka.messages.claims import ClaimSettings
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.tracing import TraceSettings
+from stream_icd.registry.settings import RegistrySettings
+from stream_icd.streaming.execution.budget import Budget, MemorySettings
+from stream_icd.wire.limits import Limits
+
+SETTINGS: tuple[type[Settings], ...] = (
+    KafkaSettings,
+    ClaimSettings,
+    RegistrySettings,
+    Limits,
+    Budget,
+    LogSettings,
+    MemorySettings,
+    TraceSettings,
+)
+"""All settings classes (a test looks for others)."""
+
+OF_THE_TESTS = (f"{ENV_PREFIX}TEST_", f"{ENV_PREFIX}REQUIRE_KAFKA")
+
+
+def check_environment(environment: Mapping[str, str]) -> list[str]:
+    """Refuse misspelt settings and a wrong log level; return warnings about unknown names.
+
+    A name close to that of a setting may be about security. Others may be of other packages, or of
+    Kubernetes, which sets STREAM_ICD_PORT and the like for a service of that name.
+    """
+    ours = [name.upper() for name in environment if name.upper().startswith(ENV_PREFIX)]
+    given = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(OF_THE_TESTS)}
+    known = {name.removeprefix(ENV_PREFIX) for name in variables()}
+    warnings = _check(given, known, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
+    if path := config_file(environment):
+        tables, found = {settings.table for settings in SETTINGS}, _tables(Path(path))
+        for settings in SETTINGS:
+            for name in settings.model_fields.keys() & found - tables:
+                raise BadSettings(
+                    f"settings file {path}: {name} is in no table: put it below [{settings.table}]"
+                )
+        warnings += _check(found, tables, f"settings file {path}: table ", "")
+    LogSettings()
+    return warnings
+
+
+def variables() -> Iterator[str]:
+    """The names of all environment variables that are settings."""
+    yield CONFIG_FILE
+    for settings in SETTINGS:
+        prefix = settings.model_config["env_prefix"]
+        fields = (field for field in settings.model_fields if field != "config_file")
+        yield from (f"{prefix}{field}".upper() for field in fields)
+
+
+def _check(given: Set[str], known: Set[str], place: str, prefix: str) -> list[str]:
+    unknown = sorted(given - known)
+    for name in unknown:
+        if meant := nearest(name, known):
+            raise BadSettings(f"{place}{name} is not a setting; did you mean {prefix}{meant}?")
+    return [f"{place}{name} is not a setting and has no effect" for name in unknown]
+
+
+def _tables(path: Path) -> Set[str]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).keys()
+    except (OSError, ValueError):
+        return set()  # reported by whoever reads a setting

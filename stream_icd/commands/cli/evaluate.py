@@ -1,0 +1,131 @@
+"""`stream-icd evaluate`: methods side by side on your own archive."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from stream_icd.commands.cli.report import OneGraph
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.printable import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stream_icd.interfaces.evaluation.evaluate import Windows
+
+app = typer.Typer()
+
+
+@command(app, "evaluate")
+class Evaluate(OneGraph):
+    """Compare methods on the newest windows of an archive, with or without known communities.
+
+    For each method: hidden_edges (how well its communities predict them), modularity, NCut,
+    stability from window to window, NMI where communities are known, and processor time. The page
+    is written every few seconds, as are --csv and --picture, so you can watch it in a browser. What
+    bp learned from the windows before is compared with the model default, with memory. bp and icd
+    are ours; bp-memory and icd-memory are the same with memory from window to window. leiden, plm
+    (Louvain) and plp (label propagation) need the extra `evaluate`. A method that is not installed,
+    fails or exceeds a limit is named in the table.
+
+      stream-icd evaluate --history history/ --methods bp,leiden --windows 50
+    """
+
+    methods: str = option(
+        "bp,bp-memory,icd,icd-memory,leiden,plm,plp",
+        "Names, separated by commas, of bp, bp-memory, icd, icd-memory, leiden, plm and plp.",
+    )
+    windows: int = option(50, "Number of newest windows to evaluate.", min=1)
+    learn: int = option(
+        10, "Maximum number of windows just before these that bp and bp-memory learn from.", min=0
+    )
+    out: Path = option(Path("evaluation.html"), "HTML page to write.")
+    csv: Path | None = option(None, "CSV file to write: a row for each method and window.")
+    picture: Path | None = option(None, "File for the picture alone: .png, .svg or .pdf.")
+    seconds: float = option(600, "Limit of processor time, for each method and window.")
+    memory_gb: float = option(8, "Limit of memory, for each method.", min=0, max=1e6)
+    seed: int = option(0, "Seed of every random choice.", min=0)
+
+    def run(self) -> None:
+        from stream_icd.commands.programs.process import progress_bar, wide_console
+        from stream_icd.core.imports import needs_extra
+        from stream_icd.core.store.store import open_store
+        from stream_icd.interfaces.evaluation import evaluate
+        from stream_icd.interfaces.evaluation.method import OWN, chosen, methods_in
+        from stream_icd.learning.training.yardstick import verdict
+        from stream_icd.streaming.execution.budget import Allowance
+
+        with needs_extra("evaluate", "matplotlib"):
+            from stream_icd.interfaces.evaluation import page
+
+        written = [path for path in (self.out, self.csv, self.picture) if path is not None]
+        if len({path.resolve() for path in written}) < len(written):
+            raise BadSettings("give --out, --csv and --picture different files")
+        if self.picture is not None:
+            page.check_format(self.picture)
+        names = [name.strip() for name in self.methods.split(",") if name.strip()]
+        names = list(chosen(names, methods_in(OWN)))
+        limits = Allowance(self.seconds, int(self.memory_gb * 1e9))
+        found = evaluate.open_windows(
+            open_store(self.history), self.graph, self.windows, self.learn, datetime.now(UTC)
+        )
+        console, results = wide_console(), list[evaluate.Result]()
+        notes = [_learning(found, evaluate.learners(names), self.learn)]
+        say(*notes)
+
+        def write() -> None:
+            done = results[: len(results) - len(results) % len(names)]  # of whole windows
+            if not done:
+                return
+            page.write_page(self.out, found.graph, done, len(found), notes)
+            if self.csv is not None:
+                evaluate.write_rows(self.csv, done)
+            if self.picture is not None:
+                page.write_picture(self.picture, done)
+
+        with progress_bar() as progress:
+            task = progress.add_task("learn", total=None)
+            models = evaluate.learn(found, names, limits, self.seed)
+            progress.update(task, description="compare what was learned with default")
+            if learners := evaluate.that_learned(models):
+                compared = evaluate.worth(found, models, limits, self.seed)
+                said = "not compared: over the limits" if compared is None else verdict(compared)
+                notes.append(f"What {' and '.join(learners)} learned: {said}.")
+            progress.update(task, description="windows x methods", total=len(found) * len(names))
+            due = 0.0
+            try:
+                for result in evaluate.evaluate(found, models, limits, self.seed):
+                    results.append(result)
+                    progress.advance(task)
+                    if len(results) % len(names) == 0 and time.monotonic() >= due:
+                        write()
+                        due = time.monotonic() + page.REFRESH_S
+            finally:
+                write()
+
+        console.print(page.table_of(results))
+        say(*notes[1:])
+        say(*(f"written: {path}" for path in written))
+        if all(result.measures is None for result in results):
+            say("no method has a result", err=True)
+            raise typer.Exit(1)
+
+
+def _learning(found: Windows, learners: Sequence[str], learn: int) -> str:
+    """How many windows are evaluated, and how many the methods learn from before."""
+    said = f"{found.graph}: {len(found)} windows"
+    if not learners or not learn:
+        return said
+    who = f"{' and '.join(learners)} {'learns' if len(learners) == 1 else 'learn'}"
+    if found.before:
+        return f"{said}; {who} from the {len(found.before)} before them"
+    said += f"; {who} from none, since the archive has none before these"
+    fewer = max(1, len(found) - learn)
+    hint = f": --windows {fewer} leaves {len(found) - fewer} to learn from"
+    return said + hint if len(found) > 1 else said

@@ -1,0 +1,312 @@
+"""`stream-icd models`: list, show and compare models; a registry of versions with a champion."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_icd.commands.programs.declared import argument, command, option, options
+from stream_icd.commands.programs.options import BrokerOptions, RegistryUri
+from stream_icd.core.printable import say
+
+if TYPE_CHECKING:
+    from stream_icd.core.store.store import Store
+    from stream_icd.wire.announcements import Announcement
+
+app = typer.Typer(no_args_is_help=True, help="List, compare, promote and roll back models.")
+
+Reason = Annotated[str, typer.Option(help="The reason, for the history of the registry.")]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="Name of a shipped model, a model's folder, or with a registry: champion, previous, a "
+        "version, or a name that has only one version."
+    ),
+]
+
+
+@options
+class OfRegistry:
+    """The registry of a command."""
+
+    registry: RegistryUri = None
+
+    def opened(self) -> Store | None:
+        """Open the registry; None if neither option nor setting names one."""
+        from stream_icd.registry.settings import registry_at
+
+        return registry_at(self.registry)
+
+    def required(self) -> Store:
+        """Open the registry, or raise `BadSettings`."""
+        from stream_icd.registry.settings import required
+
+        return required(self.opened())
+
+
+@options
+class Changing(OfRegistry, BrokerOptions):
+    """The options of commands that change a registry."""
+
+    no_announce: bool = option(
+        False,
+        "Do not announce it in icd.models.v1, for example where there is no Kafka. Running "
+        "detectors then find it a few seconds later, by looking at the registry.",
+    )
+
+    def announce(self, *changes: Announcement) -> None:
+        """Announce changes that are done; if that fails, warn: only the registry counts."""
+        from stream_icd.core.errors import BrokerError
+        from stream_icd.registry.announce import announce
+
+        if self.no_announce:
+            return
+        try:
+            for change in changes:
+                announce(self.kafka(), change)
+        except BrokerError as error:
+            say(
+                "warning: done, but not announced in icd.models.v1 "
+                f"({type(error).__name__}: {error}). Detectors find it by looking at the registry. "
+                "Without Kafka, give --no-announce",
+                err=True,
+            )
+
+
+@command(app, "list")
+class ListModels(OfRegistry):
+    """List models: name, version, purpose, training data and quality.
+
+    Versions of a registry are listed with their aliases and origin, the oldest first.
+
+      stream-icd models list
+      stream-icd models list my-models/
+      stream-icd models list --registry s3://bucket/models
+    """
+
+    folder: str | None = argument(
+        "Folder of models to list: a path or a URI. Default: the versions of the registry, if "
+        "there is one, and the shipped models.",
+        default=None,
+    )
+
+    def run(self) -> None:
+        from stream_icd.commands.cli.model_lines import model_lines, version_lines
+        from stream_icd.core.errors import ModelNotFound
+        from stream_icd.core.store.store import open_store
+        from stream_icd.registry.find import shipped_models
+        from stream_icd.registry.model import models_in
+
+        if self.folder is None:
+            models = shipped_models()
+            if (versions := self.opened()) is not None:
+                lines = list(version_lines(versions))
+                say(*lines)
+                if not lines:
+                    nothing = f"{versions.place} holds no version"
+                    say(f"{nothing}: stream-icd models import adds one", err=True)
+        else:
+            folder = open_store(self.folder)
+            models = models_in(folder) if folder.is_there() else {}
+        if not models:
+            raise ModelNotFound(
+                f"no folder in {self.folder} holds a model: stream-icd train makes one, and "
+                "stream-icd models show shows a single one"
+            )
+        for name, place in models.items():
+            say(*model_lines(name, place))
+
+
+@command(app, "show")
+class Show(OfRegistry):
+    """Show a model's card: what it is for, how good it is, and when not to use it.
+
+    Of a version in a registry, show first where it comes from: parent, data, recipe, code, and the
+    figures of its comparison with the champion.
+
+      stream-icd models show as
+      stream-icd models show champion --registry models/
+    """
+
+    name: Model
+
+    def run(self) -> None:
+        from stream_icd.commands.cli.model_lines import card_lines, lineage_lines
+        from stream_icd.registry.find import find_model
+
+        versions = self.opened()
+        folder = find_model(self.name, versions)
+        if versions is not None:
+            say(*lineage_lines(versions, folder))
+        say(*card_lines(folder))
+
+
+@command(app, "diff")
+class Diff(OfRegistry):
+    """Compare two models: settings, learned parameters, weights.
+
+    One line per setting that differs. Equal models print nothing.
+
+      stream-icd models diff as lfr
+      stream-icd models diff previous champion --registry models/
+    """
+
+    before: Model
+    after: Model
+
+    def run(self) -> None:
+        from stream_icd.commands.cli.model_lines import difference_lines
+        from stream_icd.registry.find import find_model
+
+        versions = self.opened()
+        say(*difference_lines(find_model(self.before, versions), find_model(self.after, versions)))
+
+
+@command(app, "import")
+class Import(Changing):
+    """Add a model to a registry, as a version that never changes.
+
+    The version is made from the model's content, so a model that is imported twice is one version.
+    Detectors do not use it before it is promoted.
+
+      stream-icd models import lfr --registry models/ --first-champion
+      stream-icd models import my-model/ --registry s3://bucket/models
+    """
+
+    source: str = argument("Name of a shipped model, or a model's folder: a path or a URI.")
+    first_champion: bool = option(
+        False, "Make it the champion if the registry has none yet; so a new system can start."
+    )
+
+    def run(self) -> None:
+        from stream_icd.core.errors import ChampionChanged
+        from stream_icd.registry.aliases import current, promote
+        from stream_icd.registry.announce import change, publication
+        from stream_icd.registry.find import folder_of
+        from stream_icd.registry.versions import import_folder, read_lineage
+
+        registry, now, by = self.required(), datetime.now(UTC), "models import"
+        version = import_folder(registry, folder_of(self.source), by, now, self.source)
+        say(version)
+        changes = [publication(registry, version, read_lineage(registry, version))]
+        if self.first_champion and current(registry) is None:
+            with suppress(ChampionChanged):  # another program made the first champion meanwhile
+                first = promote(registry, version, "the first champion", now, by=by, seen=None)
+                changes.append(change(registry, first))
+                say(f"champion {version}, previous none")
+        self.announce(*changes)
+
+
+@command(app, "promote")
+class Promote(Changing):
+    """Make a version the champion: detectors with --model champion change to it.
+
+    They change between two batches, without a restart. The version is loaded first; one that cannot
+    be loaded is not promoted. If somebody else promotes at the same time, one of you wins, and the
+    other one gets an error and changes nothing.
+
+    stream-icd models promote lfr@1a189b55 --registry models/ --reason "better"
+    """
+
+    version: str = argument("Version in the registry, or a name that has only one version.")
+    reason: Reason = "by command"
+
+    def run(self) -> None:
+        from stream_icd.registry.aliases import current, promote
+        from stream_icd.registry.announce import change
+        from stream_icd.registry.find import find_version
+        from stream_icd.registry.versions import read_lineage
+
+        registry, now = self.required(), datetime.now(UTC)
+        seen, version = current(registry), find_version(registry, self.version)
+        gate = read_lineage(registry, version).gate
+        aliases = promote(registry, version, self.reason, now, by="models promote", seen=seen)
+        say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
+        self.announce(change(registry, aliases, gate))
+
+
+@command(app, "rollback")
+class Rollback(Changing):
+    """Make the previous champion the champion again.
+
+    Each further rollback goes one promotion further back. To undo a rollback, promote.
+
+    stream-icd models rollback --registry models/ --reason "worse"
+    """
+
+    reason: Reason = "by command"
+
+    def run(self) -> None:
+        from stream_icd.registry.aliases import champion, roll_back
+        from stream_icd.registry.announce import change
+
+        registry, now = self.required(), datetime.now(UTC)
+        seen = champion(registry)
+        aliases = roll_back(registry, self.reason, now, by="models rollback", seen=seen)
+        say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
+        self.announce(change(registry, aliases))
+
+
+@command(app, "history")
+class History(OfRegistry, BrokerOptions):
+    """List all changes of the champion: when, what, by which program, and why.
+
+    The oldest comes first. With --all, this needs Kafka, which keeps announcements for a year.
+
+      stream-icd models history --registry models/
+      stream-icd models history --registry models/ --all
+    """
+
+    everything: bool = option(
+        False,
+        "Also list added versions, refusals by detectors and decisions to keep the champion, as "
+        "announced in icd.models.v1.",
+        "--all",
+    )
+
+    def run(self) -> None:
+        from stream_icd.commands.cli.model_lines import announcement_line
+        from stream_icd.registry.aliases import history
+        from stream_icd.registry.announce import announcements, change
+
+        store = self.required()
+        changes = [change(store, aliases) for aliases in history(store)]
+        if self.everything:
+            events = [one for one in announcements(self.kafka()) if one.registry == store.place]
+            announced = {event.id for event in events}
+            events += [event for event in changes if event.id not in announced]
+            changes = sorted(events, key=lambda event: event.at)
+        say(*map(announcement_line, changes))
+        if not changes:
+            say(
+                f"{store.place} has no history yet: stream-icd models import adds a "
+                "version, stream-icd models promote makes it the champion",
+                err=True,
+            )
+
+
+@command(app, "export")
+class Export(OfRegistry):
+    """Copy a model to a folder, or register it in MLflow.
+
+    The copy has the same bytes, so the same version, and works wherever a model is asked for.
+
+      stream-icd models export champion exported/ --registry models/
+      stream-icd models export lfr http://127.0.0.1:5000 --mlflow
+    """
+
+    name: Model
+    target: str = argument("New folder (a path or a URI), or with --mlflow a server's URI.")
+    mlflow: bool = option(
+        False, "Register it in MLflow: files, parameters and figures. Needs the extra mlflow."
+    )
+
+    def run(self) -> None:
+        from stream_icd.registry.export import export_folder, export_mlflow
+        from stream_icd.registry.find import find_model
+
+        export = export_mlflow if self.mlflow else export_folder
+        say(export(find_model(self.name, self.opened()), self.target))

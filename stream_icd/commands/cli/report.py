@@ -1,0 +1,225 @@
+"""`stream-icd report` and `stream-icd explain`: what an archived graph holds, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from stream_icd.commands.programs.declared import command, option, options
+from stream_icd.commands.programs.options import (
+    BrokerOptions,
+    First,
+    Last,
+    NamesFile,
+    naming_by,
+    parse_time,
+)
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.printable import listed, printable, say, shortened
+
+if TYPE_CHECKING:
+    from stream_icd.interfaces.view.data.series import SeriesName
+    from stream_icd.interfaces.view.panels.queries import Queries
+    from stream_icd.methods.tracking.explain import Explanation
+    from stream_icd.methods.tracking.explain_community import CommunityExplanation
+
+report, explain = typer.Typer(), typer.Typer()
+
+A_FEW = 3
+
+
+@options
+class OneGraph:
+    """The options for one graph of an archive."""
+
+    history: Annotated[
+        str, typer.Option(help="The archive: a folder, or a URI such as s3://bucket/history.")
+    ]
+    graph: str | None = option(None, "The graph. Default: the only one in the archive.")
+
+
+@options
+class ArchivedGraph(OneGraph):
+    """The options for what can be asked of a graph."""
+
+    model: str | None = option(
+        None,
+        "Only results of this model, such as gn or gn@77e9c245. Default: all, one after the other.",
+    )
+    names: NamesFile = None
+
+    def read(
+        self, start: datetime | None = None, end: datetime | None = None
+    ) -> tuple[Queries, SeriesName]:
+        """Return what can be asked of the graph, and its name; see `read_archive`."""
+        from stream_icd.core.store.store import open_store
+        from stream_icd.history.archive import Selection
+        from stream_icd.interfaces.view.report import read_archive
+
+        store = open_store(self.history)
+        chosen = Selection("communities", self.graph, start=start, end=end)
+        with naming_by(self.names, BrokerOptions().kafka, self.graph) as naming:
+            read = read_archive(store, chosen, self.model, naming)
+        if naming is not None and naming.trouble:
+            raise BadSettings(f"{self.names}: {naming.trouble}")
+        if naming is not None and not naming.found:
+            say(f"{self.names} has no node of the graph: no community has a name", err=True)
+        return read
+
+
+@command(report, "report")
+class Report(ArchivedGraph):
+    """Write the communities of an archived graph to one file that opens anywhere.
+
+    The file holds the flow of communities, the map of the last window, numbers over time, events,
+    and the past of every node. It needs no server and no network.
+
+      stream-icd report --history history/ --graph as733 --out report.html
+      stream-icd report --history history/ --names countries.csv
+      stream-icd report --history history/ --graph as733 --format svg --out svg/
+    """
+
+    out: Path = option(
+        Path("report.html"), "File to write; with --format png or svg, the folder for the pictures."
+    )
+    first: First = None
+    last: Last = None
+    form: Literal["html", "png", "svg"] = option(
+        "html",
+        "html: the page as one file, which opens without a network; png, svg: the pictures flow, "
+        "map and life.",
+        "--format",
+    )
+
+    def run(self) -> None:
+        from stream_icd.interfaces.view.report import left_out, write_html, write_pictures
+
+        queries, name = self.read(parse_time("--from", self.first), parse_time("--to", self.last))
+        if self.form == "html":
+            written = [write_html(queries, name, self.out)]
+        else:
+            written = write_pictures(queries, name, self.out, self.form)
+        say(*(f"written: {path}" for path in written), *left_out(queries, name))
+
+
+@command(explain, "explain")
+class Explain(ArchivedGraph):
+    """Explain the community of a node, or a community: where it was and is, which edges say so.
+
+    In words first: how probable the community of a node is, what moved with it, and how far back
+    the memory reaches. Then the numbers, with the edges that say most, in bits.
+
+      stream-icd explain --history history/ --node 701 --at 1999-03-02
+
+    Of a community: who is in it, where they were before and are after, and the edges that tell it
+    from the nearest other community:
+
+      stream-icd explain --history history/ --community 12 --at 1999-03-02
+    """
+
+    node: str | None = option(None, "Explain this node, such as 701.")
+    community: int | None = option(None, "Explain the community with this stable id.", min=0)
+    at: str | None = option(
+        None,
+        "The window that holds this time, such as 1999-03-02, or else the last one before it. "
+        "Default: the newest window.",
+    )
+
+    def run(self) -> None:
+        if (self.node is None) == (self.community is None):
+            raise BadSettings("give --node or --community, one of them")
+        from stream_icd.interfaces.view.panels.details import (
+            explained,
+            explained_community,
+            names_like,
+        )
+        from stream_icd.interfaces.view.panels.queries import MOST_WINDOWS
+
+        until = parse_time("--at", self.at)
+        queries, name = self.read()
+        windows = queries.seen.windows(name, MOST_WINDOWS)
+        kept = [
+            window for window in windows if until is None or window.result.window.start <= until
+        ]
+        if not kept:
+            raise BadSettings(
+                f"--at {self.at}: the first window begins at {windows[0].result.window.start}"
+            )
+
+        read = partial(queries.sources.snapshot, name)
+        if self.community is not None:
+            after = windows[len(kept)] if len(kept) < len(windows) else None
+            about, called = explained_community(kept, self.community, read, after)
+            say(*about.sentences(called))
+            _say_numbers_of_community(about)
+        elif self.node is not None:
+            found, called = explained(kept, self.node, read)
+            if found.now is None and found.before is None:
+                some = listed(names_like(kept[-1], "", A_FEW))
+                raise BadSettings(
+                    f"no window up to {found.at} has node {self.node!r}; nodes of that window are, "
+                    f"for example, {some}"
+                )
+            say(*found.sentences(called))
+            _say_numbers(found)
+
+
+def _say_numbers_of_community(explanation: CommunityExplanation) -> None:
+    for title, where in (("before", explanation.before), ("after", explanation.after)):
+        if where:
+            say("", f"{'community ' + title:>16} {'members':>8}")
+        for place in where or ():
+            say(f"{'-' if place.community is None else place.community:>16} {place.members:>8,}")
+    if explanation.apart is not None:
+        apart = explanation.apart
+        cost = apart.bits - apart.inside - apart.inside_nearest - apart.across
+        say("", f"bits for two communities rather than one with community {apart.nearest}:")
+        for bits, what in (
+            (apart.inside, "edges inside"),
+            (apart.inside_nearest, f"edges inside community {apart.nearest}"),
+            (apart.across, "edges between the two"),
+            (cost, "to say which nodes are in which"),
+            (apart.bits, "together"),
+        ):
+            say(f"{bits:>12,.1f}  {what}")
+    if explanation.members:
+        title, *names = _column("member", [member.node for member in explanation.members])
+        say("", f"{title} {'inside':>8} {'across':>8}")
+        for name, member in zip(names, explanation.members, strict=True):
+            say(f"{name} {member.inside:>8.2f} {member.across:>8.2f}")
+    if explanation.links:
+        title, *ones = _column("edge", [link.one for link in explanation.links])
+        second, *others = _column("and", [link.other for link in explanation.links])
+        say("", f"{title} {second} {'weight':>7} {'bits':>7}")
+        for one, other, link in zip(ones, others, explanation.links, strict=True):
+            say(f"{one} {other} {link.weight:>7.2f} {link.bits:>7.2f}")
+
+
+def _column(title: str, nodes: Sequence[str]) -> list[str]:
+    """Return a title and the names of nodes, all of one width."""
+    texts = [title, *(printable(shortened(node, 40)) for node in nodes)]
+    width = max(20, *map(len, texts))
+    return [f"{text:>{width}}" for text in texts]
+
+
+def _say_numbers(explanation: Explanation) -> None:
+    if explanation.companions:
+        some = ", ".join(
+            printable(shortened(companion, 30)) for companion in explanation.companions
+        )
+        more = ", …" if explanation.n_companions > len(explanation.companions) else ""
+        say("", f"moved with it: {some}{more}")
+    if explanation.edges:
+        say("", f"{'community':>9} {'probability':>11} {'edges':>8}")
+    for choice in explanation.choices:
+        say(f"{choice.community:>9} {choice.probability:>11.4f} {choice.edges:>8.2f}")
+    if explanation.edges:
+        title, *names = _column("edge to", [edge.to for edge in explanation.edges])
+        say("", f"{title} {'community':>9} {'weight':>7} {'bits':>7}")
+        for to, edge in zip(names, explanation.edges, strict=True):
+            say(f"{to} {edge.community:>9} {edge.weight:>7.2f} {edge.bits:>7.2f}")

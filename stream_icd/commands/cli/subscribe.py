@@ -1,0 +1,261 @@
+"""`stream-icd subscribe`: receive communities, their events, or those of one node."""
+
+from __future__ import annotations
+
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import BrokerOptions, NamesFile, OnlyGraph, naming_by
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.printable import end_without_reader, say
+
+if TYPE_CHECKING:
+    from stream_icd.commands.cli.subscribe_shapes import Shape
+    from stream_icd.core.times import Gap
+    from stream_icd.kafka.settings import KafkaSettings
+    from stream_icd.streaming.subscribers.subscription import SubscribeOptions, Subscription
+
+app = typer.Typer()
+
+PATIENCE_S = 1.0
+"""How long the reader of standard output may take, after Ctrl-C, for what is written to it."""
+
+
+@command(app, "subscribe")
+class Subscribe(BrokerOptions):
+    """Receive communities: one line per snapshot, until Ctrl-C or SIGTERM.
+
+    With --format json, each line is a complete result, with all nodes and their communities:
+
+      stream-icd subscribe --from beginning --format json | jq '.n_communities'
+
+    With --format arrow, standard output is one Arrow IPC stream, one row per node:
+
+      stream-icd subscribe --from beginning --until end --format arrow > c.arrows
+
+    With --format parquet, results are written to one file or to a folder:
+
+      stream-icd subscribe --until end --format parquet --out c.parquet
+
+    If `stream-icd consume track` runs, communities have stable ids and lifecycle events. Follow
+    all events, mergers and splits only, one community, or one node:
+
+      stream-icd subscribe --events --graph as733
+      stream-icd subscribe --event merged --event split
+      stream-icd subscribe --event merged --least-bits 20 --confirmed 3
+      stream-icd subscribe --community 12 --from beginning
+      stream-icd subscribe --graph as733 --node 701
+      stream-icd subscribe --graph as733 --node 701 --members
+
+    With a table of attributes of the nodes, communities are named by what is over-represented
+    among their members, such as a country:
+
+      stream-icd subscribe --events --graph as733 --names countries.csv
+
+    Missing windows are reported on standard error.
+    """
+
+    graph: OnlyGraph = None
+    events: bool = option(False, "Receive lifecycle events (icd.events.v1).")
+    event: list[str] | None = option(
+        None,
+        "Only this kind: born, grown, shrunk, merged, split, continued, died. May be repeated.",
+    )
+    community: int | None = option(None, "Only events of the community with this stable id.")
+    least_bits: float | None = option(
+        None,
+        "Only events of at least this strength: the bits by which the edges of the window are "
+        "described worse without the event.",
+    )
+    confirmed: int | None = option(
+        None,
+        "Only events that have lasted for this number of windows, and so many windows later, such "
+        "as 3. Not with --group.",
+        min=1,
+    )
+    node: str | None = option(None, "Report when this node, such as 701, changes community.")
+    members: bool = option(False, "With --community or --node: show the members of the community.")
+    model: str | None = option(None, "Only results of this model: a name (lfr) or a version.")
+    revisions: Literal["newest", "all"] = option(
+        "newest", "Past results that were corrected: return the newest revision only, or all."
+    )
+    start: str | None = option(
+        None,
+        "Start at beginning, at latest, or at a time such as 2026-01-31T12:00:00Z. Default: "
+        "latest, or the position of --group; with --until end: beginning.",
+        "--from",
+    )
+    until: Literal["forever", "end"] = option(
+        "forever", "end: stop after the results that the topic holds now."
+    )
+    limit: int | None = option(None, "Stop after this number of results.", min=1)
+    group: str | None = option(
+        None,
+        "Consumer group: its members share the results, and a restarted one continues. Filters "
+        "are added to its name, such as GROUP-as733 with --graph as733. Default: no group; each "
+        "subscriber gets all results.",
+    )
+    format: Literal["table", "json", "csv", "arrow", "parquet"] = option(
+        "table",
+        "table: for people; json: JSON lines; csv: for spreadsheets; arrow: an Arrow stream; "
+        "parquet: files, see --out.",
+    )
+    out: Path | None = option(
+        None,
+        "With --format parquet: FILE.parquet, complete when the stream ends, or a folder with one "
+        "file per result, which --group needs.",
+    )
+    names: NamesFile = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some events are wanted."""
+        filters = self.event or None, self.community, self.least_bits, self.confirmed
+        return any(wanted is not None for wanted in filters)
+
+    def check(self) -> None:
+        """Check that the options fit together; raise `BadSettings` if they do not."""
+        from stream_icd.commands.cli.subscribe_formats import is_one_file
+
+        if self.node is not None and self.is_filtered:
+            raise BadSettings(
+                "--node reports all events of one node: leave out --event, --community, "
+                "--least-bits and --confirmed"
+            )
+        if (self.format == "parquet") != (self.out is not None):
+            raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
+        if self.group is not None and self.out is not None and is_one_file(self.out):
+            raise BadSettings(
+                "a group continues after a restart, and the new file would replace the results "
+                "before: give --out a folder, or leave out --group"
+            )
+        if self.members and self.node is None and self.community is None:
+            raise BadSettings("--members shows one community: name it with --community or --node")
+
+    def subscription(
+        self, settings: KafkaSettings, topic: str
+    ) -> tuple[Subscription[Any], Shape[Any]]:
+        """Subscribe; return what arrives, and how it is shown."""
+        from stream_icd.commands.cli import subscribe_shapes as shapes
+        from stream_icd.commands.cli.subscribe_formats import parse_start
+        from stream_icd.kafka.topics import EVENTS
+        from stream_icd.streaming.subscribers import subscribe as following
+
+        options: SubscribeOptions = {
+            "model": self.model,
+            "revisions": self.revisions,
+            "start": None if self.start is None else parse_start(self.start),
+            "until": self.until,
+            "limit": self.limit,
+            "group": self.group,
+            "settings": settings,
+            "on_gap": _say_gap,
+        }
+        shape: Shape[Any]
+        if self.node is not None:
+            shape = shapes.OfMembers() if self.members else shapes.OfNode()
+            return following.subscribe_node(self.node, self.graph, **options), shape
+        if topic == EVENTS:
+            subscription = following.subscribe_events(
+                self.graph,
+                community=self.community,
+                event=self.event or None,
+                least_bits=self.least_bits,
+                confirmed=self.confirmed,
+                **options,
+            )
+            shape = shapes.OfMembers(self.community) if self.members else shapes.OfEvents()
+            return subscription, shape
+        return following.subscribe(self.graph, **options), shapes.OfCommunities()
+
+    def run(self) -> None:
+        from stream_icd.commands.cli import subscribe_formats as formats
+        from stream_icd.commands.cli.subscribe_shapes import Named
+        from stream_icd.core.imports import without_pandas
+        from stream_icd.kafka.topics import COMMUNITIES, EVENTS
+        from stream_icd.kafka.tracing import traces_of
+
+        without_pandas()
+        self.check()
+        settings = self.kafka(check=False)
+        topic = EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES
+        subscription, shape = self.subscription(settings, topic)
+        writers: dict[str, Callable[[Any, Any], None]] = {
+            "table": formats.write_table,
+            "json": formats.write_json_lines,
+            "csv": formats.write_csv,
+            "arrow": formats.write_arrow,
+            "parquet": partial(formats.write_parquet, out=self.out or Path()),
+        }
+        shown = 0
+
+        def counted() -> Iterator[Any]:
+            nonlocal shown
+            for result in subscription:
+                shown += 1
+                yield result
+
+        self.kafka()  # a broker that is not there is said before anything waits
+        when_reader_leaves(subscription.close)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            if self.until == "forever" and topic == EVENTS:
+                formats.warn_of_no_tracker(settings)
+            with (
+                traces_of("subscribe"),
+                naming_by(self.names, lambda: settings, self.graph) as naming,
+            ):
+                if naming is not None:
+                    shape = Named(shape, naming, of_one_graph=self.graph is not None)
+                writers[self.format](counted(), shape)
+            if self.until == "end" and not shown:
+                formats.refuse_nothing(settings, topic, self.graph, self.model)
+                say(f"no result: nothing in {topic} matches", err=True)
+        except (KeyboardInterrupt, BrokenPipeError):
+            # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
+            let_reader_finish()
+            raise typer.Exit(0) from None
+        finally:
+            subscription.close()
+
+
+def _say_gap(gap: Gap) -> None:
+    say(str(gap), err=True)
+
+
+def let_reader_finish(patience_s: float = PATIENCE_S) -> None:
+    """Write what is buffered; end the program if nobody takes it, or at a further signal."""
+    for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: end_without_reader())
+    signal.setitimer(signal.ITIMER_REAL, patience_s)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        end_without_reader()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def when_reader_leaves(call: Callable[[], None]) -> None:
+    """Call, from a thread, once nobody reads standard output: what waits may never write again."""
+    try:
+        output = sys.stdout.fileno()
+    except (AttributeError, OSError):  # there is none, or it is no file of the system's
+        return
+
+    def watch() -> None:
+        ends = select.poll()
+        ends.register(output, 0)  # 0: the end is reported without being asked for
+        ends.poll()
+        call()
+
+    threading.Thread(target=watch, name="reader", daemon=True).start()

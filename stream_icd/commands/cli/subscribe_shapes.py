@@ -1,0 +1,331 @@
+"""What can be followed, as a line of text, as JSON, and as an Arrow table; and with names."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.printable import printable, say, shortened
+from stream_icd.streaming.subscribers.subscribe import NodeChange
+from stream_icd.wire.events import event_table
+
+if TYPE_CHECKING:
+    from stream_icd.methods.names.names import Naming
+
+Result = Communities | CommunityEvents | NodeChange
+Item = TypeVar("Item", bound=Result)
+Names = Mapping[int | None, str]
+ZONED = pa.timestamp("us", tz="UTC")
+
+SHOWN = 3
+"""How many names stand in the line of a result, those of its largest communities."""
+
+MOST_GRAPHS = 1000
+"""Graphs whose names are kept until their next window: those heard of last."""
+
+
+class Shape(ABC, Generic[Item]):
+    """How results of one kind are shown."""
+
+    titles: str
+
+    @property
+    def heading(self) -> str:
+        """What stands over the lines."""
+        return f"{'graph':<12} {'snapshot':<28} {self.titles}"
+
+    def lines(self, result: Item) -> Iterator[str]:
+        """Yield lines for people."""
+        graph, snapshot = printable(result.graph), printable(result.snapshot_id)
+        for text in self.texts(result):
+            yield f"{graph:<12} {snapshot:<28} {printable(text)}"
+
+    def document(self, result: Item) -> dict[str, Any]:
+        """Return the whole result as JSON."""
+        return {**_place(result), **self.values(result)}
+
+    def table(self, result: Item) -> pa.Table:
+        """Return rows; the same columns for each result."""
+        columns = self.columns(result)
+        rows = len(next(iter(columns.values())))
+        times = {"window_start": result.window.start, "window_end": result.window.end}
+        place = _place(result) | {name: pa.scalar(time, ZONED) for name, time in times.items()}
+        return pa.table({name: pa.repeat(value, rows) for name, value in place.items()} | columns)
+
+    @abstractmethod
+    def texts(self, result: Item) -> Iterator[str]:
+        """Yield what follows graph and snapshot in the lines."""
+
+    @abstractmethod
+    def values(self, result: Item) -> dict[str, Any]:
+        """Return what follows the place of the result in the document."""
+
+    @abstractmethod
+    def columns(self, result: Item) -> dict[str, pa.Array]:
+        """Return what follows the place of the result in the table."""
+
+
+def _place(result: Result) -> dict[str, Any]:
+    return {
+        "graph": result.graph,
+        "snapshot_id": result.snapshot_id,
+        "window_start": result.window.start.isoformat(),
+        "window_end": result.window.end.isoformat(),
+        "model": result.model,
+        "revision": result.revision,
+    }
+
+
+class OfCommunities(Shape[Communities]):
+    titles = (
+        f"{'nodes':>8} {'edges':>9} {'communities':>11} {'modularity':>10} "
+        f"{'evidence':>8} {'horizon':>7} {'predicted':>9} {'largest':>8} {'ms':>8}  model"
+    )
+
+    def texts(self, result: Communities) -> Iterator[str]:
+        yield (
+            f"{result.n_nodes:>8,} {result.n_edges:>9,} "
+            f"{result.n_communities:>11,} {result.modularity:>10.4f} "
+            f"{result.evidence or '-':>8} {_number(result.horizon, 1):>7} "
+            f"{_number(result.predicted_bits, 3):>9} {int(result.sizes.max()):>8,} "
+            f"{sum(result.milliseconds.values()):>8.1f}  {result.model}"
+        )
+
+    def values(self, result: Communities) -> dict[str, Any]:
+        return {
+            "n_nodes": result.n_nodes,
+            "n_edges": result.n_edges,
+            "n_communities": result.n_communities,
+            "modularity": result.modularity,
+            "ncut": result.ncut,
+            "evidence": result.evidence,
+            "bits_saved": result.bits_saved,
+            "milliseconds": result.milliseconds,
+            "detected_at": result.detected_at.isoformat(),
+            "nodes": result.nodes.to_pylist(),
+            "communities": result.labels.tolist(),
+            "community_ids": _listed(result.community_ids),
+            "replaced": _listed(result.replaced),
+            "moved": _listed(result.moved),
+            "moved_bits": _listed(result.moved_bits),
+            "memory": result.memory,
+            "horizon": result.horizon,
+            "predicted_bits": result.predicted_bits,
+        }
+
+    def columns(self, result: Communities) -> dict[str, pa.Array]:
+        n, ids = result.n_nodes, result.ids_of_nodes
+        numbers = {
+            name: pa.repeat(pa.scalar(getattr(result, name), pa.float64()), n)
+            for name in ("bits_saved", "horizon", "predicted_bits")
+        }
+        return {
+            "evidence": pa.repeat(pa.scalar(result.evidence, pa.string()), n),
+            **numbers,
+            "node": result.nodes,
+            "community": pa.array(result.labels),
+            "community_id": pa.nulls(n, pa.int64()) if ids is None else pa.array(ids),
+        }
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _listed(values: NDArray[Any] | None) -> list[Any] | None:
+    return None if values is None else values.tolist()
+
+
+class OfEvents(Shape[CommunityEvents]):
+    titles = f"{'event':<10} {'community':>9} {'before':>8} {'members':>8}  relatives"
+
+    def texts(self, result: CommunityEvents) -> Iterator[str]:
+        if result.late:
+            yield "came too late to be tracked"
+        for event in result.events:
+            yield (
+                f"{event.kind:<10} {event.community:>9} "
+                f"{event.size_before:>8,} {event.size:>8,}  {_relatives(event)}".rstrip()
+            )
+
+    def values(self, result: CommunityEvents) -> dict[str, Any]:
+        return {
+            "model_before": result.model_before,
+            "missed": result.missed,
+            "late": result.late,
+            "events": [asdict(event) for event in result.events],
+            "nodes": result.nodes.to_pylist(),
+            "communities": result.communities.tolist(),
+        }
+
+    def columns(self, result: CommunityEvents) -> dict[str, pa.Array]:
+        table = event_table(result)
+        return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def _relatives(event: CommunityEvent) -> str:
+    parts = []
+    if event.parents:
+        parts.append(f"out of {', '.join(map(str, event.parents))}")
+    if event.children:
+        parts.append(f"into {', '.join(map(str, event.children))}")
+    if event.away:
+        parts.append(f"not seen for {event.away}")
+    if event.bits is not None:
+        bits = f"{event.bits:.0f}"
+        parts.append(f"{bits} bit" if bits in ("1", "-1") else f"{bits} bits")
+    if event.name is not None:
+        parts.append(printable(shortened(event.name)))
+    return "; ".join(parts)
+
+
+class OfNode(Shape[NodeChange]):
+    titles = f"{'node':>10} {'before':>8} {'now':>8}  what happened"
+
+    def texts(self, result: NodeChange) -> Iterator[str]:
+        happened = ", ".join(f"{event.kind} {event.community}" for event in result.events)
+        before, after = _or_dash(result.before), _or_dash(result.after)
+        yield f"{result.node!s:>10} {before:>8} {after:>8}  {happened}"
+
+    def values(self, result: NodeChange) -> dict[str, Any]:
+        return {
+            "node": result.node,
+            "before": result.before,
+            "after": result.after,
+            "events": [asdict(event) for event in result.events],
+        }
+
+    def columns(self, result: NodeChange) -> dict[str, pa.Array]:
+        return {
+            "node": pa.array([str(result.node)]),
+            "before": pa.array([result.before], pa.int64()),
+            "after": pa.array([result.after], pa.int64()),
+        }
+
+
+def _or_dash(community: int | None) -> str:
+    return "-" if community is None else str(community)
+
+
+class OfMembers(Shape[CommunityEvents | NodeChange]):
+    """The members of a community; None: of the one that a node is in now."""
+
+    titles = f"{'community':>9} {'size':>8}  members"
+
+    def __init__(self, community: int | None = None) -> None:
+        self.community = community
+
+    def texts(self, result: CommunityEvents | NodeChange) -> Iterator[str]:
+        community, nodes = self._members(result)
+        ids = " ".join(map(str, nodes.to_pylist()))
+        yield f"{_or_dash(community):>9} {len(nodes):>8,}  {ids}"
+
+    def values(self, result: CommunityEvents | NodeChange) -> dict[str, Any]:
+        community, nodes = self._members(result)
+        return {"community": community, "members": nodes.to_pylist()}
+
+    def columns(self, result: CommunityEvents | NodeChange) -> dict[str, pa.Array]:
+        community, nodes = self._members(result)
+        return {"community": pa.array([community] * len(nodes), pa.int64()), "node": nodes}
+
+    def _members(self, result: CommunityEvents | NodeChange) -> tuple[int | None, pa.Array]:
+        community = result.after if isinstance(result, NodeChange) else self.community
+        return community, result.members_of(community)
+
+
+class Named(Shape[Item]):
+    """A shape that names communities: in its lines, as `names` in JSON, as column `name`.
+
+    The names that a tracker gave to events are replaced. It is an error if the attributes name
+    nodes by ids of another type than the one graph that is followed. Of several graphs, the others
+    have no names.
+    """
+
+    def __init__(self, shape: Shape[Item], naming: Naming, *, of_one_graph: bool) -> None:
+        self.titles = f"{shape.titles}  name"
+        self._shape = shape
+        self._naming = naming
+        self._of_one_graph = of_one_graph
+        self._warned = False
+        # By graph: its last snapshot, the names there, and those in the one before.
+        self._last: OrderedDict[str, tuple[str, Names, Names]] = OrderedDict()
+
+    def texts(self, result: Item) -> Iterator[str]:
+        named = self._of_lines(result)
+        for text in self._shape.texts(result):
+            yield f"{text}  {next(named, '')}".rstrip()
+
+    def values(self, result: Item) -> dict[str, Any]:
+        names = {str(community): name for community, name in self.names_of(result).items()}
+        return {**self._shape.values(result), "names": names}
+
+    def columns(self, result: Item) -> dict[str, pa.Array]:
+        columns, names = self._shape.columns(result), self.names_of(result)
+        named = "after" if "after" in columns else "community"
+        if isinstance(result, Communities) and result.community_ids is not None:
+            named = "community_id"
+        columns.pop("name", None)
+        of_rows = [names.get(community) for community in columns[named].to_pylist()]
+        return {**columns, "name": pa.array(of_rows, pa.string())}
+
+    def names_of(self, result: Item) -> Names:
+        """Return the names of the communities of a result, and of those that have just ended."""
+        nodes, ids = _assignment(result)
+        if not len(nodes):  # it is late
+            return {}
+        snapshot, last, before = self._last.pop(result.graph, ("", {}, {}))
+        if snapshot != result.snapshot_id:  # else another revision, or of another model
+            before = last
+        now = self._found(result.graph, nodes, ids)
+        self._last[result.graph] = result.snapshot_id, now, before
+        if len(self._last) > MOST_GRAPHS:
+            self._last.popitem(last=False)
+        if isinstance(result, Communities) and result.community_ids is None:
+            return now  # another window has other communities of these numbers
+        present = set(ids.tolist())
+        ended = {one: name for one, name in before.items() if one not in present}
+        return {**ended, **now}
+
+    def _of_lines(self, result: Item) -> Iterator[str]:
+        names = self.names_of(result)
+        if isinstance(result, Communities):
+            ids, sizes = np.unique(_assignment(result)[1], return_counts=True)
+            largest = ids[np.argsort(-sizes, kind="stable")].tolist()
+            yield "; ".join([names[at] for at in largest if at in names][:SHOWN])
+        elif isinstance(result, NodeChange):
+            yield names.get(result.after, "")
+        elif isinstance(self._shape, OfMembers):
+            yield names.get(self._shape.community, "")
+        else:
+            yield from (names.get(event.community, "") for event in result.events)
+
+    def _found(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> Names:
+        window = self._naming.window(graph, nodes, ids)
+        if window is not None:
+            return {community: str(name) for community, name in window.names().items()}
+        if (why := self._naming.other_ids) and self._of_one_graph:
+            raise BadSettings(why)
+        if why and not self._warned:
+            say(f"no names of graph {graph}: {why}", err=True)
+            self._warned = True
+        return {}
+
+
+def _assignment(result: Result) -> tuple[pa.Array, NDArray[np.integer]]:
+    """Return the nodes of a result, and the community of each: stable ids if there are any."""
+    if isinstance(result, NodeChange):
+        result = result.window_events
+    if isinstance(result, CommunityEvents):
+        return result.nodes, result.communities
+    ids = result.ids_of_nodes
+    return result.nodes, result.labels if ids is None else ids

@@ -1,0 +1,98 @@
+"""`stream-icd view`: a live page of what a stream's communities do."""
+
+import typer
+
+from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import (
+    BrokerOptions,
+    NamesFile,
+    OnlyGraph,
+    naming_by,
+    parse_time,
+)
+from stream_icd.core.printable import say
+
+app = typer.Typer()
+
+
+@command(app, "view")
+class ViewPage(BrokerOptions):
+    """Serve a page that shows communities as they change.
+
+    Prints the address of the page. It shows the flow of communities, a map of the newest window,
+    numbers over time, events, the past of any node, and two models side by side. Nothing is sent
+    anywhere, and nothing can be changed.
+
+      stream-icd view
+      stream-icd view --history history/ --graph as733 --names countries.csv
+    """
+
+    history: list[str] | None = option(
+        None, "Show this archive instead of the topics: a folder or a URI. Several are compared."
+    )
+    graph: OnlyGraph = None
+    first: str | None = option(
+        None,
+        "Read results from this time on, such as 2026-01-31. Of an archive: windows that begin "
+        "then or later. Default: all that memory holds.",
+        "--from",
+    )
+    host: str = option(
+        "127.0.0.1", "Address of the page. Other machines need 0.0.0.0, and a token."
+    )
+    port: int = option(8321, "Port of the page.", min=0, max=65535)
+    token: str | None = option(
+        None, "Token that browsers must show. Default: none on 127.0.0.1, otherwise a new one."
+    )
+    no_token: bool = option(
+        False, "Need no token at any address: for a container whose port only this machine reaches."
+    )
+    windows: int = option(6000, "Windows to keep in memory, of all graphs together.", min=2)
+    memory: int = option(512, "Memory for these windows, in MiB; the oldest go first.", min=16)
+    communities_topic: str = option("icd.communities.v1", "Topic of the results.")
+    events_topic: str = option("icd.events.v1", "Topic of the events.")
+    names: NamesFile = None
+
+    def run(self) -> None:
+        from urllib.parse import urlencode
+
+        from stream_icd.core.imports import needs_extra, without_pandas
+
+        without_pandas()
+
+        from stream_icd.core.log import configure_logging
+        from stream_icd.core.store.store import open_store
+        from stream_icd.history.archive import Selection
+        from stream_icd.interfaces.view.data.all_series import AllSeries, Budget
+        from stream_icd.interfaces.view.feeds.archives import Archives, archived
+        from stream_icd.interfaces.view.feeds.live import Live, Topics
+        from stream_icd.interfaces.view.feeds.sources import Sources
+        from stream_icd.interfaces.view.panels.queries import Queries
+        from stream_icd.kafka.connect import connect
+
+        with needs_extra("view", "starlette", "sse_starlette", "uvicorn"):
+            from stream_icd.interfaces.view.web.access import access_for
+            from stream_icd.interfaces.view.web.app import View
+            from stream_icd.interfaces.view.web.serve import address, listening, server_of
+
+        configure_logging()
+        since = parse_time("--from", self.first)
+        access = access_for(self.host, self.token, no_token=self.no_token)
+        with naming_by(self.names, self.kafka, self.graph) as naming:
+            sources: Sources
+            seen = AllSeries(Budget(self.windows, self.memory * 2**20), naming)
+            if self.history:
+                stores = [open_store(uri) for uri in self.history]
+                chosen = Selection("communities", self.graph, start=since)
+                sources = Archives(archived(stores, chosen), seen)
+            else:
+                topics = Topics(self.communities_topic, self.events_topic)
+                settings = self.kafka()
+                with connect(settings).admin():  # later, a broker that goes away is waited for
+                    sources = Live(settings, topics, seen, self.graph, since)
+            page = View(Queries(seen, sources), access)
+            server = server_of(page)
+            with listening(self.host, self.port) as socket, sources.reading(page.publish):
+                shown = "" if access.token is None else f"?{urlencode({'token': access.token})}"
+                say(f"open {address(socket)}{shown}   (Ctrl-C ends it)")
+                server.run(sockets=[socket])

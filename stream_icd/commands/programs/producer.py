@@ -1,0 +1,228 @@
+"""The common part of producer programs: send the source, show progress, print a summary."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from threading import Event
+from typing import Literal, Protocol
+
+import structlog
+
+from stream_icd.commands.programs.process import finish, progress_bar, stop_on_signals
+from stream_icd.core.errors import BadRow, ContentChanged, NoGoodRows
+from stream_icd.core.log import configure_logging
+from stream_icd.core.printable import listed
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.messages.claims import ClaimCheck
+from stream_icd.kafka.messages.pacing import Tempo, paced
+from stream_icd.kafka.messages.publish import (
+    Destination,
+    Published,
+    SentBefore,
+    publish_source,
+    read_sent_before,
+)
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
+from stream_icd.kafka.topics import (
+    DEFAULT_TOPICS,
+    LABELS,
+    SNAPSHOTS,
+    check_topic_for,
+    create_topics,
+    describe_topic,
+    messages_topic,
+)
+from stream_icd.kafka.tracing import traces_of
+from stream_icd.sources.source import Source
+from stream_icd.sources.windows import LateRows, OnLate
+
+SHOWN = 5
+"""Number of bad rows, and of changed snapshots, that are logged."""
+
+
+class SendingOptions(Protocol):
+    """What sending needs of a producer's options; `programs.Producer` has it."""
+
+    @property
+    def limit(self) -> int | None: ...
+
+    @property
+    def again(self) -> bool: ...
+
+    @property
+    def correct(self) -> bool: ...
+
+    @property
+    def partition_by(self) -> Literal["graph", "snapshot"]: ...
+
+    @property
+    def strict(self) -> bool: ...
+
+    def kafka(self, *, check: bool = True) -> KafkaSettings: ...
+
+    def tempo(self) -> Tempo: ...
+
+
+@dataclass
+class ProducerRun:
+    """Information about the run for a producer's source.
+
+    Attributes:
+        stop: set when a stop is requested.
+        left_out: counts of data left out on purpose, by kind.
+    """
+
+    settings: KafkaSettings
+    options: SendingOptions
+    stop: Event
+    topic: str = SNAPSHOTS
+    left_out: Counter[str] = field(default_factory=Counter)
+    n_bad_rows: int = 0
+    first_bad_row: str = ""
+
+    @cached_property
+    def sent_before(self) -> SentBefore:
+        """The snapshots already in the topic, which are not sent again; read once."""
+        check_that_somebody_listens(self.settings)
+        own = [] if self.topic == SNAPSHOTS else messages_topic(self.topic).with_dead_letters()
+        create_topics(self.settings, [*DEFAULT_TOPICS, *own])
+        if self.options.again:
+            return SentBefore()
+        correct = self.options.correct
+        return read_sent_before(self.settings, self.topic, correct=correct, stop=self.stop)
+
+    def bad_rows(self, error: BadRow) -> None:
+        """Count a row that cannot be read, and log the first few; with `--strict`, raise it."""
+        if self.options.strict:
+            raise error
+        self.n_bad_rows += 1
+        self.first_bad_row = self.first_bad_row or str(error)
+        if self.n_bad_rows <= SHOWN:
+            structlog.get_logger().warning("bad row", reason=str(error))
+
+    def count(self, kind: str, how_many: int) -> None:
+        """Count data that was left out; the summary shows it."""
+        self.left_out[kind] += how_many
+
+    def on_late(self, path: Path) -> OnLate:
+        """Count rows that are too late for their windows, and write them to this file."""
+        return LateRows(path, self.count)
+
+
+def run_producer(
+    open_source: Callable[[ProducerRun], Source],
+    options: SendingOptions,
+    topic: str = SNAPSHOTS,
+    way_out: str = "--again sends them once more",
+) -> Published:
+    """Send a source's snapshots that are not in the topic, and report what was sent.
+
+    Ctrl-C or SIGTERM ends it between two snapshots; all sent snapshots are acknowledged.
+
+    Args:
+        topic: topic of the snapshots; labels are sent only with those of the live topic.
+        way_out: what to do if the topic already holds everything.
+
+    Raises:
+        ContentChanged: the topic holds some of the snapshots with other content; raised after all
+            others are sent.
+        NoGoodRows: all rows were bad.
+        BadSettings, SourceNotFound, BadRow, BrokerError: see these classes.
+    """
+    configure_logging()
+    check_topic_for(topic, SNAPSHOTS)
+    stop = stop_on_signals()
+    tempo = options.tempo()
+    run = ProducerRun(options.kafka(check=False), options, stop, topic)
+    sent, changed = _send(open_source(run), run, tempo)
+    _report(sent, changed, run, way_out)
+    return sent
+
+
+def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, list[str]]:
+    """Send what the topic lacks; return the counts, and what the topic has with other content."""
+    options, limit, sent_before = run.options, run.options.limit, run.sent_before
+    total = source.total if limit is None else min(limit, source.total or limit)
+    changed, behind = list[str](), list[str]()
+    labels = LABELS if run.topic == SNAPSHOTS else None
+    by_graph = options.partition_by == "graph"
+    spread_over = None if by_graph else describe_topic(run.settings, run.topic).partitions
+    with (
+        Publisher(run.settings) as publisher,
+        progress_bar() as progress,
+        traces_of("produce") as tracing,
+    ):
+        task = progress.add_task("sent", total=total)
+        check = ClaimCheck(run.settings)
+        fit = check if tracing is None else lambda record: check(tracing.created(record))
+
+        def on_already(snapshot: Snapshot) -> None:
+            progress.advance(task, 1 if limit is None or total == source.total else 0)
+            if sent_before.is_changed(snapshot):
+                changed.append(snapshot.id)
+                if len(changed) <= SHOWN:
+                    structlog.get_logger().warning(
+                        "not sent: the topic holds this snapshot with other content",
+                        graph=snapshot.graph,
+                        snapshot=snapshot.id,
+                    )
+
+        def on_sent(snapshot: Snapshot) -> None:
+            progress.advance(task)
+            if by_graph and sent_before.is_behind(snapshot) and not behind:
+                behind.append(snapshot.id)
+                structlog.get_logger().warning(
+                    "the topic holds a later window of this graph: detectors and trackers take "
+                    "windows before it for late; give what is another graph another --graph",
+                    graph=snapshot.graph,
+                    snapshot=snapshot.id,
+                )
+
+        def due(pair: tuple[Snapshot, object]) -> datetime | None:
+            return None if pair[0] in sent_before else pair[0].window.end
+
+        snapshots = paced(source.snapshots, due, tempo, time.monotonic, run.stop.wait)
+        sent = publish_source(
+            Source(total, snapshots),
+            publisher,
+            Destination(run.topic, labels, spread_over, fit, sent_before.limits),
+            limit=limit,
+            already=sent_before,
+            stop=run.stop,
+            on_sent=on_sent,
+            on_already=on_already,
+        )
+    return sent, changed
+
+
+def _report(sent: Published, changed: Sequence[str], run: ProducerRun, way_out: str) -> None:
+    """Log what was sent; raise if there were only bad rows, or some content has changed."""
+    if sent.already_sent > len(changed):
+        which = "some" if sent.snapshots or changed else "nothing was sent: all"
+        structlog.get_logger().log(
+            logging.INFO if sent.snapshots else logging.WARNING,
+            f"{which} of these snapshots are in the topic already ({way_out})",
+            already_sent=sent.already_sent - len(changed),
+            topic=run.topic,
+        )
+    finish(run.stop, False, **asdict(sent), bad_rows=run.n_bad_rows, **run.left_out)
+    n_windows = run.left_out["small_windows"] + run.left_out["earlier_windows"]
+    if run.n_bad_rows and not (sent.snapshots or sent.already_sent or n_windows):
+        raise NoGoodRows(
+            f"no snapshot was sent: the input has {run.n_bad_rows:,} bad rows and no good "
+            f"ones; the first bad row: {run.first_bad_row}"
+        )
+    if changed:
+        raise ContentChanged(
+            f"{len(changed):,} snapshots were not sent, because {run.topic} holds them with other "
+            f"content: {listed(changed)}. Send them as corrections with --correct, or send "
+            "everything again with --again"
+        )

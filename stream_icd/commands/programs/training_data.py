@@ -1,0 +1,226 @@
+"""Training graphs from a short description that is stored in the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from importlib.metadata import entry_points
+from itertools import count, islice, starmap, zip_longest
+from pathlib import Path
+from threading import Event
+from typing import Any, cast
+
+import numpy as np
+import typer
+
+from stream_icd.commands.programs.declared import Declared
+from stream_icd.commands.programs.options import Producer
+from stream_icd.commands.programs.producer import ProducerRun
+from stream_icd.core.communities import Labels
+from stream_icd.core.errors import BadRow, BadSettings
+from stream_icd.core.node_ids import places
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.messages.publish import SentBefore
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment, numbered
+from stream_icd.methods.synthetic.gn import generate_gn
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
+from stream_icd.sources.edge_files import is_archive
+from stream_icd.sources.node_tables import LabelTable
+from stream_icd.sources.windows import OnLate, TimedRows
+
+FORMS = """\
+  files:path=graphs/                        a folder of edge lists, a graph a file
+  events:path=mails.csv,window=1d           timed pairs, a graph a window (1d)
+  archive:path=history/,graph=mails         what `consume archive` kept, with labels of all nodes
+  as:path=as-733.tar.gz                     Internet topologies, or Parquet: window_start, src, dst
+  taxi:path=fixes.parquet,tick=1m,stale=10m taxis by their 50 nearest, a graph a tick (1m)
+  gn:p_in=0.3,graphs=100,seed=1000          simulated Girvan-Newman graphs, communities known
+  lfr:mixing=0.3,graphs=100,seed=1000       simulated LFR graphs; nodes=5000-6000 varies N
+The first five, and producers of other packages, take the options of `stream-icd produce NAME`
+(archive: those of replay), a flag as sort=yes, and columns=src;dst;t with semicolons, and also
+labels=FILE, a table of known communities with the columns node and community, and snapshot or
+window_start where they change. A folder alone is files: or archive:, whichever it holds. Every form
+takes graphs=N for the first N (100). Forms joined by " + " are a mixture"""
+
+DEFAULT_GRAPHS = 100
+MOST_GRAPHS = 1_000_000
+
+MORE = " + "
+"""Between the descriptions of a mixture."""
+
+ARCHIVE = {"archive": "replay"}
+"""The producer that has another name here."""
+
+DEFAULTS = {"events": {"window": "1d", "until": "end"}, "taxi": {"tick": "1m", "until": "end"}}
+"""Where they differ from those of the producer: recipes that leave them out keep their meaning."""
+
+GENERATED = {
+    "gn": {"seed": "1000", "p_in": "0.3", "nodes": "5000", "communities": "250"},
+    "lfr": {"seed": "1000", "mixing": "0.3", "nodes": "5000"},
+}
+"""The options of simulated graphs. Their seeds are not those of the producers."""
+
+OF_TERMINALS = {"--help", "--install-completion", "--show-completion", "--watch"}
+"""Options that are none of a description: those of every command, and one that never ends."""
+
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
+"""What typer raises for arguments that do not fit; it exports only a kind of it."""
+
+Options = dict[str, str]
+
+
+def training_graphs(description: str) -> list[LabelledGraph]:
+    """The graphs of a description such as `lfr:mixing=0.6,graphs=100,seed=1000`.
+
+    Of several, joined by ` + `: the first graph of each, then the second of each, and so on.
+
+    Raises:
+        BadSettings: no such form or option; the message shows the forms there are. Or the table of
+            labels has none of any of the graphs.
+        SourceNotFound, BadInput: the path does not exist; a row, file or label cannot be used.
+
+    >>> [graph.n_communities for graph in training_graphs("gn:graphs=2,nodes=100,communities=4")]
+    [4, 4]
+    """
+    if MORE in description:
+        parts = map(training_graphs, description.split(MORE))
+        turns = zip_longest(*parts)
+        return [graph for turn in turns for graph in turn if graph is not None]
+    try:
+        description.encode()  # the recipe holds it
+        kind, options = _parsed(description)
+        limit = int(options.pop("graphs", DEFAULT_GRAPHS))
+        if not 1 <= limit <= MOST_GRAPHS:
+            raise ValueError(f"graphs={limit} is not from 1 to {MOST_GRAPHS:,}")
+        table = options.get("labels")
+        graphs = _generated(kind, options) if kind in GENERATED else _produced(kind, options)
+    except (UsageError, ValueError) as error:
+        said = getattr(error, "format_message", error.__str__)()
+        raise BadSettings(f"{description!r}: {said}; describe graphs as\n{FORMS}") from error
+    chosen = list(islice(graphs, limit))
+    if table is not None and chosen and all(graph.labels is None for graph in chosen):
+        first = chosen[0].moment  # `_produced` gives each one
+        raise BadSettings(
+            f"{table} has labels of none of the {len(chosen)} graphs: the first is the window of "
+            f"{first and first.graph} that begins at {first and first.window.start.isoformat()}, "
+            "which no graph, snapshot or window_start of the table names. If the communities do "
+            "not change, leave these columns out"
+        )
+    return chosen
+
+
+def _parsed(description: str) -> tuple[str, Options]:
+    kind, _, rest = description.partition(":")
+    named = entry_points(group="stream_icd.producers", name=ARCHIVE.get(kind, kind))
+    if kind in GENERATED or named:
+        options: Options = {}
+        for part in filter(None, rest.split(",")):
+            name, given, value = part.partition("=")
+            if not given or not value:
+                raise ValueError(f"{part!r} is not name=value")
+            if name in options:
+                raise ValueError(f"{name} is given twice")
+            options[name] = value
+        return kind, options
+    if not description.strip():
+        raise ValueError("it is empty")
+    folder = Path(description)
+    if folder.is_dir():
+        return "archive" if is_archive(folder) else "files", {"path": description}
+    if folder.is_file():
+        raise ValueError(
+            f"what is in this file? For timed pairs, give events:path={description},window=1d"
+        )
+    raise ValueError(f"no graphs at or of kind {kind!r}")
+
+
+def _generated(kind: str, given: Options) -> Iterator[LabelledGraph]:
+    if unknown := given.keys() - GENERATED[kind].keys():
+        raise ValueError(f"unknown {', '.join(sorted(unknown))}")
+    options = {**GENERATED[kind], **given}
+    if (first := int(options["seed"])) < 0:
+        raise ValueError(f"seed={first} is below 0")
+    draw: Callable[[np.random.Generator], PlantedGraph]
+    if kind == "gn":
+        n_nodes, n_communities = int(options["nodes"]), int(options["communities"])
+        p_in = float(options["p_in"])
+        draw = partial(generate_gn, n_nodes=n_nodes, n_communities=n_communities, p_in=p_in)
+    else:
+        least, _, most = options["nodes"].partition("-")
+        sizes, mixing = range(int(least), int(most or least) + 1), float(options["mixing"])
+        if not sizes:
+            raise ValueError(f"nodes={options['nodes']}: the first number is above the second")
+
+        check_size(sizes[-1])
+
+        def draw(rng: np.random.Generator) -> PlantedGraph:
+            n_nodes = sizes[rng.choice(len(sizes))]
+            return generate_lfr(rng, LfrSettings(n_nodes=n_nodes, mixing=mixing))
+
+    graphs = (draw(np.random.default_rng(seed)) for seed in count(first))
+    return (LabelledGraph(graph.adjacency(), graph.communities) for graph in graphs)
+
+
+def _produced(kind: str, options: Options) -> Iterator[LabelledGraph]:
+    labels = options.pop("labels", None)
+    producer = _producer(ARCHIVE.get(kind, kind), {**DEFAULTS.get(kind, {}), **options})
+    run = _Learning(producer.kafka(check=False), producer, Event())
+    source = producer.open(run)
+    table = None if labels is None else LabelTable(Path(labels))
+
+    def labelled(snapshot: Snapshot, known: Labels | None) -> LabelledGraph:
+        communities = None
+        if table is not None:
+            communities = table.of(snapshot)
+        elif known is not None:
+            at = places(snapshot.nodes, known.nodes)
+            if (at >= 0).all():  # as bp learns from whole graphs
+                communities = numbered(known.labels[at])
+        return LabelledGraph(snapshot.adjacency(), communities, Moment.of(snapshot))
+
+    return starmap(labelled, islice(source.snapshots, producer.limit))
+
+
+def _producer(name: str, options: Options) -> Producer:
+    """The producer with these options, which are checked as those of its command are."""
+    (entry,) = entry_points(group="stream_icd.producers", name=name)
+    command: Any = typer.main.get_command(entry.load())
+    if not isinstance(command, Declared):
+        raise ValueError(f"the producer {name} is no class with a method `open`")
+    flagged = (param for param in command.params if getattr(param, "is_flag", False))
+    flags = {flag for param in flagged for flag in param.opts}
+    path, arguments = options.pop("path", None), []
+    for option, value in options.items():
+        flag = f"--{option.replace('_', '-')}"
+        if flag in OF_TERMINALS:
+            raise ValueError(f"unknown {option}")
+        if flag in flags:
+            if value not in ("yes", "no"):
+                raise ValueError(f"{option}={value} is neither yes nor no")
+            arguments += [flag] * (value == "yes")
+        else:
+            arguments += [flag, value.replace(";", ",")]
+    if path is not None:
+        arguments += ["--", path]
+    with command.make_context(name, arguments) as context:
+        made: Any = command.callback
+        producer: Producer = context.invoke(made, **context.params)
+    return producer
+
+
+class _Learning(ProducerRun):
+    """A run that only reads: without a broker, and every bad or late row ends it."""
+
+    @cached_property
+    def sent_before(self) -> SentBefore:
+        return SentBefore()
+
+    def bad_rows(self, error: BadRow) -> None:
+        raise error
+
+    def on_late(self, path: Path) -> OnLate:  # noqa: ARG002 - nothing is written
+        def refuse(late: TimedRows) -> None:
+            raise BadRow(f"{len(late.time)} rows come after later ones; sort the file by time")
+
+        return refuse

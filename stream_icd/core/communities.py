@@ -1,0 +1,270 @@
+"""The communities of a snapshot: found by a detector, or known as ground truth."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.core.arrays import Floats, Ids, n_distinct
+from stream_icd.core.errors import BadCommunities, BadSettings
+from stream_icd.core.node_ids import widened
+from stream_icd.core.snapshot import Window
+
+STAGES = ("decode", "features", "encode", "cluster")
+"""The stages that a detector times, in the order it runs them."""
+ENCODER_STAGES = ("features", "encode")
+"""Those of method icd only: bp has no encoder."""
+
+MOST_IDS = 10**15 - 1
+"""Stable ids are below it, and the first unused one is it at most: 15 digits, as all whole numbers
+of the contract have at most (docs/wire.md)."""
+
+MOST_BITS = 1e100
+"""Bits of nodes that moved are below: those of an event are a sum of them, which must be finite."""
+
+EvidenceStrength = Literal["none", "weak", "strong"]
+"""How strong the evidence is that a graph has communities at all (docs/evidence.md)."""
+
+MemoryUse = Literal["first", "continued", "broken", "anew", "damaged", "late", "smoothed"]
+"""What the memory of earlier windows contributed: `first`: there was none yet; `continued`:
+communities continue earlier ones; `broken`: the graph has nothing in common with its past, and was
+detected alone; `anew`: the graph starts anew, since an operator said so or what was remembered
+cannot be used; `damaged`: the window lacks most of its nodes, and is not remembered; `late`: the
+window is not after the last one, and is not remembered; `smoothed`: a replay used the windows after
+it, too."""
+
+MemoryKind = Literal["none", "memory", "smoothed"]
+"""How a result uses other windows: not at all; with the memory of earlier ones; with all others."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """The known communities of a snapshot: ground truth, or pseudo-labels.
+
+    Attributes:
+        nodes: the source's own ids, `(n_nodes,)` (`node_ids.widened`).
+        labels: community of each node, `(n_nodes,)` int32, in 0..K-1.
+        source: a URI reference.
+    """
+
+    graph: str
+    snapshot_id: str
+    window: Window
+    nodes: pa.Array
+    labels: NDArray[np.int32]
+    source: str = "stream_icd"
+
+    def __post_init__(self) -> None:
+        _check_assignment(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Communities:
+    """The communities that a detector found in one snapshot.
+
+    `(graph, snapshot_id, model, revision)` identifies a result: drop it if it is repeated. Of two
+    revisions, the later one replaces the other. What an earlier version of this library did not
+    write is empty or None.
+
+    Attributes:
+        nodes: the source's own ids, `(n_nodes,)`, ascending (`node_ids.widened`).
+        labels: community of each node, `(n_nodes,)` int32, in 0..K-1.
+        model: name and version of the model that found them.
+        modularity: Newman's Q of the partition, from -0.5 to 1.
+        ncut: the paper's NCut (eq. 1), from 0 to K/2; lower is better.
+        milliseconds: time in each of `STAGES`.
+        detected_at: when the result was ready, UTC.
+        revision: changes with the content of the snapshot and the settings of the detector
+            (`revision_of`).
+        content: hash of the content of the snapshot.
+        k_given: number of communities that the detector was given; None if it determined it.
+        snapshot_place: `PARTITION@OFFSET` of the snapshot's message; empty if it did not come
+            from a topic.
+        evidence: how strong the evidence is that the snapshot has communities at all.
+        bits_saved: bits per edge that these communities, or the best merger of them, save in
+            describing the snapshot, 0 or more.
+        community_ids: stable id of each community, `(K,)` int64, from 0, below `MOST_IDS`: the
+            same in all windows of the graph, never used again for another community. None without
+            memory.
+        replaced: `(m, 2)` int64, ascending: ids of earlier windows that ended with this one, each
+            with the id of the community that it is now part of, or -1 if there is none. None
+            without `community_ids`.
+        moved: `(m, 2)` int64, ascending: nodes that changed community together, by the ids before
+            and now; -1 before stands for a new community. None without memory or a window before.
+        moved_bits: `(m,)` float64: how many bits more the edges of the window need if these nodes
+            were still where they were, or a new community one with that it is linked to most. None
+            without `moved`.
+        memory: what memory contributed; None without memory.
+        horizon: how many windows the memory is worth, 1 or more; None without memory.
+        predicted_bits: bits per edge that the communities known before saved on the edges of this
+            window that are new; None without memory, in a first window, or without such edges.
+    """
+
+    graph: str
+    snapshot_id: str
+    window: Window
+    nodes: pa.Array
+    labels: NDArray[np.int32]
+    n_edges: int
+    model: str
+    modularity: float
+    ncut: float
+    milliseconds: dict[str, float]
+    detected_at: datetime
+    revision: str = ""
+    content: str = ""
+    k_given: int | None = None
+    seed: int | None = None
+    snapshot_place: str = ""
+    evidence: EvidenceStrength | None = None
+    bits_saved: float | None = None
+    community_ids: Ids | None = None
+    replaced: Ids | None = None
+    memory: MemoryUse | None = None
+    horizon: float | None = None
+    predicted_bits: float | None = None
+    moved: Ids | None = None
+    moved_bits: Floats | None = None
+
+    def __post_init__(self) -> None:
+        _check_assignment(self)
+        _check_ids(self)
+        _check_moved(self)
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def n_communities(self) -> int:
+        """K: number of communities."""
+        return int(self.labels.max(initial=-1)) + 1
+
+    @property
+    def sizes(self) -> Ids:
+        """Number of nodes of each community, `(K,)`."""
+        return np.bincount(self.labels, minlength=self.n_communities)
+
+    @property
+    def ids_of_nodes(self) -> Ids | None:
+        """Stable id of each node's community, `(n_nodes,)`; None without `community_ids`."""
+        return None if self.community_ids is None else self.community_ids[self.labels]
+
+    def identity(self) -> tuple[str, str, str, str]:
+        """The identity of a result: `(graph, snapshot_id, model, revision)`."""
+        return self.graph, self.snapshot_id, self.model, self.revision
+
+
+def revision_of(
+    content: str,
+    k_given: int | None,
+    seed: int,
+    memory: MemoryKind = "none",
+    horizon: float | str = "auto",
+) -> str:
+    """Return the revision of a result: 12 hexadecimal digits that depend on the arguments."""
+    given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
+    if memory != "none":
+        given += f"{memory}\n" if horizon == "auto" else f"{memory}\nhorizon {horizon}\n"
+    return hashlib.sha256(given.encode()).hexdigest()[:12]
+
+
+def kind_of_memory(use: MemoryUse | None) -> MemoryKind:
+    """Return how a result uses other windows, from what memory contributed to it."""
+    if use is None:
+        return "none"
+    return "smoothed" if use == "smoothed" else "memory"
+
+
+@overload
+def checked_n_communities(n_communities: None, n_nodes: int) -> None: ...
+@overload
+def checked_n_communities(n_communities: int, n_nodes: int) -> int: ...
+def checked_n_communities(n_communities: object, n_nodes: int) -> int | None:
+    """Return K, the number of communities that a graph of `n_nodes` is to have.
+
+    None is returned as it is: K is determined. Raises `BadSettings` if K is not a whole number from
+    1 to n.
+
+    >>> checked_n_communities(4, n_nodes=3)
+    Traceback (most recent call last):
+    ...
+    stream_icd.core.errors.BadSettings: 3 nodes cannot form 4 communities; give K from 1 to 3
+    """
+    if n_communities is None:
+        return None
+    if isinstance(n_communities, bool) or not isinstance(n_communities, int | np.integer):
+        raise BadSettings(f"K is {n_communities!r:.40}; give a whole number from 1 to {n_nodes}")
+    if not 1 <= n_communities <= n_nodes:
+        raise BadSettings(
+            f"{n_nodes} nodes cannot form {n_communities} communities; give K from 1 to {n_nodes}"
+        )
+    return int(n_communities)
+
+
+def _refused(result: Labels | Communities, why: str) -> BadCommunities:
+    return BadCommunities(f"{result.snapshot_id!r}: {why}")
+
+
+def _check_assignment(result: Labels | Communities) -> None:
+    """Check nodes and labels; the nodes get the type of their kind."""
+    nodes, labels = result.nodes, result.labels
+    if not isinstance(nodes, pa.Array | pa.ChunkedArray):
+        raise _refused(result, f"nodes are a {type(nodes).__name__}; give pyarrow.array(nodes)")
+    if not (isinstance(labels, np.ndarray) and labels.dtype.kind in "iu"):
+        raise _refused(result, "labels must be a NumPy array of integers")
+    object.__setattr__(result, "nodes", widened(nodes))
+    n_nodes = len(nodes)
+    if labels.shape != (n_nodes,):
+        raise _refused(result, f"labels have shape {labels.shape}; {n_nodes} nodes need one each")
+    if labels.size and not 0 <= labels.min() <= labels.max() < n_nodes:
+        raise _refused(
+            result,
+            f"community labels run from {labels.min()} to {labels.max()}; "
+            f"they must lie in 0..{n_nodes - 1}",
+        )
+
+
+def _check_ids(communities: Communities) -> None:
+    ids, replaced, k = communities.community_ids, communities.replaced, communities.n_communities
+    if (ids is None) != (replaced is None):
+        raise _refused(communities, "give community_ids and replaced both, or neither")
+    if ids is None or replaced is None:
+        return
+    least, most = ids.min(initial=0), ids.max(initial=0)
+    if ids.shape != (k,) or not 0 <= least <= most < MOST_IDS or n_distinct(ids) < len(ids):
+        raise _refused(
+            communities,
+            f"{k} communities need one stable id each, all different and in 0..{MOST_IDS - 1}; "
+            f"there are {n_distinct(ids)} different ones in {least}..{most}, in an array of shape "
+            f"{ids.shape}",
+        )
+    if replaced.ndim != 2 or replaced.shape[1] != 2:
+        raise _refused(communities, f"replaced has shape {replaced.shape}; need (m, 2)")
+    ended, now = replaced.T
+    if ended.min(initial=0) < 0 or (np.diff(ended) <= 0).any() or now.min(initial=0) < -1:
+        raise _refused(
+            communities, "replaced needs ascending ids from 0, each with an id from 0, or -1"
+        )
+
+
+def _check_moved(communities: Communities) -> None:
+    moved, bits = communities.moved, communities.moved_bits
+    if (moved is None) != (bits is None):
+        raise _refused(communities, "give moved and moved_bits both, or neither")
+    if moved is None or bits is None:
+        return
+    if moved.ndim != 2 or moved.shape[1] != 2 or bits.shape != (len(moved),):
+        raise _refused(
+            communities,
+            f"moved has shape {moved.shape} and moved_bits {bits.shape}; need (m, 2) and (m,)",
+        )
+    before, now = moved.T
+    if before.min(initial=0) < -1 or now.min(initial=0) < 0 or not (np.abs(bits) < MOST_BITS).all():
+        raise _refused(communities, f"moved needs ids from 0, and bits between ±{MOST_BITS}")

@@ -1,0 +1,89 @@
+"""Where the nodes of a snapshot are: on the Earth, or on any plane. Only pictures use it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stream_icd.core.arrays import Floats
+from stream_icd.core.errors import BadSnapshot
+
+DEGREES = "OGC:CRS84"
+"""Coordinate reference system: x is the longitude and y the latitude, in degrees (WGS 84)."""
+FARTHEST = 1e15
+"""Greatest absolute value of a coordinate on a plane."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinates:
+    """The places of all nodes of a snapshot, both NaN where one is not known."""
+
+    x: Floats  # (n_nodes,)
+    y: Floats  # (n_nodes,)
+    crs: str = ""  # coordinate reference system: `DEGREES`; else a plane, with any unit
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """`(n_nodes,)`."""
+        return ~np.isnan(self.x)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Coordinates):
+            return NotImplemented
+        return (
+            self.crs == other.crs
+            and np.array_equal(self.x, other.x, equal_nan=True)
+            and np.array_equal(self.y, other.y, equal_nan=True)
+        )
+
+
+def coordinates_of_rows(
+    node: NDArray[np.integer], n_nodes: int, x: ArrayLike | None, y: ArrayLike | None, crs: str
+) -> Coordinates | None:
+    """Return the places of nodes from rows that name some; None if no row names one.
+
+    Each array is `(n_rows,)`; x and y are null or NaN in rows that name none. Raises `BadSnapshot`
+    if one is missing, out of range, or two rows name different places of one node.
+    """
+    if x is None and y is None:
+        return None
+    if x is None or y is None:
+        raise BadSnapshot("a place has two coordinates: give both x and y, or none")
+    # Adding 0 makes -0.0 and 0.0 the same bytes.
+    columns = [numbers(name, values, len(node)) + 0.0 for name, values in (("x", x), ("y", y))]
+    named = ~np.isnan(columns[0])
+    if not np.array_equal(named, ~np.isnan(columns[1])):
+        raise BadSnapshot("x and y are the place of a node: give both in a row, or none")
+    if not named.any():
+        return None
+    at = node[named]
+    places = np.full((2, n_nodes), np.nan)
+    ranges = (180.0, 90.0) if crs == DEGREES else (FARTHEST, FARTHEST)
+    for name, column, most, place in zip("xy", columns, ranges, places, strict=True):
+        given = column[named]
+        far = given[np.abs(given) > most]
+        if len(far):
+            raise BadSnapshot(f"{name} is {far[0]:g}; it must be {-most:g} to {most:g}")
+        place[at] = given
+        if not np.array_equal(place[at], given):
+            raise BadSnapshot("a node has two different places in x and y; give each node one")
+    return Coordinates(places[0], places[1], crs)
+
+
+def numbers(name: str, values: ArrayLike, n_rows: int) -> Floats:
+    """Return a column of the pairs, `(n_rows,)`, as numbers.
+
+    Raises `BadSnapshot` if it is none, or has another length.
+    """
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind in "cmM":  # numpy takes the real part, or the number of microseconds
+            raise TypeError(f"it has type {given.dtype}")
+        column = np.asarray(given, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadSnapshot(f"{name} is not a column of numbers: {error}") from error
+    if column.shape != (n_rows,):
+        raise BadSnapshot(f"{name} has shape {column.shape}; {n_rows} pairs need one each")
+    return column

@@ -1,0 +1,88 @@
+"""Write files atomically: a file is complete or absent, however the writer ends."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EINVAL
+from pathlib import Path
+
+from stream_icd.core.errors import StoreUnwritable
+
+# Readers of datasets skip names that begin with `_`, and unknown file endings.
+ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
+
+
+@contextmanager
+def writing(place: Path | str, advice: str = "") -> Iterator[None]:
+    """Raise `StoreUnwritable`, which names the place, where the block raises `OSError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnwritable(f"cannot write {place}: {error.strerror or error}{advice}") from error
+
+
+def check_temporary_folder() -> None:
+    """Raise `StoreUnwritable` if there is no folder for temporary files: tempfile finds none."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise StoreUnwritable(
+            f"{error.strerror}: make room there, or set TMPDIR to a folder that can be written"
+        ) from error
+
+
+@contextmanager
+def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
+    """Yield a temporary file to write; when the block ends, rename it to `path`, durably.
+
+    The file is written in the same folder, synchronised and renamed. If the block raises, the
+    temporary file is removed, and an existing file at `path` is unchanged. Creates missing folders.
+
+    Args:
+        replace: replace an existing file at `path`. Otherwise the file gets its name by a hard
+            link, which fails if the name is taken: of several writers at once, one succeeds.
+
+    Raises:
+        FileExistsError: there is a file at `path`, and `replace` is False.
+        OSError: such as a full disk, or a folder or a device at `path`; no temporary file is left.
+    """
+    if path.exists() and not path.is_file():  # root would replace a device such as /dev/null
+        raise OSError(EINVAL, "it is no regular file")
+    make_folder(path.parent)
+    aside = path.parent / f"{ASIDE_PREFIX}{uuid.uuid4().hex}{ASIDE_SUFFIX}"
+    try:
+        yield aside
+        _synchronise(aside)
+        if replace:
+            aside.replace(path)
+        else:
+            path.hardlink_to(aside)
+    finally:
+        aside.unlink(missing_ok=True)
+    _synchronise(path.parent)
+
+
+def is_aside(path: str) -> bool:
+    """Whether a file is temporary: left by a writer that was killed."""
+    name = path.rpartition("/")[2]
+    return name.startswith(ASIDE_PREFIX) and name.endswith(ASIDE_SUFFIX)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents durably, so that they survive a power cut."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _synchronise(folder.parent)
+
+
+def _synchronise(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

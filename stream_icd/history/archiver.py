@@ -1,0 +1,93 @@
+"""Archiving a stream: each record is stored once, before its offset is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stream_icd.core.errors import BadInput
+from stream_icd.history.archive import Archive
+from stream_icd.history.files import Kind
+from stream_icd.kafka.messages.claims import MessageReader
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import COMMUNITIES, LABELS, MEMORY, SNAPSHOTS
+from stream_icd.methods.memory.encoding import decode_memory, is_of_this_version
+from stream_icd.streaming.workers.step import Step
+from stream_icd.wire.communities import (
+    decode_communities,
+    decode_labels,
+    encode_communities,
+    encode_labels,
+)
+from stream_icd.wire.limits import Limits
+from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.wire.states import State, archived_state, decode_state
+
+TOPICS: dict[Kind, str] = {
+    "snapshots": SNAPSHOTS,
+    "labels": LABELS,
+    "communities": COMMUNITIES,
+    "memory": MEMORY,
+}
+
+CONTENT = "icd_content"
+
+
+def whole_state(key: bytes | None, value: bytes | None, headers: Headers, limits: Limits) -> State:
+    """Decode a state, and what it holds: other tables may be unfit for Parquet, or too large."""
+    state = decode_state(key, value, headers, limits)
+    if is_of_this_version(state.value):
+        decode_memory(state.value, limits)
+    return state
+
+
+_CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
+    "snapshots": (decode_snapshot, encode_snapshot),
+    "labels": (decode_labels, encode_labels),
+    "communities": (decode_communities, encode_communities),
+    "memory": (whole_state, archived_state),
+}
+
+
+class Archiver(Step):
+    """Stores each record in the archive, once: a record that is delivered again changes nothing.
+
+    All records of a batch are durable when the batch ends, so its offsets may be committed.
+    StoreUnwritable is raised if, for example, the disk is full.
+    """
+
+    stages = ("archive",)
+
+    def __init__(self, archive: Archive, kind: Kind, reader: MessageReader | None = None) -> None:
+        self._archive, self.place = archive, archive.store.place
+        self._kind = kind
+        self._reader = reader or MessageReader()
+
+    def process(self, record: Record) -> Outcome:
+        if self._kind == "memory" and record.value is None:  # a graph that starts anew
+            return Processed("nothing to archive", {"kind": self._kind})
+        try:
+            received, message = (record.timestamp_ms, record.offset), self._checked(record)
+            if self._kind == "memory" and not is_of_this_version(message.value):
+                return Processed("not archived: of another version", {"kind": self._kind})
+            new = self._archive.add(self._kind, message, received)
+        except BadInput as error:
+            return Refused("archive", error)
+        return Processed("archived" if new else "archived before", {"kind": self._kind})
+
+    def _checked(self, record: Record) -> Message:
+        """Return the record as a message in canonical form, with its original headers, and instead
+        of a claim what it claims, since that may be deleted later.
+
+        A snapshot always gets the hash of its content, which distinguishes its revisions.
+        """
+        decode, encode = _CODECS[self._kind]
+        whole = self._reader.whole(record)
+        message = encode(decode(whole.key, whole.value, whole.headers, self._reader.limits))
+        content = dict(message.headers).get(CONTENT)
+        if self._kind != "snapshots" or dict(whole.headers).get(CONTENT) == content:
+            return Message(message.key, message.value, whole.headers)
+        others = (header for header in whole.headers if header[0] != CONTENT)
+        return Message(message.key, message.value, (*others, (CONTENT, content or b"")))

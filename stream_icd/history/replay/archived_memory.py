@@ -1,0 +1,156 @@
+"""What a replay of an archive needs beside the windows: memory, and windows before a part.
+
+An operator can make a graph start anew (`topics detect-anew`). The windows before that and those
+after it are two *eras* of the graph: memory is handed on within each, whatever the times of their
+windows. The archive holds the memory at the beginning of each era but the first, which keeps only
+the ids that are used up. What reads the archive raises `HistoryDamaged`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from stream_icd.core.store.store import Store
+from stream_icd.history.archive import (
+    Selection,
+    newest,
+    partitions,
+    read_message,
+    read_partition,
+    windows,
+)
+from stream_icd.history.files import ArchivedWindow, Identity, Partition
+from stream_icd.history.replay.redetect import Redetection, archived_job, chain_name
+from stream_icd.methods.memory.encoding import is_of_this_version
+from stream_icd.methods.memory.memory import BEFORE_ALL
+from stream_icd.streaming.workers.memories import place_in
+
+Beginnings = Sequence[ArchivedWindow]
+"""The archived memory at the beginning of each era of a graph but the first, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedMemory:
+    """The memory that a replay starts with, for each era of each graph."""
+
+    store: Store
+    beginnings: Mapping[str, Beginnings]  # of each graph that started anew
+    memory: Mapping[str, ArchivedWindow]  # by the name of an era's chain; others start without any
+    earlier: Sequence[ArchivedWindow]  # must be detected first, in time order
+
+    def at_start(self, chain: str) -> bytes | None:
+        """Return the encoded memory of a chain; None if it starts without any."""
+        memory = self.memory.get(chain)
+        return None if memory is None else read_message(self.store, memory).value
+
+    def era(self, noted: ArchivedWindow) -> int:
+        """Return the number of the era in which the stream detected a snapshot; 0 is the first."""
+        return _era(self.beginnings.get(noted.partition.graph, ()), noted.received[1])
+
+
+def archived_memory(store: Store, selection: Selection, redetection: Redetection) -> ArchivedMemory:
+    """Return what precedes the selection, for each era of each graph.
+
+    Usually the archive holds the memory after the last window before the selection, preferably of
+    the replay's own model and settings. If it holds none, or one that this version cannot read, all
+    windows before must be detected first.
+    """
+    beginnings = _beginnings(store, selection.graph)
+    graphs = set(beginnings)
+    if selection.start is not None:
+        before = replace(selection, start=None, end=selection.start)
+        graphs |= {day.graph for day in partitions(store, before)}
+    memories: dict[str, ArchivedWindow] = {}
+    earlier: list[ArchivedWindow] = []
+    for graph in sorted(graphs):
+        of_graph = beginnings.get(graph, ())
+        for era in range(len(of_graph) + 1):
+            chosen = replace(selection, graph=graph)
+            memory, after = _before(store, chosen, redetection, of_graph, era)
+            if memory is not None:
+                memories[chain_name(graph, era)] = memory
+            earlier += after
+    earlier.sort(key=lambda window: window.order)
+    return ArchivedMemory(store, beginnings, memories, earlier)
+
+
+def _beginnings(store: Store, graph: str | None) -> dict[str, Beginnings]:
+    beginnings: dict[str, list[ArchivedWindow]] = defaultdict(list)
+    year_one = Selection("memory", graph, end=BEFORE_ALL.end + timedelta(days=1))
+    for day in partitions(store, year_one):
+        beginnings[day.graph] += newest(read_partition(store, day))
+    return {graph: sorted(of_graph, key=_offset) for graph, of_graph in beginnings.items()}
+
+
+def _offset(memory: ArchivedWindow) -> int:
+    """Return the place of a memory in the stream of its graph."""
+    return place_in(memory.headers).offset
+
+
+def _era(beginnings: Beginnings, offset: int) -> int:
+    return sum(_offset(beginning) < offset for beginning in beginnings)
+
+
+def _before(
+    store: Store, selection: Selection, redetection: Redetection, beginnings: Beginnings, era: int
+) -> tuple[ArchivedWindow | None, list[ArchivedWindow]]:
+    """Return the memory that an era of a graph starts with, and the windows from there to it."""
+    memory = beginnings[era - 1] if era else None
+    if selection.start is None:
+        return memory, []
+    before = replace(selection, start=None, end=selection.start)
+    of_stream = replace(before, kind="memory")
+    memory = _last_memory(store, of_stream, redetection, beginnings, era) or memory
+    if memory is not None:  # windows of days before it are not after it, whatever their hour
+        midnight = memory.window.start.replace(hour=0, minute=0, second=0, microsecond=0)
+        before = replace(before, start=midnight)
+    earlier = windows(store, before)
+    of_era = [window for window in earlier if _era(beginnings, window.received[1]) == era]
+    if memory is None:
+        return None, of_era
+    return memory, [window for window in of_era if window.window.end > memory.window.end]
+
+
+def _last_memory(
+    store: Store, before: Selection, redetection: Redetection, beginnings: Beginnings, era: int
+) -> ArchivedWindow | None:
+    """Return the memory after the last window of an era, if this version can read it."""
+    for day in reversed(partitions(store, before)):
+        memories = [
+            memory
+            for memory in read_partition(store, day)
+            if before.holds(memory)
+            and memory.window != BEFORE_ALL
+            and _era(beginnings, _offset(memory)) == era
+        ]
+        if memories:
+            last = max(memory.window.end for memory in memories)
+            own = _identities(store, day, last, redetection)
+            chosen = max(
+                (memory for memory in memories if memory.window.end == last),
+                key=lambda memory: (
+                    memory.identity.model == redetection.version,
+                    memory.identity in own,
+                    memory.received,
+                ),
+            )
+            # That of an earlier version cannot be read, nor can those before it.
+            value = read_message(store, chosen).value
+            return chosen if is_of_this_version(value) else None
+    return None
+
+
+def _identities(
+    store: Store, day: Partition, end: datetime, redetection: Redetection
+) -> set[Identity]:
+    """Return the identities that the memory after windows with this end has on the stream."""
+    forward = replace(redetection, smooth=False)
+    jobs = (
+        archived_job(store.uri, noted)
+        for noted in read_partition(store, replace(day, kind="snapshots"))
+        if noted.window.end == end
+    )
+    return {Identity(job.snapshot_id, forward.version, forward.revision(job)) for job in jobs}

@@ -1,0 +1,145 @@
+"""Compares two versions of results: agreement, quality, and how often nodes change community."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain, pairwise, product
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.core.communities import Communities
+from stream_icd.core.node_ids import places
+from stream_icd.history.replay.replay import Name
+from stream_icd.methods.quality.agreement import accuracy, nmi
+
+Version = tuple[str, str, str]
+"""Graph, model version, and `before` or `replayed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionQuality:
+    """Means over the windows of one graph in one version; NaN where no window says the number."""
+
+    version: Version
+    windows: int
+    communities: float
+    modularity: float
+    ncut: float
+    churn: float  # of consecutive windows; NaN if no two of them have common nodes
+    horizon: float
+    predicted_bits: float
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement of two versions on their common windows."""
+
+    before: Version
+    replayed: Version
+    windows: int
+    same: int  # number of windows with the same nodes, and the same labels: not by other names
+    nmi: float  # mean; 0 for a window in which no node is common
+    least_nmi: float
+    least_at: str  # the snapshot with the lowest NMI
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    qualities: tuple[VersionQuality, ...]
+    agreements: tuple[Agreement, ...]
+
+
+def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> Comparison:
+    """Compare results on the replayed snapshots; ignore others."""
+    new = _by_version(replayed, "replayed")
+    names = set(chain.from_iterable(new.values()))
+    again = (result for result in before if (result.graph, result.snapshot_id) in names)
+    old = _by_version(again, "before")
+    qualities = (_quality(version, results) for version, results in sorted((old | new).items()))
+    agreements = (
+        _agreement(a, b, old[a], new[b])
+        for a, b in product(sorted(old), sorted(new))
+        if old[a].keys() & new[b].keys()
+    )
+    return Comparison(tuple(qualities), tuple(agreements))
+
+
+def _by_version(
+    results: Iterable[Communities], when: str
+) -> dict[Version, dict[Name, Communities]]:
+    versions: dict[Version, dict[Name, Communities]] = defaultdict(dict)
+    for result in results:
+        versions[result.graph, result.model, when][result.graph, result.snapshot_id] = result
+    return versions
+
+
+def _quality(version: Version, results: dict[Name, Communities]) -> VersionQuality:
+    in_order = sorted(results.values(), key=lambda result: result.window.end)
+    return VersionQuality(
+        version=version,
+        windows=len(in_order),
+        communities=_mean(result.n_communities for result in in_order),
+        modularity=_mean(result.modularity for result in in_order),
+        ncut=_mean(result.ncut for result in in_order),
+        churn=_mean(churn(earlier, later) for earlier, later in pairwise(in_order)),
+        horizon=_mean(result.horizon for result in in_order),
+        predicted_bits=_mean(result.predicted_bits for result in in_order),
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def _agreement(
+    a: Version, b: Version, old: dict[Name, Communities], new: dict[Name, Communities]
+) -> Agreement:
+    common = sorted(old.keys() & new.keys())
+    values = {name: _nmi(old[name], new[name]) for name in common}
+    least = min(common, key=values.__getitem__)
+    return Agreement(
+        before=a,
+        replayed=b,
+        windows=len(common),
+        same=sum(
+            old[name].nodes.equals(new[name].nodes)
+            and np.array_equal(old[name].labels, new[name].labels)
+            for name in common
+        ),
+        nmi=float(np.mean(list(values.values()))),
+        least_nmi=values[least],
+        least_at=least[1],
+    )
+
+
+def _nmi(old: Communities, new: Communities) -> float:
+    labels, others = _common(old, new)
+    return nmi(labels, others) if len(labels) else 0.0
+
+
+class Assignment(NamedTuple):
+    """Communities of nodes: `nodes` and `labels`, `(n_nodes,)`."""
+
+    nodes: pa.Array
+    labels: NDArray[np.int32]
+
+
+Assigned = Communities | Assignment
+
+
+def churn(earlier: Assigned, later: Assigned) -> float | None:
+    """Return the share of common nodes (None: no such) that change community, optimally matched."""
+    labels, others = _common(earlier, later)
+    return 1.0 - accuracy(labels, others) if len(labels) else None
+
+
+def _common(a: Assigned, b: Assigned) -> tuple[np.ndarray, np.ndarray]:
+    """Return the labels of the common nodes, in the same order."""
+    at = places(a.nodes, b.nodes)
+    return a.labels[at >= 0], b.labels[at[at >= 0]]

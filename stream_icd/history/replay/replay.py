@@ -1,0 +1,260 @@
+"""Replays the past: detects snapshots again, stores the results, resumes after an interruption."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import Event
+
+import structlog
+
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import BadSettings, TopicMissing
+from stream_icd.core.store.store import Store
+from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.kafka.messages.claims import ClaimCheck
+from stream_icd.kafka.messages.pacing import Tempo, paced
+from stream_icd.kafka.messages.records import Refused, outgoing
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import COMMUNITIES, check_topic_for, create_topics, messages_topic
+from stream_icd.streaming.execution.work import Engine, First
+from stream_icd.streaming.subscribers.seen_results import result_of
+from stream_icd.streaming.subscribers.subscribe import subscribe
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.limits import Limits
+from stream_icd.wire.message import Message
+
+Name = tuple[str, str]
+"""Graph and snapshot id."""
+
+Kept = tuple[str, str, str]
+"""Graph, snapshot id and revision of a result."""
+
+Keep = Callable[[Message], object]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryResults:
+    """Results in an archive, where each is durable as soon as it is stored."""
+
+    store: Store
+
+    @property
+    def name(self) -> str:
+        return self.store.place
+
+    def kept(self, version: str) -> set[Kept]:
+        """Return the existing results of this model version."""
+        chosen = Selection("communities", model=version, revisions="all")
+        return {(*noted.name, noted.identity.revision) for noted in windows(self.store, chosen)}
+
+    def read(self, of: Container[Name]) -> Iterator[Communities]:
+        """Yield the results of these snapshots by their windows, the newest revision last."""
+        limits = Limits()
+        for noted in windows(self.store, Selection("communities", revisions="all")):
+            if noted.name in of:
+                message = read_message(self.store, noted)
+                yield decode_communities(message.key, message.value, message.headers, limits)
+
+    @contextmanager
+    def writing(self) -> Iterator[Keep]:
+        """Give a function that stores a result; all are durable at the end of the block."""
+        archive = Archive(self.store)
+
+        def keep(message: Message) -> None:
+            detected = datetime.fromisoformat(dict(message.headers)["icd_detected_at"].decode())
+            # The result of a later replay is the newest.
+            archive.add("communities", message, (round(detected.timestamp() * 1000), 0))
+
+        yield keep
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResults:
+    """Results in a topic, which is created with these partitions on the first write."""
+
+    settings: KafkaSettings
+    topic: str
+    partitions: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"topic {self.topic}"
+
+    def kept(self, version: str) -> set[Kept]:
+        """Return the existing results, from record headers; none if the topic does not exist."""
+        kept: set[Kept] = set()
+        try:
+            with open_reader(self.settings, self.topic, until="end") as records:
+                for record in records:
+                    (graph, snapshot_id, model), revision, _ = result_of(record)
+                    if model == version.encode():
+                        kept.add((_text(graph), _text(snapshot_id), _text(revision)))
+        except TopicMissing:
+            return set()
+        return kept
+
+    def read(self, of: Container[Name]) -> Iterator[Communities]:
+        """Yield the results of these snapshots in the order of the topic, all revisions."""
+        found = subscribe(
+            start="beginning",
+            until="end",
+            revisions="all",
+            settings=self.settings,
+            topic=self.topic,
+        )
+        return (result for result in found if (result.graph, result.snapshot_id) in of)
+
+    @contextmanager
+    def writing(self) -> Iterator[Keep]:
+        """Write one record per result; all are acknowledged at the end of the block."""
+        create_topics(self.settings, [messages_topic(self.topic, self.partitions)])
+        claim_check = ClaimCheck(self.settings)
+        with Publisher(self.settings) as publisher:
+
+            def keep(message: Message) -> None:
+                publisher.send(claim_check(outgoing(self.topic, message)))
+
+            yield keep
+
+
+Results = HistoryResults | TopicResults
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="replace")
+
+
+def check_results_topic(topic: str, *, into_live: bool) -> None:
+    """Refuse a topic for other messages, and the live topic unless its use was allowed."""
+    check_topic_for(topic, COMMUNITIES)
+    if topic == COMMUNITIES and not into_live:
+        raise BadSettings(
+            f"{topic} is the live topic: its subscribers would take past results for new ones. "
+            "Give another --out-topic, or confirm with --into-live"
+        )
+
+
+@dataclass(slots=True)
+class Plan:
+    """The work of a replay, as far as it is known beforehand: newest revisions only."""
+
+    kept: set[Kept]  # the results that already exist
+    redetection: Redetection
+    newest: dict[Name, str] = field(default_factory=dict)  # revision of each snapshot's result
+    earlier: dict[Name, str] = field(default_factory=dict)  # of those detected for their memory
+    graphs: Counter[str] = field(default_factory=Counter)  # number of snapshots to detect
+    already: int = 0  # how many results already exist, and are skipped
+    first: datetime | None = None  # earliest window end of the snapshots to detect
+    last: datetime | None = None  # latest window end
+    gone: int = 0  # snapshots that were there when it was made, and not among the jobs to do
+
+    @property
+    def total(self) -> int:
+        """Number of snapshots to detect."""
+        return self.graphs.total()
+
+    def wanted(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """Yield the jobs to run, each once: those that it `publishes`, and those these need.
+
+        With memory, these are the windows before, and to smooth, all windows of their graphs.
+        """
+        work, seen, left = self.redetection, set[Name](), self.graphs.copy()
+        for job in jobs:
+            name, revision = (job.graph, job.snapshot_id), work.revision(job)
+            if self.newest.get(name, self.earlier.get(name)) != revision or name in seen:
+                continue
+            seen.add(name)
+            if self.publishes(job):
+                left[job.graph] -= 1
+                yield job
+            elif (work.remembers and left[job.graph]) or (work.smooth and self.graphs[job.graph]):
+                yield job
+        self.gone = len(self.newest.keys() | self.earlier.keys()) - len(seen)
+
+    def publishes(self, job: Job) -> bool:
+        """Whether the result of a job is to be stored."""
+        name = job.graph, job.snapshot_id
+        return name in self.newest and (*name, self.redetection.revision(job)) not in self.kept
+
+    def seconds(self, tempo: Tempo) -> float:
+        """Return the minimum duration at this tempo."""
+        if self.first is None or self.last is None:
+            return 0.0
+        return tempo.due_s(self.total - 1, (self.last - self.first).total_seconds())
+
+
+def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -> Plan:
+    """Compare all jobs with the existing results; of a snapshot's jobs, the last is the newest."""
+    plan, ends = Plan(results.kept(redetection.version), redetection), {}
+    for job in jobs:
+        name = job.graph, job.snapshot_id
+        if job.for_memory:
+            plan.earlier[name] = redetection.revision(job)
+            continue
+        plan.newest[name] = redetection.revision(job)
+        ends[name] = job.window_end
+    to_detect = [name for name in ends if (*name, plan.newest[name]) not in plan.kept]
+    plan.graphs.update(graph for graph, _ in to_detect)
+    plan.already = len(ends) - len(to_detect)
+    plan.first = min((ends[name] for name in to_detect), default=None)
+    plan.last = max((ends[name] for name in to_detect), default=None)
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """How many results were stored, and how many snapshots were refused."""
+
+    snapshots: int
+    refused: int
+
+
+def replay(
+    jobs: Iterable[Job],
+    plan: Plan,
+    engine: Engine[Job, Outcome],
+    results: Results,
+    tempo: Tempo,
+    monotonic: Callable[[], float],
+    stop: Event,
+    on_outcome: Callable[[Job], None] = lambda _: None,
+    first: First = First(),
+) -> Replayed:
+    """Detect each snapshot without a result, and store the results, in the jobs' order.
+
+    If it ends early, stored results remain; the next replay detects the rest. Calls `on_outcome`
+    after each job, and `first` for the memory of a graph before its first job.
+
+    Raises:
+        BrokerError, StoreError, HistoryDamaged: see these classes.
+    """
+    n_snapshots = n_refused = 0
+    due = paced(
+        engine(plan.wanted(jobs), first),
+        lambda pair: pair[0].window_end if plan.publishes(pair[0]) else None,
+        tempo,
+        monotonic,
+        stop.wait,
+    )
+    with results.writing() as keep:
+        for job, outcome in due:
+            if stop.is_set():
+                break
+            if not plan.publishes(job):
+                continue
+            if isinstance(outcome, Refused):
+                log = structlog.get_logger().bind(graph=job.graph, snapshot=job.snapshot_id)
+                log.warning("not detected", stage=outcome.stage, reason=outcome.reason)
+                n_refused += 1
+            else:
+                keep(outcome)
+                n_snapshots += 1
+            on_outcome(job)
+    return Replayed(n_snapshots, n_refused)

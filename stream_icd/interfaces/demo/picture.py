@@ -1,0 +1,340 @@
+"""The pictures of the demonstration: what memory adds to communities; the story of named ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba_array
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from stream_icd.core.arrays import NOBODY
+from stream_icd.core.events import CHANGES, CommunityEvent, CommunityEvents
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, colours_of, draw_bands
+from stream_icd.interfaces.demo.layout import community_layout
+from stream_icd.interfaces.demo.results import Found, evidence_in_words, model_changes
+from stream_icd.interfaces.demo.run import DemoRun
+from stream_icd.methods.names.attributes import Attributes
+from stream_icd.methods.names.names import named
+from stream_icd.methods.tracking.confirmation import CONFIRMED, ids_in, lasting_events
+
+MOST_EDGES_DRAWN = 30_000
+MOST_COLUMNS = 20
+MOST_BOLD = 300
+"""Number of snapshots up to which lines are bold."""
+INK, QUIET, FAINT = "#222222", "#5f6368", "#9aa0a6"
+BLUE, ORANGE = "#0072b2", "#d55e00"  # Okabe and Ito
+UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
+INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
+TITLE, TEXT = 15, 12
+DPI = 120
+
+LASTING = 5
+"""Number of snapshots in which a community is seen, from which on it lasts."""
+
+STORY_COLUMNS = 30
+MOST_EVENTS = 10
+
+Names = Mapping[int, str]
+Told = tuple[int, str]
+"""The position of the window of an event, and the event in words."""
+
+
+def demo_figure(
+    run: DemoRun, last: Snapshot, found: Found, alone: Found | None, change_at: int | None = None
+) -> Figure:
+    """Plot the last communities, their quality, and nine communities over time.
+
+    Args:
+        last: the last complete snapshot.
+        alone: the same of each snapshot alone; None if the detector has no memory.
+        change_at: number of snapshots before the law of the stream changes; None: it does not.
+    """
+    n = len(found.windows)
+    chosen = consecutive(found.windows, MOST_COLUMNS // 2)
+    if alone is None:
+        chosen = np.unique(np.linspace(0, n - 1, MOST_COLUMNS).round().astype(int)).tolist()
+    colours = colours_of([found.windows[place] for place in chosen])
+    figure = Figure(figsize=(14, 10.5), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
+    graph, seen = run.arrivals[-1].result["graph"], len(run.arrivals)
+    title = f"stream_icd: communities of the graph {graph} in {seen} snapshot{'s' * (seen != 1)}"
+    figure.suptitle(title, x=0.012, ha="left", fontsize=20, color=INK)
+    above, below = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=(1.15, 1)))
+    left, right = above.subplots(1, 2, width_ratios=(0.8, 1))
+    where = "below" if alone is None else "at the lower right"
+    which = "The last snapshot" if n == seen else "The last complete snapshot"
+    _draw_communities(left, last, found.windows[-1], colours, which, where)
+    # The position of each snapshot in the stream.
+    places = {arrival.result["snapshot_id"]: place for place, arrival in enumerate(run.arrivals)}
+    _draw_quality(
+        right, run, [places[window.snapshot_id] for window in found.windows], found, alone
+    )
+    _mark(right, run, change_at)
+    if alone is None:
+        title = f"{len(colours)} communities over time"
+        _draw_lives(below.add_subplot(), found.windows, chosen, places, title)
+    else:
+        left, right = below.subplots(1, 2)
+        first, end = (places[found.windows[at].snapshot_id] for at in (chosen[0], chosen[-1]))
+        which = f"Snapshots {first} to {end}"
+        _draw_lives(left, alone.windows, chosen, places, f"{which}, each alone")
+        _draw_lives(right, found.windows, chosen, places, f"{which}, with memory")
+    return figure
+
+
+def consecutive(windows: Sequence[CommunityEvents], most: int) -> list[int]:
+    """Return the positions of the last `most` windows without a gap, or of the longest run."""
+    best: list[int] = []
+    run: list[int] = []
+    for at, events in enumerate(windows):
+        run = [*([] if events.missed else run), at][-most:]
+        if len(run) >= len(best):
+            best = run
+    return best
+
+
+def _draw_communities(
+    axes: Axes,
+    snapshot: Snapshot,
+    window: CommunityEvents,
+    colours: Mapping[int, str],
+    which: str,
+    where: str,
+) -> None:
+    names, inverse = np.unique(window.communities, return_inverse=True)
+    labels: NDArray[np.int32] = inverse.astype(np.int32)
+    shades = to_rgba_array([colours.get(int(name), GREY) for name in names])
+    positions = community_layout(snapshot.edges, labels)
+    edges = snapshot.edges[:, :: max(1, snapshot.n_edges // MOST_EDGES_DRAWN)]
+    inside = labels[edges[0]] == labels[edges[1]]
+    for shown, colour, alpha in ((~inside, FAINT, 0.03), (inside, None, 0.2)):
+        segments = list(positions[edges[:, shown].T])
+        colors = colour or shades[labels[edges[0, shown]]]
+        axes.add_collection(LineCollection(segments, colors=colors, linewidths=0.4, alpha=alpha))
+    axes.scatter(positions[:, 0], positions[:, 1], s=6, c=shades[labels], linewidths=0, zorder=3)
+    _entitle(
+        axes,
+        f"{which}, {snapshot.id}",
+        f"{snapshot.n_nodes:,} nodes, {len(names)} communities; colours as {where}",
+    )
+    axes.set_aspect("equal", anchor="W")
+    axes.autoscale_view()
+    axes.axis("off")
+
+
+def _draw_quality(
+    axes: Axes, run: DemoRun, places: Sequence[int], found: Found, alone: Found | None
+) -> None:
+    """Plot agreement with the truth; if it is unknown, how many nodes stay; else modularity."""
+    incomplete = sorted(set(range(len(run.arrivals))) - set(places))
+    lines = {"with memory": (found, BLUE)}
+    if alone is not None:
+        lines["each snapshot alone"] = (alone, ORANGE)
+    for name, (line, colour) in lines.items():
+        if found.agreement:
+            title, values = "NMI with the planted communities", list(line.agreement)
+        elif alone is not None:
+            title = "Fraction of the nodes that stay in their community"
+            spread = np.full(len(run.arrivals), np.nan)
+            spread[list(places)] = staying(line.windows)
+            values = spread.tolist()
+        else:
+            title = "Modularity"
+            values = [arrival.result["modularity"] for arrival in run.arrivals]
+        known = [value for value in values if not np.isnan(value)]
+        label = f"{name}: median {np.median(known):.2f}" if known else name
+        width = 2.5 if len(values) < MOST_BOLD else 1.0
+        axes.plot(range(len(values)), values, color=colour, linewidth=width, label=label)
+    if alone is not None:
+        axes.legend(frameon=False, loc="lower right", fontsize=TEXT)
+    axes.set_ylim(0, 1.05)
+    evidence = [arrival.result["evidence"] for arrival in run.arrivals]
+    for place, strength in enumerate(evidence):
+        if strength != "strong":
+            axes.axvspan(place - 0.5, place + 0.5, color=UNSURE[strength], linewidth=0)
+    for place in incomplete:
+        axes.axvspan(place - 0.5, place + 0.5, color=INCOMPLETE, linewidth=0)
+    more = [f"evidence for communities: {evidence_in_words(evidence)}"]
+    if incomplete:
+        more.append(f"incomplete at the source, and left out: {len(incomplete)} (shaded)")
+    _entitle(axes, title, *more)
+    _by_snapshot(axes)
+    axes.grid(axis="y", alpha=0.25)
+    axes.margins(x=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
+    """Mark where the law of the stream changes, and where the model of the detector does."""
+    marks = [] if change_at is None else [(change_at, "the law changes ", "right")]
+    marks += [(at, f" {run.arrivals[at].result['model']}", "left") for at in model_changes(run)]
+    for at, text, side in marks:
+        axes.axvline(at - 0.5, color=INK, linewidth=1, linestyle=":")
+        place = (at - 0.5, 0.25)
+        axes.annotate(text, place, ha=side, va="center", fontsize=TEXT, color=INK)
+
+
+def staying(windows: Sequence[CommunityEvents]) -> list[float]:
+    """Return the share of each window's nodes that keep their community of the window before.
+
+    NaN for the first window, and where windows are missing: nothing is just before them.
+    """
+    shares = [float("nan")] * min(1, len(windows))
+    for before, after in pairwise(windows):
+        if after.missed:
+            shares.append(float("nan"))
+            continue
+        now = ids_in(after, before.nodes)
+        same = (now == before.communities)[now != NOBODY]
+        shares.append(float(same.mean()) if len(same) else 0.0)
+    return shares
+
+
+def _draw_lives(
+    axes: Axes,
+    windows: Sequence[CommunityEvents],
+    chosen: Sequence[int],
+    places: Mapping[str, int],
+    title: str,
+) -> None:
+    columns = [windows[at] for at in chosen]
+    colours = colours_of(columns)
+    together = sum(np.isin(column.communities, list(colours)).mean() for column in columns)
+    draw_bands(axes, columns, colours, others=bool(together / len(columns) > 0.5))
+    axes.set_xticks(range(len(columns)), [str(places[column.snapshot_id]) for column in columns])
+    axes.set_ylabel("nodes", color=QUIET, fontsize=TEXT)
+    _by_snapshot(axes)
+    _entitle(axes, title, *happened(windows))
+
+
+def _by_snapshot(axes: Axes) -> None:
+    axes.set_xlabel("snapshot", color=QUIET, fontsize=TEXT)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=TEXT)
+
+
+def _entitle(axes: Axes, title: str, *more: str) -> None:
+    axes.set_title(title, loc="left", color=INK, fontsize=TITLE, pad=8 + 16 * len(more))
+    place = (0, 1), (0, 5), "axes fraction", "offset points"
+    axes.annotate("\n".join(more), *place, color=QUIET, fontsize=TEXT)
+
+
+def happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
+    """Return two lines: how many were born, merged, split and died; and how much is left out."""
+    seen: Counter[int] = Counter()
+    for window in windows:
+        seen.update(np.unique(window.communities).tolist())
+    events = [event for window in windows[1:] for event in window.events if event.kind in CHANGES]
+    lasting: Counter[str] = Counter(
+        event.kind
+        for event in events
+        if all(seen[c] >= LASTING for c in (event.community, *event.parents, *event.children))
+    )
+    counts = ", ".join(f"{lasting[kind]:,} {kind}" for kind in CHANGES)
+    others = len(events) - lasting.total()
+    return (
+        f"all snapshots: {counts}",
+        f"of communities seen in {LASTING} or more; {others:,} other events",
+    )
+
+
+def strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[Told]:
+    """Return the strongest mergers and splits that lasted, one a window, in time order."""
+    best: dict[int, CommunityEvent] = {}
+    for at in range(1, len(windows) - CONFIRMED):
+        lasting = lasting_events(windows[at - 1 : at + CONFIRMED + 1], CONFIRMED)
+        known = [
+            event for event in lasting.events if event.kind in ("merged", "split") and event.bits
+        ]
+        if known:
+            best[at] = max(known, key=lambda event: event.bits or 0.0)
+    chosen = sorted(sorted(best, key=lambda at: -(best[at].bits or 0.0))[:MOST_EVENTS])
+    return [
+        (at, _told(windows[at], best[at], _names(windows[at - 1 : at + 1], attributes)))
+        for at in chosen
+    ]
+
+
+def _told(window: CommunityEvents, event: CommunityEvent, names: Names) -> str:
+    def called(community: int) -> str:
+        return f"[{names.get(community, f'community {community}')}]"
+
+    relatives = (*event.parents, *event.children)
+    others = [community for community in relatives if community != event.community]
+    with_them = ", ".join(map(called, others[:3])) + (", …" if len(others) > 3 else "")
+    merged = f"{called(event.community)} takes in {with_them}"
+    split = f"{with_them} {'leaves' if len(others) == 1 else 'leave'} {called(event.community)}"
+    text = merged if event.kind == "merged" else split
+    return f"{window.window.start:%Y-%m-%d}  {text} ({event.bits or 0:,.0f} bits)"
+
+
+def draw_story(
+    windows: Sequence[CommunityEvents],
+    attributes: Attributes,
+    events: Sequence[Told],
+    path: Path,
+) -> None:
+    """Write the picture: the largest communities over all windows, and the events below."""
+    figure = Figure(figsize=(14, 9), layout="constrained")
+    above, below = figure.subplots(2, 1, height_ratios=(2.6, 1))
+    places = np.unique(np.linspace(0, len(windows) - 1, STORY_COLUMNS).round().astype(int)).tolist()
+    columns = [windows[at] for at in places]
+    names = _names(columns, attributes)
+    shown = _largest(columns, names)
+    draw_bands(above, columns, dict(zip(shown, COLOURS, strict=False)), names=names)
+    ends = [f"{column.window.start:%Y-%m}" for column in columns]
+    every = max(1, len(columns) // 10)
+    above.set_xticks(range(0, len(columns), every), ends[::every])
+    above.set_ylabel("nodes", color=QUIET)
+    above.spines[["top", "right"]].set_visible(False)
+    at_events = [at for at, _ in events]
+    places_of_events: list[float] = np.interp(at_events, places, range(len(places))).tolist()
+    rows = 0
+    for number, at in enumerate(places_of_events, start=1):
+        above.axvline(at, color=INK, linewidth=0.8, linestyle=":")
+        crowded = sum(0 <= at - other < 0.4 for other in places_of_events[: number - 1])
+        rows = max(rows, crowded)
+        above.annotate(
+            str(number), (at, 1), (0, 2 + 12 * crowded), above.get_xaxis_transform(),
+            "offset points", ha="center", color=INK,
+        )  # fmt: skip
+    last = windows[-1].window
+    above.set_title(
+        f"{windows[-1].graph}: communities by {' and '.join(c.name for c in attributes.columns)}, "
+        f"{windows[0].window.start:%Y-%m-%d} to {last.start:%Y-%m-%d}, and "
+        f"{len(events)} events that lasted",
+        loc="left", color=INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
+    )  # fmt: skip
+    below.axis("off")
+    for line, (_, told) in enumerate(events):
+        text = f"{line + 1:>2}  {told}"
+        below.text(0, 1 - line / MOST_EVENTS, text, color=INK, fontsize=11, va="top",
+                   transform=below.transAxes, parse_math=False)  # fmt: skip
+    figure.savefig(path, dpi=DPI)
+
+
+def _names(windows: Sequence[CommunityEvents], attributes: Attributes) -> dict[int, str]:
+    """Return the last name of each community, by its id."""
+    names: dict[int, str] = {}
+    for window in windows:
+        known = named(window.nodes, window.communities, attributes).names()
+        names |= {community: str(name) for community, name in known.items()}
+    return names
+
+
+def _largest(columns: Sequence[CommunityEvents], names: Names) -> list[int]:
+    """Return the communities with a name and the most members, as many as there are colours."""
+    everybody = np.concatenate([column.communities for column in columns])
+    ids, counts = np.unique(everybody, return_counts=True)
+    by_members = ids[np.argsort(-counts, kind="stable")].tolist()
+    return sorted([community for community in by_members if community in names][: len(COLOURS)])

@@ -1,0 +1,281 @@
+"""What a demonstration found over time, with memory and without, beside the truth; its tables."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.snapshot import Snapshot, Window
+from stream_icd.interfaces.demo.run import Arrival, DemoRun, Story
+from stream_icd.kafka.messages.claims import Content, Decode, MessageReader
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.tracking.track import remember, track
+from stream_icd.streaming.detection.detect import Method, detect
+from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.snapshots import decode_snapshot
+
+PART = 2 / 3
+"""Fraction of the nodes of its neighbours below which a snapshot is incomplete."""
+
+NEAR = 30
+"""How many snapshots before and after one are its neighbours: a longer gap is a change."""
+
+TIMES = ("window_start", "window_end", "detected_at")
+AS_THEY_ARE = ("graph", "snapshot_id", "n_edges", "model", "modularity", "ncut", "milliseconds")
+"""Of a printed result: what is read as a time, and what is as it is in `Communities`."""
+
+Known = Mapping[str, NDArray[np.int32]]
+"""The known communities of each snapshot, by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The communities of all snapshots, detected in one way."""
+
+    windows: Sequence[CommunityEvents]  # of the complete snapshots, with stable ids
+    agreement: Sequence[float] = ()  # NMI of each snapshot with the truth; empty: it is unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All that was found."""
+
+    incomplete: list[str]  # snapshots that lack nodes at the source; the windows lack these
+    found: Found
+    alone: Found | None  # by each snapshot alone; None if the detector has no memory
+
+
+def results_of(
+    settings: KafkaSettings, run: DemoRun, model_of: Callable[[str], Model], method: Method
+) -> Results:
+    """Return what was found, from the arrivals and the topics of a run, and models by version."""
+    known = known_communities(settings)
+    results = [communities_of(arrival) for arrival in run.arrivals]
+    complete = complete_places([len(result.nodes) for result in results])
+
+    def followed(detected: Sequence[Communities]) -> Found:
+        return Found(tracked(detected[place] for place in complete), agreement(known, detected))
+
+    alone = None
+    if results[-1].community_ids is not None:
+        alone = followed(list(_found_alone(settings, results, cache(model_of), method)))
+    left_out = sorted(set(range(len(results))) - set(complete))
+    incomplete = [results[place].snapshot_id for place in left_out]
+    return Results(incomplete, followed(results), alone)
+
+
+def tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
+    """Return the communities of each result, with stable ids across windows."""
+    recent: Sequence[CommunityEvents] = ()
+    windows: list[CommunityEvents] = []
+    for result in results:
+        events = track(recent, result)
+        recent = remember(recent, events)
+        windows += [] if events.late else [events]
+    return windows
+
+
+def communities_of(arrival: Arrival) -> Communities:
+    """Return the result that the subscriber printed."""
+    result = arrival.result
+    start, end, detected_at = (datetime.fromisoformat(result[name]) for name in TIMES)
+    moved_bits = None if result["moved"] is None else np.asarray(result["moved_bits"], np.float64)
+    return Communities(
+        **{name: result[name] for name in AS_THEY_ARE},
+        window=Window(start, end),
+        nodes=pa.array(result["nodes"]),
+        labels=np.asarray(result["communities"], np.int32),
+        detected_at=detected_at,
+        community_ids=_ids(result["community_ids"], (-1,)),
+        replaced=_ids(result["replaced"], (-1, 2)),
+        moved=_ids(result["moved"], (-1, 2)),
+        moved_bits=moved_bits,
+    )
+
+
+def _ids(values: list[Any] | None, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
+    return None if values is None else np.asarray(values, np.int64).reshape(shape)
+
+
+def _found_alone(
+    settings: KafkaSettings,
+    results: Sequence[Communities],
+    model_of: Callable[[str], Model],
+    method: Method,
+) -> Iterator[Communities]:
+    """Yield each result with the communities that would be found without memory."""
+    by_id = {result.snapshot_id: result for result in results}
+    for snapshot in snapshots(settings):
+        if (before := by_id.get(snapshot.id)) is not None:
+            model, n_communities = model_of(before.model), snapshot.n_communities
+            found = detect(snapshot.adjacency(), model, n_communities, method=method)
+            yield replace(before, labels=found.communities, community_ids=None, replaced=None)
+
+
+def snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
+    """Yield the snapshots of the snapshots topic."""
+    return _decoded(settings, SNAPSHOTS, decode_snapshot)
+
+
+def known_communities(settings: KafkaSettings) -> Known:
+    """Return the known communities of all snapshots that have some."""
+    return {
+        labels.snapshot_id: labels.labels for labels in _decoded(settings, LABELS, decode_labels)
+    }
+
+
+def _decoded(settings: KafkaSettings, topic: str, decode: Decode[Content]) -> Iterator[Content]:
+    reader = MessageReader()
+    with open_reader(settings, topic, start="beginning", until="end") as records:
+        for record in records:
+            yield reader.decoded(record, decode)
+
+
+def agreement(known: Known, results: Sequence[Communities]) -> list[float]:
+    """Return the NMI of each result with the known communities; empty unless all are known."""
+    if not all(result.snapshot_id in known for result in results):
+        return []
+    return [nmi(known[result.snapshot_id], result.labels) for result in results]
+
+
+def complete_places(sizes: Sequence[int]) -> list[int]:
+    """Return the positions of the complete snapshots, ascending.
+
+    A topology of the Internet that loses half of its nodes for some days, and has them again later,
+    was not collected completely. What seems to happen to its communities then did not happen.
+
+    A snapshot is incomplete if it has less than `PART` of the nodes of some snapshot among the
+    `NEAR` before it, and of some among the `NEAR` after it. So a system that grows or shrinks for
+    good is complete; for the last snapshots, only those before them tell.
+    """
+    complete = []
+    for at, size in enumerate(sizes):
+        before, after = sizes[max(0, at - NEAR) : at], sizes[at + 1 : at + 1 + NEAR]
+        if not before or size >= PART * min(max(side) for side in (before, after) if side):
+            complete.append(at)
+    return complete
+
+
+def evidence_in_words(evidence: Sequence[str]) -> str:
+    """Return the number of snapshots by strength of evidence, such as "118 strong, 2 none"."""
+    counts = {strength: evidence.count(strength) for strength in ("strong", "weak", "none")}
+    return ", ".join(f"{count} {strength}" for strength, count in counts.items() if count)
+
+
+def totals_table(run: DemoRun, results: Results) -> Table:
+    """Nodes, edges, communities, modularity; and NMI if the ground truth is known."""
+    table = _table("What was seen", "", "median", "least", "most")
+    evidence = evidence_in_words([arrival.result["evidence"] for arrival in run.arrivals])
+    table.caption = f"evidence for communities: {evidence} (snapshots)"
+    table.caption_justify = "left"
+    rows: list[tuple[str, Sequence[float], str]] = [
+        (name, [arrival.result[key] for arrival in run.arrivals], form)
+        for name, key, form in (
+            ("nodes", "n_nodes", ",.0f"),
+            ("edges", "n_edges", ",.0f"),
+            ("communities", "n_communities", ",.0f"),
+            ("modularity", "modularity", ".4f"),
+            ("bits saved per edge", "bits_saved", ".4f"),
+        )
+    ]
+    alone = () if results.alone is None else results.alone.agreement
+    rows.append(("NMI with the truth", results.found.agreement, ".4f"))
+    rows.append(("NMI of each snapshot alone", alone, ".4f"))
+    for name, values, form in rows:
+        if values:
+            cells = np.median(values), min(values), max(values)
+            table.add_row(name, *(format(value, form) for value in cells))
+    return table
+
+
+def stages_table(run: DemoRun) -> Table:
+    """Median and 95th percentile of each stage, milliseconds."""
+    table = _table("Milliseconds per snapshot", "stage", "median", "95th percentile")
+    stages = {
+        stage: [arrival.result["milliseconds"][stage] for arrival in run.arrivals]
+        for stage in STAGES
+    }
+    stages["publish"] = [arrival.publish_ms for arrival in run.arrivals]
+    for stage, times in stages.items():
+        if not any(times):
+            table.add_row(stage, "not used", "(--method icd does)")
+        else:
+            table.add_row(stage, f"{np.median(times):,.1f}", f"{np.percentile(times, 95):,.1f}")
+    return table
+
+
+def tell(console: Console, run: DemoRun, results: Results, story: Story | None) -> None:
+    """Print tables of what was found, what the retrainer did, and what was received."""
+    console.print(totals_table(run, results), stages_table(run))
+    if story is not None:
+        console.print(story_table(run, results.found.agreement, story.change_at))
+        for told in story.told():
+            tell_line(console, f"retrainer: {told}")
+        models = ("stream-icd", "models", "history", "--registry", story.registry)
+        tell_line(console, f"see its models: {shlex.join(models)}")
+    if results.incomplete:
+        tell_line(
+            console,
+            f"incomplete at the source: {len(results.incomplete)} snapshots, the first is "
+            f"{results.incomplete[0]}; the picture leaves them out",
+        )
+    tell_received(console, run)
+
+
+def tell_line(console: Console, text: str) -> None:
+    """Print a text as it is, as one line: a terminal breaks it, a file does not."""
+    console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def tell_received(console: Console, run: DemoRun) -> None:
+    """Print what was sent, received and refused."""
+    received = len(run.arrivals)
+    console.print(
+        f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "
+        f"({received / run.seconds:.1f} a second); dead letters: {run.dead_letters}",
+        soft_wrap=True,
+    )
+
+
+def story_table(run: DemoRun, agreement: Sequence[float], change_at: int) -> Table:
+    """Quality before the change of the law, after it, and with each later model."""
+    numbers = ("snapshots", "NMI with the truth, median", "communities, median")
+    table = _table(f"The law changes after {change_at} snapshots", "model", *numbers)
+    n = len(run.arrivals)
+    changes = {at for at in (change_at, *model_changes(run)) if 0 < at < n}
+    for first, end in pairwise((0, *sorted(changes), n)):
+        counts = [arrival.result["n_communities"] for arrival in run.arrivals[first:end]]
+        nmi = f"{np.median(agreement[first:end]):.4f}" if agreement else ""
+        model = run.arrivals[first].result["model"]
+        table.add_row(model, f"{first}-{end - 1}", nmi, f"{np.median(counts):.0f}")
+    return table
+
+
+def model_changes(run: DemoRun) -> list[int]:
+    """Return the position of the first result of each later model."""
+    models = [arrival.result["model"] for arrival in run.arrivals]
+    return [at for at, (before, after) in enumerate(pairwise(models), 1) if before != after]
+
+
+def _table(title: str, first: str, *numbers: str) -> Table:
+    table = Table(first, title=title, title_justify="left")
+    for name in numbers:
+        table.add_column(name, justify="right")
+    return table

@@ -1,0 +1,331 @@
+"""Run the demonstration: start the processes, watch them, count results, stop everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from rich.progress import Progress
+
+from stream_icd.core.child_process import start_child, stop_children, tail
+from stream_icd.core.errors import StreamIcdError
+from stream_icd.core.store.store import open_store
+from stream_icd.history.archive import Archive
+from stream_icd.history.archiver import TOPICS, Archiver
+from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import create_topics
+
+START_S = 600.0
+"""Time that the detector may take to start: the first time, it compiles its code for half a minute,
+and longer on a busy machine."""
+
+STALL_S = 90.0
+"""Idle time after which missing results count as lost, once the detector has started."""
+
+PATIENCE_S = 600.0
+"""Time after which the rest of the stream is sent, whether there is a new champion or not."""
+
+LEAST_SNAPSHOTS = 100
+"""Shorter streams have no time for the story."""
+
+LEAST_FALL = 15
+"""Snapshots after the change before learning: the retrainer needs 11, and one or two to notice."""
+
+STOP_S = 10.0
+LOOK_EVERY_S = 0.05
+
+NAMES = ("produce", "produce-2")
+"""Of the producers, and of their logs."""
+
+SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
+
+Child = subprocess.Popen[bytes]
+Arguments = tuple[str, ...]
+"""What stands after `stream-icd`."""
+
+
+class DemoFailed(StreamIcdError):
+    """A process of the demonstration ended; the message shows the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One result as the subscriber printed it, and when it was read."""
+
+    result: dict[str, Any]
+    received_at: datetime
+
+    @property
+    def publish_ms(self) -> float:
+        """Milliseconds from the result being ready in the detector to its arrival here."""
+        ready = datetime.fromisoformat(self.result["detected_at"])
+        return 1000 * (self.received_at - ready).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRun:
+    """The outcome of a run of the demonstration."""
+
+    sent: int  # snapshots that the broker acknowledged to the producers
+    arrivals: tuple[Arrival, ...]  # in the order in which the subscriber printed them
+    dead_letters: int
+    seconds: float  # from the start of the first producer to the last result
+
+    @property
+    def lost(self) -> int:
+        """Snapshots that were sent and have no result."""
+        return self.sent - len({a.result["snapshot_id"] for a in self.arrivals})
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The law of the stream changes, and retraining adapts to it.
+
+    Until `change_at`, the nodes form many small communities, which the first champion was trained
+    for. Then they form larger ones, with more edges between them, and that champion fails. The
+    retrainer notices it from the edges alone, learns another model, and the detector changes to it.
+
+    The producer pauses after `until_learned` snapshots until the detector has the new model. A
+    window of the stream lasts a minute, and learning takes seconds: on a real stream, no window
+    would pass.
+    """
+
+    folder: Path  # of the results
+    snapshots: int
+    nodes: int = 2000
+    change_at: int = 40  # the number of snapshots before the change
+    first: str = "gn"  # the first champion, a shipped model
+
+    @property
+    def registry(self) -> str:
+        return str(self.folder / "demo-registry")
+
+    @property
+    def history(self) -> str:
+        return str(self.folder / "retraining-history")
+
+    @property
+    def until_learned(self) -> int:
+        """Number of snapshots that are sent before the retrainer has learned."""
+        return self.change_at + LEAST_FALL + 1
+
+    def prepare(self) -> Arguments:
+        """Remove what an earlier run left; return the command that makes the first champion."""
+        for place in (self.registry, self.history):
+            shutil.rmtree(place, ignore_errors=True)
+        return ("models", "import", self.first, "--registry", self.registry, "--first-champion")
+
+    def producers(self) -> list[Arguments]:
+        """The commands that send the snapshots before the pause, and the others after it."""
+        sizes = ("--sizes", "5-50", "--sizes-after", "10-200", "--mixing-after", "0.55")
+        law = ("--nodes", str(self.nodes), "--change-at", str(self.change_at), *sizes)
+        limits = (self.until_learned, self.snapshots)
+        return [("produce", "lfr", "--limit", str(limit), *law) for limit in limits]
+
+    def detect(self) -> Arguments:
+        """The model of the detector, as options."""
+        return ("--model", "champion", "--registry", self.registry)
+
+    def consumers(self) -> dict[str, Arguments]:
+        """The commands of archive and retrainer. The archive has no labels: nothing cheats."""
+        places = (self.history, "--registry", self.registry)
+        return {
+            "archive": ("consume", "archive", self.history, "--kind", "snapshots"),
+            "retrain": ("consume", "retrain", *places, "--check", "1s"),
+        }
+
+    def is_over(self) -> bool:
+        """Whether the detector has changed its model, or will not."""
+        swapped = count_events(self.folder / "detect.log", "the model changed")
+        log = self.folder / "retrain.log"
+        return bool(swapped or count_events(log, "kept") or count_events(log, "failed"))
+
+    def told(self) -> Iterator[str]:
+        """What the retrainer decided, other than to wait."""
+        for entry in read_log(self.folder / "retrain.log"):
+            if entry.get("event") in ("promoted", "kept", "confirmed", "rolled back", "failed"):
+                yield f"{entry['event']}: {entry['reason']}"
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The programs of the demonstration."""
+
+    producers: Sequence[Arguments]  # the second waits until the detector has learned
+    detect: Arguments
+    others: Mapping[str, Arguments] = field(default_factory=dict)  # by name, such as `view`
+    story: Story | None = None
+
+
+@contextmanager
+def demo_broker(folder: Path) -> Iterator[KafkaSettings]:
+    """Run an embedded broker with all topics for the duration of the block."""
+    with embedded_broker(log_file=folder / "broker.log") as broker:
+        create_topics(broker.settings)
+        yield broker.settings
+
+
+def run_demo(
+    settings: KafkaSettings, programs: Programs, folder: Path, progress: Progress
+) -> DemoRun:
+    """Run the programs as separate processes until every snapshot sent has its result.
+
+    The folder gets their logs and `communities.jsonl`, the subscriber's output.
+
+    Raises:
+        DemoFailed: one of them ended with an error.
+    """
+    started: list[Child] = []
+    env = {
+        **os.environ,
+        "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
+        "STREAM_ICD_SECURITY_PROTOCOL": settings.security_protocol,
+    }
+
+    def start(arguments: Arguments, name: str, stdout: int | None = None) -> Child:
+        child = start_child(
+            # -P: ignore any producers.py or kafka.py in the working directory.
+            (sys.executable, "-P", "-m", "stream_icd.commands.cli", *arguments),
+            folder / f"{name}.log",
+            env=env,
+            stdout=stdout,
+        )
+        started.append(child)
+        return child
+
+    try:
+        if programs.story is not None:
+            champion = start(programs.story.prepare(), "first-champion")
+            champion.wait()
+            _check({"first-champion": champion}, folder, may_end=True)
+        children = {
+            "detect": start(programs.detect, "detect"),
+            "subscribe": start(SUBSCRIBE, "subscribe", subprocess.PIPE),
+            **{name: start(arguments, name) for name, arguments in programs.others.items()},
+        }
+        arrivals: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
+        printed = children["subscribe"].stdout
+        assert printed is not None
+        reading = (printed, folder / "communities.jsonl", arrivals)
+        threading.Thread(target=_collect, args=reading, daemon=True).start()
+        sending = _send(start, folder, programs)
+        return _watch(children, sending, arrivals, folder, progress)
+    finally:
+        stop_children(started, STOP_S)
+
+
+def _send(
+    start: Callable[[Arguments, str], Child], folder: Path, programs: Programs
+) -> Iterator[tuple[int | None, bool]]:
+    """Run the producers, one after the other.
+
+    Yield how many snapshots were sent, None before that is all; and whether the next producer waits
+    until the detector has learned.
+    """
+    sent = 0
+    for name, arguments in zip(NAMES, programs.producers, strict=False):
+        if name != NAMES[0]:
+            assert programs.story is not None, "only a story has a second producer"
+            since = time.monotonic()
+            while not programs.story.is_over() and time.monotonic() - since < PATIENCE_S:
+                yield None, True
+        producer = start(arguments, name)
+        while producer.poll() is None:
+            yield None, False
+        _check({name: producer}, folder, may_end=True)
+        log = read_log(folder / f"{name}.log")
+        finished = [entry for entry in log if entry.get("event") == "finished"]
+        sent += int(finished[-1]["snapshots"]) if finished else 0
+    while True:
+        yield sent, False
+
+
+def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival]) -> None:
+    """Record when each line arrives, and keep a copy of every line."""
+    with copy.open("wb", buffering=0) as lines:  # unbuffered: every arrival is in the file
+        for line in printed:
+            received_at = datetime.now(UTC)
+            lines.write(line)
+            arrivals.put(Arrival(json.loads(line), received_at))
+
+
+def _watch(
+    children: dict[str, Child],
+    sending: Iterator[tuple[int | None, bool]],
+    queued: queue.SimpleQueue[Arrival],
+    folder: Path,
+    progress: Progress,
+) -> DemoRun:
+    sent_bar = progress.add_task("sent", total=None)
+    received_bar = progress.add_task("detected, published, received", total=None)
+    sent, waiting = next(sending)
+    started = last = time.monotonic()
+    arrivals: list[Arrival] = []
+    dead_letters = 0
+    detecting = False
+    while sent is None or len(arrivals) + dead_letters < sent:
+        try:
+            arrivals.append(queued.get(timeout=LOOK_EVERY_S))
+            last = time.monotonic()
+        except queue.Empty:
+            # Read logs and check processes only while nothing arrives.
+            sent, waiting = next(sending)
+            progress.update(sent_bar, total=sent, completed=sent or 0)
+            dead_letters = count_events(folder / "detect.log", "dead letter")
+            _check(children, folder)
+            if not detecting and count_events(folder / "detect.log", "started"):
+                detecting, last = True, time.monotonic()
+        progress.update(received_bar, completed=len(arrivals), total=sent)
+        if waiting:
+            last = time.monotonic()
+        if time.monotonic() - last > (STALL_S if detecting else START_S):
+            break
+    return DemoRun(sent or 0, tuple(arrivals), dead_letters, last - started)
+
+
+def _check(children: dict[str, Child], folder: Path, *, may_end: bool = False) -> None:
+    for name, child in children.items():
+        status = child.poll()
+        if status is not None and not (may_end and status == 0):
+            raise DemoFailed(
+                f"{name} ended with status {status}; the end of {folder / name}.log:\n"
+                f"{tail(folder / f'{name}.log')}"
+            )
+
+
+def keep(settings: KafkaSettings, folder: Path) -> None:
+    """Archive all topics of the broker in a folder; what was there before is removed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    archive = Archive(open_store(str(folder)))
+    for kind, topic in TOPICS.items():
+        archiver = Archiver(archive, kind)
+        with open_reader(settings, topic, start="beginning", until="end") as records:
+            for record in records:
+                archiver.process(record)
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Return the JSON events of a program's log; skip other lines. A missing log is empty."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+
+def count_events(path: Path, event: str) -> int:
+    """Return how often a log has an event."""
+    return sum(entry.get("event") == event for entry in read_log(path))

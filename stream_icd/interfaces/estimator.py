@@ -1,0 +1,325 @@
+"""ICD as a scikit-learn estimator: fit on past graphs, predict the communities of a new one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from stream_icd.core.errors import BadInput, BadSettings
+from stream_icd.core.imports import needs_extra
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.learning.training.icd.epochs import History
+from stream_icd.methods.bp.evidence import evidence_for
+from stream_icd.methods.graphs.adjacency import as_named, is_table_of_pairs
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment, numbered
+from stream_icd.methods.icd.presets import preset
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.memory.detect import Remembered, detect_remembering
+from stream_icd.methods.memory.horizon import Horizon
+from stream_icd.methods.memory.memory import Memory
+from stream_icd.methods.memory.next_window import next_window
+from stream_icd.methods.model import Model
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import save_model
+from stream_icd.streaming.detection.detect import Method, check_method, detect, embed, finding
+
+
+class ICD(BaseEstimator):  # type: ignore[misc]
+    """Inductive community detection: learn from past graphs, find communities of new graphs.
+
+    A graph can be a scipy sparse or dense matrix, an `edge_index`, a NetworkX or igraph graph, a
+    table of pairs (pandas, Polars, Arrow, or a list of tuples), a PyG `Data` or a `Snapshot` (see
+    `as_adjacency`). The same seed gives the same result on any number of threads. In another order
+    of the nodes, some of them may be in another community that is nearly as good.
+
+    Args:
+        method: "bp" learns a few numbers and finds communities by local moves and belief
+            propagation. "icd" is the method of the paper: it trains the recipe's encoder (needs
+            the extra `train`) and clusters the embedding with K-means. With "bp" the encoder
+            stays untrained, so `embed` returns an orthogonal projection of the features.
+        recipe: how to train, or the name of one of the paper's data sets (`PRESETS`); "icd" needs
+            one that trains an encoder.
+        seed: seed of every random choice; replaces that of the recipe.
+        threads: number of cores to use. One graph below 50,000 nodes takes one core with bp.
+        device: device to train the encoder on, "cpu" or "cuda".
+
+    Attributes:
+        model_: the fitted `Model`.
+        learned_: with bp, the `Fit`: what was learned, and the score of each candidate. None with
+            icd and for a loaded model.
+        history_: with icd, the epochs of the training.
+        nodes_: after a prediction or `embed`, the name of each node, `(n,)`, in the order of the
+            result: ids (ascending), the names in a NetworkX or an igraph graph or of the rows and
+            columns of a pandas matrix, or else positions.
+        evidence_, bits_: after a prediction, how strong the evidence is that the graph has
+            communities at all, "strong", "weak" or "none", and the bits per edge that these
+            communities save in describing it (docs/evidence.md).
+
+    >>> from stream_icd.methods.synthetic.gn import generate_gn
+    >>> past = [generate_gn(np.random.default_rng(s), 120, 6, 0.6, 0.02) for s in range(3)]
+    >>> icd = ICD().fit(past)  # or .fit(past, labels), where the communities are known
+    >>> icd.predict(past[0]).shape
+    (120,)
+    >>> icd.evidence_
+    'strong'
+    >>> len(set(ICD.load("as").predict(past[0], n_communities=6)))
+    6
+    """
+
+    def __init__(
+        self,
+        method: Method = "bp",
+        recipe: Recipe | str = Recipe(name="model"),
+        seed: int = 0,
+        threads: int = 2,
+        device: Literal["cpu", "cuda"] = "cpu",
+    ) -> None:
+        self.method = method
+        self.recipe = recipe
+        self.seed = seed
+        self.threads = threads
+        self.device = device
+
+    def fit(self, graphs: Sequence[Any], labels: Sequence[ArrayLike] | None = None) -> Self:
+        """Learn from graphs, and from their true communities if these are known.
+
+        Without labels, bp takes the numbers that best predict hidden edges (see `fit_unlabelled`);
+        this takes some seconds for three graphs of 5,000 nodes. icd then uses pseudo-labels: the
+        communities that maximise modularity. With labels, bp takes what agrees best with them when
+        K is not given; if that is not better than the shipped model `default`, it takes `default`.
+
+        Args:
+            graphs: at least one graph; for icd, at least two: the last tenth validates the training
+                of the encoder. Graphs without edges are left out. Consecutive `Snapshot`s of one
+                graph also tell how long nodes stay in their communities, for `predict_next`.
+            labels: for each graph, one array `(n,)` with the community of each node, in the order
+                of `nodes_`: integers, strings, or anything else that can be sorted.
+
+        Raises:
+            BadInput: a graph or its labels cannot be used.
+            BadSettings: a parameter is wrong, or there are too few graphs.
+            MissingExtra: icd, and torch is not installed.
+        """
+        self._check()
+        recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
+        recipe = recipe.changed(seed=self.seed)
+        known = _with_labels(graphs, labels)
+        history: History = ()
+        learned = None
+        if self.method == "icd":
+            with needs_extra("train", "torch"):
+                from stream_icd.learning.training.icd.train_encoder import train
+            linked = [graph for graph in known if graph.adjacency.nnz]
+            if len(linked) < 2:
+                raise BadSettings(
+                    "icd learns from one graph and validates on another: give two that have edges"
+                )
+            at = len(linked) - max(1, round(len(linked) / 10))
+            training = train(
+                linked[:at],
+                recipe,
+                validation=linked[at:],
+                device=self.device,
+                threads=self.threads,
+            )
+            model, history = training.model, training.history
+        else:
+            learned = fit_parameters(known, self.seed, self.threads)
+            model = Model(recipe, learned.parameters)
+        self.model_, self.learned_, self.history_ = model, learned, history
+        return self
+
+    def predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
+        """Return the community of each node, `(n,)` int32 in 0..K-1, in the order of `nodes_`.
+
+        `n_communities` is K, if it is known; None to determine it.
+
+        Raises:
+            BadInput: the graph cannot be used.
+            BadSettings: not fitted yet, a parameter is wrong, or K is not from 1 to n.
+        """
+        model = self._fitted()
+        adjacency, nodes = as_named(graph)
+        found = detect(
+            adjacency,
+            model,
+            n_communities,
+            method=self.method,
+            seed=self.seed,
+            threads=self.threads,
+        ).communities
+        self.bits_, self.evidence_ = evidence_for(adjacency, found, self.seed)
+        self.nodes_ = nodes
+        return found
+
+    def predict_next(
+        self,
+        graph: Any,
+        memory: Memory | None = None,
+        n_communities: int | None = None,
+        *,
+        nodes: ArrayLike | None = None,
+        horizon: Horizon = "auto",
+    ) -> Remembered:
+        """Return the communities of the next window of a graph, with what earlier ones showed.
+
+        Call it with each window in turn, and with the `memory` of the result before. Memory
+        improves the communities, above all where a single window shows little, and gives them ids
+        that last. Without memory, the communities are those of `predict` for nodes in ascending
+        order of their ids.
+
+        Args:
+            graph: the window. A `Snapshot` has times, so that gaps and late windows are noticed;
+                any other graph counts as the window right after the last one.
+            memory: that of the result for the window before; None for the first window.
+            n_communities: K, if it is known; None to determine it.
+            nodes: id of each node, `(n,)`, all integers or all strings: a node has the same id in
+                all windows. None: those of the graph, as in `nodes_`.
+            horizon: how many windows to look back; auto: found while windows come, and kept in the
+                memory; off: the last window, and what is believed of it.
+
+        Raises:
+            BadInput: the graph or the ids cannot be used.
+            BadSettings: not fitted yet, a parameter is wrong, K is not from 1 to n, or the
+                memory or the horizon is none.
+
+        >>> from stream_icd.methods.synthetic.drift import generate_drifting_lfr
+        >>> from stream_icd.methods.synthetic.lfr import LfrSettings
+        >>> icd, memory = ICD.load("lfr"), None
+        >>> for planted, _ in generate_drifting_lfr(0, 3, LfrSettings(1000, mixing=0.5)):
+        ...     found = icd.predict_next(planted, memory)
+        ...     memory = found.memory
+        >>> found.communities.shape  # the community of each node
+        (1000,)
+        >>> found.community_ids.dtype  # of each community: the same in all windows
+        dtype('int64')
+        """
+        model = self._fitted()
+        if not isinstance(memory, Memory | None):
+            raise BadSettings(
+                f"memory is a {type(memory).__name__}; give the `memory` of the result before"
+            )
+        snapshot, adjacency, order = next_window(graph, memory, nodes)
+        found = detect_remembering(
+            snapshot,
+            model,
+            memory,
+            n_communities,
+            horizon=horizon,
+            find=finding(self.method, model, seed=self.seed, threads=self.threads),
+            seed=self.seed,
+            threads=self.threads,
+            adjacency=adjacency,
+        )
+        self.bits_, self.evidence_ = evidence_for(adjacency, found.communities, self.seed)
+        names = snapshot.nodes.to_numpy(zero_copy_only=False)
+        communities, self.nodes_ = np.empty_like(found.communities), np.empty_like(names)
+        communities[order], self.nodes_[order] = found.communities, names
+        return replace(found, communities=communities)
+
+    def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
+        """Learn from one graph, without labels, and return its communities, `(n,)` int32.
+
+        icd needs two graphs: call `fit` and `predict` instead.
+        """
+        return self.fit([graph]).predict(graph, n_communities)
+
+    def embed(self, graph: Any) -> NDArray[np.float32]:
+        """Return the embedding U of a graph, `(n, d)`, in the order of `nodes_`."""
+        model = self._fitted()
+        adjacency, nodes = as_named(graph)
+        embedding = embed(adjacency, model, self.threads)
+        self.nodes_ = nodes
+        return embedding
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a new folder; see `save_model`."""
+        save_model(self._fitted(), folder)
+
+    @classmethod
+    def load(cls, name: str | os.PathLike[str], **parameters: Any) -> ICD:
+        """Return a fitted estimator with a saved model.
+
+        Args:
+            name: a shipped model, such as "as" (`stream-icd models list` shows all), or the folder
+                of a model: a path or a URI.
+            parameters: of the estimator. Give `method="icd"` to use an encoder that was trained
+                with it: a model does not say its method. Recipe and seed are the model's, without
+                where its graphs came from.
+
+        Raises:
+            ModelError: see `open_model`.
+        """
+        model = open_model(os.fspath(name)).model
+        recipe = model.recipe.changed(data="", every_kind=False)  # another fit has other graphs
+        loaded = cls(**{"recipe": recipe, "seed": recipe.seed, **parameters})
+        loaded.model_, loaded.history_, loaded.learned_ = model, (), None
+        return loaded
+
+    def _fitted(self) -> Model:
+        if not hasattr(self, "model_"):
+            raise BadSettings("this ICD is not fitted: call fit, or use ICD.load")
+        self._check()
+        model: Model = self.model_
+        return model
+
+    def _check(self) -> None:
+        """Check the parameters, which scikit-learn sets without a look at them."""
+        check_method(self.method)
+        if not isinstance(self.recipe, Recipe | str):
+            raise BadSettings(f"recipe is {self.recipe!r}; give a Recipe or the name of a preset")
+        for name, least in (("seed", 0), ("threads", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < least:
+                raise BadSettings(f"{name} is {value!r}; give a whole number, at least {least}")
+
+
+def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> list[LabelledGraph]:
+    is_list = isinstance(graphs, list | tuple)
+    # Not of an edge_index and a number of nodes each: those are graphs.
+    is_pairs = (
+        is_list and is_table_of_pairs(list(graphs)) and isinstance(graphs[0][0], str | Integral)
+    )
+    if is_pairs or not is_list:
+        given = "list of pairs" if is_pairs else type(graphs).__name__
+        raise BadSettings(f"fit takes a list of graphs, not a {given}; for one graph: fit([graph])")
+    adjacencies, nodes = zip(*map(as_named, graphs), strict=True) if graphs else ((), ())
+    if not adjacencies:
+        raise BadSettings("there are no graphs to learn from: give at least one")
+    if labels is not None and len(labels) != len(adjacencies):
+        raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
+    known = [None] * len(graphs) if labels is None else list(map(_numbered, labels, nodes))
+    moments = [_moment(graph) for graph in graphs]
+    return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
+
+
+def _numbered(labels: ArrayLike, nodes: NDArray[Any]) -> NDArray[np.int32]:
+    """The labels as 0..K-1; a Series of pandas must not name the nodes in another order."""
+    index = getattr(labels, "index", None)
+    if index is None or callable(index):  # as that of a list
+        return numbered(labels)
+    named, wanted = list(map(_id_text, index)), list(map(_id_text, nodes))
+    if named != wanted and sorted(named) == sorted(wanted):
+        label, node = next(pair for pair in zip(named, wanted, strict=True) if pair[0] != pair[1])
+        raise BadInput(
+            f"the label of node {label!r} is in the place of node {node!r}: order the labels as "
+            "the nodes, and give them as an array"
+        )
+    return numbered(labels)
+
+
+def _id_text(node: Any) -> str:
+    """The id as text; pandas makes 7.0 of 7 where it joins tables."""
+    return str(int(node)) if isinstance(node, float) and node.is_integer() else str(node)
+
+
+def _moment(graph: Any) -> Moment | None:
+    return Moment.of(graph) if isinstance(graph, Snapshot) else None

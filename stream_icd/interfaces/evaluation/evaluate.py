@@ -1,0 +1,302 @@
+"""Methods on the archived windows of one graph: what each learns and finds, how well, how fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.core.arrays import Labels
+from stream_icd.core.errors import BadSettings, OverBudget, Overloaded
+from stream_icd.core.printable import listed, safe_cells
+from stream_icd.core.store.store import Store
+from stream_icd.core.store.whole_file import whole_file, writing
+from stream_icd.core.times import AHEAD
+from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.history.replay.compare import Assignment, churn
+from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun, Status
+from stream_icd.interfaces.evaluation.method import OWN, Task, methods_in
+from stream_icd.learning.retraining.jobs import run_job
+from stream_icd.learning.retraining.windows import ArchivedLesson, Lesson, accumulated, read_lesson
+from stream_icd.learning.training.yardstick import Comparison, compared_with_default
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.quality.agreement import accuracy, ami, nmi
+from stream_icd.methods.quality.hidden_edges import mean_hidden_edge_score
+from stream_icd.methods.quality.partition import modularity, ncut
+from stream_icd.streaming.execution.budget import Allowance
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of one graph in an archive, in time order; each is read when it is needed."""
+
+    store: Store
+    graph: str
+    before: tuple[ArchivedLesson, ...]  # those to learn from
+    evaluated: tuple[ArchivedLesson, ...]
+
+    def past(self) -> list[LabelledGraph]:
+        """Graphs to learn from, with their communities where all are known."""
+        return [read_lesson(self.store, *one).graph(by_labels=True) for one in self.before]
+
+    def newest(self) -> Iterator[Lesson]:
+        """Windows to evaluate."""
+        return (read_lesson(self.store, *one) for one in self.evaluated)
+
+    def __len__(self) -> int:
+        return len(self.evaluated)
+
+
+def open_windows(
+    store: Store, graph: str | None, n_windows: int, n_past: int, now: datetime
+) -> Windows:
+    """Look up the newest windows of a graph, and up to n_past before them to learn from.
+
+    Windows far ahead of `now`, the time, are not used; nor those before that overlap the newest.
+
+    Raises:
+        SourceNotFound: there is no archive, or it is empty.
+        BadSettings: it has no such graph, or several and none was named; or all its windows are far
+            ahead.
+    """
+    found = accumulated(store, now, graph, n_windows + n_past)
+    names = sorted({window.partition.graph for window in found.windows})
+    if found.ahead and not names:
+        raise BadSettings(
+            f"all windows of {store.place} end more than {AHEAD.days} days ahead of the clock"
+        )
+    if not names:
+        raise nothing_selected(store, Selection(graph=graph))
+    if len(names) > 1:
+        raise BadSettings(f"{store.place} holds several graphs: give --graph, of {listed(names)}")
+    newest = found.windows[-n_windows:]
+    before = found.windows[: -len(newest)]
+    past = [window for window in before if window.window.end <= newest[0].window.start]
+    return Windows(store, names[0], found.lessons(past), found.lessons(newest))
+
+
+Learned = dict[str, MethodRun]
+"""What became of each method's learning, by name."""
+
+
+def learners(names: Sequence[str], packages: Sequence[str] = (OWN,)) -> list[str]:
+    """The methods of these that can learn."""
+    methods = methods_in(*packages)
+    return [name for name in names if methods[name].learn is not None]
+
+
+def learn(
+    windows: Windows,
+    names: Sequence[str],
+    limits: Allowance,
+    seed: int = 0,
+    packages: Sequence[str] = (OWN,),
+) -> Learned:
+    """Let the methods learn from the past windows; those that learn alike do it once."""
+    methods, process = methods_in(*packages), MethodProcess(packages, limits)
+    past, done = windows.past(), dict[object, MethodRun]()
+    try:
+        for name in learners(names, packages) if past else ():
+            if methods[name].learn not in done:
+                done[methods[name].learn] = process.learn(name, past, seed)
+    finally:
+        process.end()
+    return {name: done.get(methods[name].learn, MethodRun("ok")) for name in names}
+
+
+def that_learned(learned: Learned) -> list[str]:
+    """The methods that learned something."""
+    return [name for name, run in learned.items() if run.learned is not None]
+
+
+def worth(
+    windows: Windows, learned: Learned, limits: Allowance, seed: int = 0
+) -> list[Comparison] | None:
+    """Compare what bp learned with the model `default`, with memory, on the evaluated windows.
+
+    Empty if bp learned nothing, or nothing can be compared; None if that exceeds the limits.
+    """
+    results = (run.learned for run in learned.values())
+    bp = next((result for result in results if isinstance(result, BpParameters)), None)
+    if bp is None:
+        return []
+    try:
+        compared: list[Comparison] = run_job(partial(_compared, windows, bp, seed), limits)
+    except (OverBudget, Overloaded):
+        return None
+    return compared
+
+
+def _compared(windows: Windows, bp: BpParameters, seed: int) -> list[Comparison]:
+    newest = (lesson.graph(by_labels=True) for lesson in windows.newest())
+    return compared_with_default(bp, windows.past(), newest, seed, memory=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """How good a partition is; fractions, not percent.
+
+    `nmi` and `ac` are the agreement with the true communities as in the paper, `ami` and `ari` the
+    same adjusted for chance; None if no true community is known.
+    """
+
+    n_communities: int
+    modularity: float
+    ncut: float
+    nmi: float | None = None
+    ac: float | None = None
+    ami: float | None = None
+    ari: float | None = None
+
+
+def measure(
+    adjacency: csr_array, labels: Labels, truth: NDArray[np.int32] | None = None
+) -> Measures:
+    """Measure a partition; its agreement on the nodes whose community is known.
+
+    adjacency: (n, n), with its weights; labels: (n,); truth: (n,), -1 where it is not known.
+
+    >>> pair = csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> measure(pair, np.array([0, 0], np.int32), np.array([1, 1], np.int32)).ari
+    1.0
+    """
+    of_graph = len(np.unique(labels)), modularity(adjacency, labels), ncut(adjacency, labels)
+    if truth is None or (truth < 0).all():
+        return Measures(*of_graph)
+    from sklearn.metrics import adjusted_rand_score  # takes long to import
+
+    true, ours = truth[truth >= 0], labels[truth >= 0]
+    return Measures(
+        *of_graph,
+        nmi=nmi(true, ours),
+        ac=accuracy(true, ours),
+        ami=ami(true, ours),
+        ari=float(adjusted_rand_score(true, ours)),
+    )
+
+
+CONTRADICTED = "the labels contradict the edges, so they are not used"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one method did on one window; numbers that it lacks are None."""
+
+    method: str
+    snapshot: str
+    status: Status
+    detail: str = ""  # why it has no result, or no agreement though the window has labels
+    seconds: float = 0.0  # processor time of finding the communities of the whole window
+    measures: Measures | None = None  # None: it has no result
+    hidden_edges: float | None = None  # how well 9/10 of the edges predict the others, bits each
+    stability: float | None = None  # share of the common nodes that stay since the window before
+
+
+def evaluate(
+    windows: Windows,
+    learned: Learned,
+    limits: Allowance,
+    seed: int = 0,
+    packages: Sequence[str] = (OWN,),
+) -> Iterator[Result]:
+    """Run every method of `learned` on every window; yield each result as soon as it is there.
+
+    K is the snapshot's, where its source knows it. A method that is missing, fails or exceeds a
+    limit has a result that says so.
+    """
+    runs = [_Run(name, run, seed, MethodProcess(packages, limits)) for name, run in learned.items()]
+    try:
+        for lesson in windows.newest():
+            for run in runs:
+                yield run.result(lesson)
+    finally:
+        for run in runs:
+            run.process.end()
+
+
+@dataclass(slots=True)
+class _Run:
+    """One method, in a process of its own, from window to window."""
+
+    name: str
+    learned: MethodRun
+    seed: int
+    process: MethodProcess
+    before: Assignment | None = None
+    memory: Any = None
+
+    def result(self, lesson: Lesson) -> Result:
+        snapshot, adjacency = lesson.snapshot, lesson.snapshot.adjacency()
+        task = Task(
+            adjacency,
+            snapshot.n_communities,
+            self.seed,
+            self.learned.learned,
+            Moment.of(snapshot),
+            self.memory,
+        )
+        outcome = self._find(task)
+        before, self.before = self.before, None
+        if outcome.labels is None:
+            return Result(self.name, snapshot.id, outcome.status, outcome.detail)
+        self.memory = outcome.memory
+        found = self.before = Assignment(snapshot.nodes, outcome.labels)
+        changed = None if before is None else churn(before, found)
+        hidden_edges = mean_hidden_edge_score(
+            comparable(adjacency),
+            lambda visible: self._find(replace(task, adjacency=visible)).labels,
+            self.seed,
+        )
+        return Result(
+            self.name,
+            snapshot.id,
+            outcome.status,
+            CONTRADICTED if lesson.known == "contradicted" else "",
+            seconds=outcome.seconds,
+            measures=measure(adjacency, outcome.labels, lesson.labels),
+            hidden_edges=hidden_edges,
+            stability=None if changed is None else 1 - changed,
+        )
+
+    def _find(self, task: Task) -> MethodRun:
+        if self.learned.status != "ok":
+            return self.learned
+        return self.process.find(self.name, task)
+
+
+def value_of(result: Result, name: str) -> float | None:
+    """One of `NUMBERS` of a result; None where it has none."""
+    if result.measures is None:
+        return None
+    holder: Result | Measures = result if hasattr(result, name) else result.measures
+    value: float | None = getattr(holder, name)
+    return value
+
+
+TEXTS = ("method", "snapshot", "status", "detail")
+NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fields(Measures)))
+"""Columns; the numbers of a window without a result are empty fields."""
+
+
+def write_rows(path: Path, results: Sequence[Result]) -> None:
+    """Write the file as a whole."""
+    columns = {
+        name: pa.array([getattr(result, name) for result in results], pa.string()) for name in TEXTS
+    }
+    columns |= {
+        name: pa.array([value_of(result, name) for result in results], pa.float64())
+        for name in NUMBERS
+    }
+    with writing(path), whole_file(path) as aside:
+        pyarrow.csv.write_csv(safe_cells(pa.table(columns)), aside)

@@ -1,0 +1,106 @@
+"""Our methods: bp, the default, and icd, the paper's; each also with memory, as detectors use it.
+
+With memory, icd gets the decayed sum of the windows. Its encoder is the untrained one of the
+shipped model `default`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from stream_icd.core.arrays import Labels
+from stream_icd.interfaces.evaluation.method import Method, Remembering, Task, cpu_clock
+from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.memory.by_method import Find
+from stream_icd.methods.memory.detect import detect_window
+from stream_icd.methods.model import Model
+from stream_icd.registry.find import open_model
+from stream_icd.streaming.detection.detect import detect, finding
+
+
+def learn(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:
+    """Learn from past graphs, with or without communities; nothing from no graphs."""
+    return fit_parameters(list(history), seed, threads=1).parameters if history else None
+
+
+@cache
+def default() -> Model:
+    """The shipped model."""
+    return open_model("default").model
+
+
+def by_bp(task: Task) -> Labels:
+    """Each graph alone, with the parameters learned, else those of the shipped model."""
+    parameters = task.learned or default().bp
+    return find_communities(task.adjacency, parameters, task.n_communities, seed=task.seed)
+
+
+def by_bp_remembering(task: Task) -> Labels | Remembering:
+    """A window with what is remembered of the window before; a graph of no stream alone."""
+    return by_bp(task) if task.moment is None else _remembering(task, None)
+
+
+def by_icd(task: Task, model: Model | None = None) -> Labels:
+    """Features, embedding and K-means, each a stage, with this model or the shipped one."""
+    detection = detect(
+        task.adjacency,
+        model or default(),
+        task.n_communities,
+        method="icd",
+        seed=task.seed,
+        threads=1,
+        clock=cpu_clock,
+    )
+    task.stages.update({stage: ms / 1000 for stage, ms in detection.milliseconds.items()})
+    return detection.communities
+
+
+def by_icd_remembering(task: Task) -> Labels | Remembering:
+    """A window with the edges of the windows before; a graph of no stream alone."""
+    if task.moment is None:
+        return by_icd(task)
+    spent = dict[str, float]()
+    find = finding("icd", default(), seed=task.seed, threads=1, spent=spent, clock=cpu_clock)
+    found = _remembering(task, find)
+    task.stages.update({stage: ms / 1000 for stage, ms in spent.items()})
+    return found
+
+
+def _remembering(task: Task, find: Find | None) -> Remembering:
+    assert task.moment is not None
+    found = detect_window(
+        task.adjacency,
+        task.moment.nodes,
+        task.moment.window,
+        task.learned or default().bp,
+        task.memory,
+        task.n_communities,
+        find=find,
+        seed=task.seed,
+    )
+    return Remembering(found.communities, found.memory)
+
+
+METHODS = {
+    "bp": Method(by_bp, "ours, stream_icd.bp", k="optional", weighted=True, learn=learn),
+    "bp-memory": Method(
+        by_bp_remembering,
+        "ours, stream_icd.memory",
+        k="optional",
+        weighted=True,
+        remembers=True,
+        learn=learn,
+    ),
+    "icd": Method(by_icd, "ICD paper, algorithm 4, stream_icd.icd", k="optional", weighted=True),
+    "icd-memory": Method(
+        by_icd_remembering,
+        "ICD paper, algorithm 4, with stream_icd.memory",
+        k="optional",
+        weighted=True,
+        remembers=True,
+    ),
+}

@@ -1,0 +1,196 @@
+"""The page of an evaluation: one HTML file with the table and the picture."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from rich.table import Table
+
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.printable import printable
+from stream_icd.core.store.whole_file import whole_file, writing
+from stream_icd.interfaces.evaluation.evaluate import Result, value_of
+
+COLUMNS: tuple[tuple[str, str, str], ...] = (
+    (
+        "hidden_edges",
+        ".3f",
+        "how well the communities predict them, in bits per edge; higher is better",
+    ),
+    ("modularity", ".4f", "higher is better"),
+    ("ncut", ".3f", "normalised cut; lower is better"),
+    ("stability", ".1%", "common nodes that keep their community from window to window"),
+    ("nmi", ".4f", "agreement with the known communities, where there are some"),
+    ("n_communities", ".1f", "number of communities"),
+    ("seconds", ".4f", "processor time of a window"),
+)
+"""Value of a result, its format, and what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What came of one method: its windows with a result, and the means of `COLUMNS` over them.
+
+    `detail` says why a window lacks a result, or its agreement, the first time; "" if none does.
+    """
+
+    method: str
+    windows: int
+    detail: str
+    means: dict[str, float | None]
+
+
+def summarised(results: Iterable[Result]) -> list[Summary]:
+    """A summary for each method, in the order in which they appear."""
+    of_method = defaultdict[str, list[Result]](list)
+    for result in results:
+        of_method[result.method].append(result)
+    return [_summary(name, found) for name, found in of_method.items()]
+
+
+def _summary(method: str, results: Sequence[Result]) -> Summary:
+    means: dict[str, float | None] = {}
+    for name, _, _ in COLUMNS:
+        values = [value for result in results if (value := value_of(result, name)) is not None]
+        means[name] = float(np.mean(values)) if values else None
+    windows = sum(result.measures is not None for result in results)
+    failed_first = sorted(results, key=lambda result: result.measures is not None)
+    detail = next((result.detail for result in failed_first if result.detail), "")
+    return Summary(method, windows, detail, means)
+
+
+PANELS = ("hidden_edges", "modularity", "stability", "seconds")
+"""The values that are drawn."""
+
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+"""Colours of Okabe and Ito, which colour-blind readers can tell apart."""
+
+FORMATS = (".png", ".svg", ".pdf")
+"""Endings of the name of a picture's file."""
+
+
+def check_format(path: Path) -> None:
+    """Raise BadSettings unless the file's name has one of the `FORMATS`."""
+    if path.suffix not in FORMATS:
+        raise BadSettings(f"a picture ends in {', '.join(FORMATS)}, not {path.name!r}")
+
+
+def write_picture(path: Path, results: Sequence[Result]) -> None:
+    """Write the picture, in the format that the file's name tells."""
+    check_format(path)
+    with writing(path), whole_file(path) as aside:
+        figure_of(results).savefig(aside, format=path.suffix[1:], dpi=120)
+
+
+def figure_of(results: Sequence[Result]) -> Figure:
+    """Score on hidden edges, modularity, stability and time of each method over the windows."""
+    figure = Figure(figsize=(11, 6.5), layout="constrained")
+    axes: Any = figure.subplots(2, 2)
+    methods = list(
+        dict.fromkeys(result.method for result in results if result.measures is not None)
+    )
+    for panel, name in zip(axes.flat, PANELS, strict=True):
+        _draw(panel, name, results, methods)
+    if methods:
+        lines, names = axes.flat[0].get_legend_handles_labels()
+        figure.legend(lines, names, loc="outside lower center", ncols=len(methods))
+    return figure
+
+
+def _draw(panel: Axes, name: str, results: Sequence[Result], methods: Sequence[str]) -> None:
+    places = {one: place for place, one in enumerate(dict.fromkeys(r.snapshot for r in results))}
+    for method, colour in zip(methods, cycle(COLOURS), strict=False):
+        values = [
+            (places[result.snapshot], value)
+            for result in results
+            if result.method == method and (value := value_of(result, name)) is not None
+        ]
+        x, y = zip(*values, strict=True) if values else ((), ())
+        panel.plot(x, y, marker=".", color=colour, label=method)
+    panel.set(title=name, xlabel="window", xlim=(-0.5, max(len(places), 1) - 0.5))
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if name == "seconds":
+        panel.set_yscale("log")
+    panel.grid(alpha=0.3)
+
+
+REFRESH_S = 5
+"""Interval at which a browser loads the page anew while windows are missing."""
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; color: #222; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
+th:first-child, td:first-child, td.why { text-align: left; }
+svg { max-width: 100%; height: auto; }
+dt { font-weight: 600; }
+"""
+
+
+def table_of(results: Sequence[Result]) -> Table:
+    """Return a row for each method, for a terminal."""
+    table = Table("method", *(name for name, _, _ in COLUMNS), "windows", "", box=None)
+    for summary in summarised(results):
+        table.add_row(
+            summary.method, *cells(summary), str(summary.windows), printable(summary.detail)
+        )
+    return table
+
+
+def write_page(
+    path: Path, graph: str, results: Sequence[Result], n_windows: int, notes: Sequence[str] = ()
+) -> None:
+    """Write the page as it is now; it loads itself anew until all windows are there.
+
+    notes: paragraphs above the table.
+    """
+    n_done = len({result.snapshot for result in results})
+    done = n_done >= n_windows
+    refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
+    title = f"Methods on {escape(printable(graph))}"
+    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in COLUMNS)
+    text = (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{refresh}'
+        f"<title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n"
+        f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
+        f"{n_done} of {n_windows} windows</p>\n"
+        f"{''.join(f'<p>{escape(printable(note))}</p>' for note in notes)}\n"
+        f"{_table(summarised(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
+    )
+    with writing(path), whole_file(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
+def cells(summary: Summary) -> list[str]:
+    """The values of a summary as text, in the order of `COLUMNS`; "" where there is none."""
+    values = [(summary.means[name], form) for name, form, _ in COLUMNS]
+    return ["" if value is None else f"{value:{form}}" for value, form in values]
+
+
+def _svg(results: Sequence[Result]) -> str:
+    sink = StringIO()
+    figure_of(results).savefig(sink, format="svg", metadata={"Date": None})
+    svg = sink.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def _table(summaries: Sequence[Summary]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in ("method", *(c[0] for c in COLUMNS), ""))
+    rows = "".join(
+        f"<tr><td>{escape(summary.method)}</td>"
+        + "".join(f"<td>{cell}</td>" for cell in cells(summary))
+        + f'<td class="why">{escape(printable(summary.detail))}</td></tr>\n'
+        for summary in summaries
+    )
+    return f"<table>\n<tr>{head}</tr>\n{rows}</table>"

@@ -1,0 +1,64 @@
+"""Communities as a result of CDlib, for its measures and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stream_icd.core.errors import BadInput, MissingExtra
+from stream_icd.methods.graphs.adjacency import NamedGraph, as_named, is_graph_of
+from stream_icd.methods.graphs.labelled_graph import numbered
+
+
+def to_cdlib(
+    graph: Any, communities: ArrayLike, parameters: Mapping[str, Any] | None = None
+) -> Any:
+    """Return communities as CDlib's `NodeClustering`.
+
+    Args:
+        graph: the graph that the communities were found in, of any kind that `ICD` takes. The
+            result holds a NetworkX graph, or an igraph graph with names, as it is, and any other as
+            a NetworkX graph.
+        communities: of each node, `(n,)`, in the order of `ICD.predict`.
+        parameters: how they were found, for CDlib's tables and JSON files: plain values, such as
+            `{"method": icd.method, "seed": icd.seed}`.
+
+    Raises:
+        BadInput: the graph cannot be used, has no nodes, or another number of them, or a node has
+            no community (NaN).
+        MissingExtra: CDlib is not installed.
+
+    >>> found = to_cdlib([("a", "b"), ("b", "c"), ("d", "e")], [0, 0, 0, 1, 1])
+    >>> found.communities
+    [['a', 'b', 'c'], ['d', 'e']]
+    """
+    try:
+        from cdlib import NodeClustering
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "cdlib":
+            raise
+        raise MissingExtra("this needs CDlib, which is not installed: pip install cdlib") from error
+
+    named, labels = as_named(graph), numbered(communities)
+    if labels.shape != named.nodes.shape:
+        raise BadInput(
+            f"{len(named.nodes)} nodes need one community each; got shape {labels.shape}"
+        )
+    if not len(labels):
+        raise BadInput("CDlib has no results for a graph without nodes")
+    by_label, ends = np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))
+    members = [part.tolist() for part in np.split(named.nodes[by_label], ends[:-1])]
+    named_igraph = is_graph_of("igraph", graph) and graph.is_named()  # CDlib asks for names
+    is_theirs = named_igraph or is_graph_of("networkx", graph)
+    theirs = graph if is_theirs else _networkx_graph(named)
+    return NodeClustering(members, theirs, "stream_icd", dict(parameters or {}), overlap=False)
+
+
+def _networkx_graph(named: NamedGraph) -> Any:
+    import networkx
+
+    unnamed = networkx.from_scipy_sparse_array(named.adjacency)
+    return networkx.relabel_nodes(unnamed, dict(enumerate(named.nodes.tolist())))

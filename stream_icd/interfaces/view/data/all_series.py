@@ -1,0 +1,287 @@
+"""Everything that the page knows: all series, within a budget; written by readers, read by tabs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from stream_icd.core.communities import Communities, Labels
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.printable import shortened
+from stream_icd.interfaces.view.data.kept import Kept
+from stream_icd.interfaces.view.data.series import (
+    MOST_ENDS,
+    Identity,
+    Series,
+    SeriesIndex,
+    SeriesName,
+)
+from stream_icd.interfaces.view.data.window import SeenWindow, packed, partition
+from stream_icd.methods.names.names import Naming
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.tracking.partition import Partition, by_first_node, shared_nodes
+from stream_icd.wire.announcements import Announcement
+
+ReadEvents = Callable[[], CommunityEvents | None]
+"""Decodes a message of the events topic; None if it cannot be read."""
+
+MOST_DEAD_LETTERS = 1000
+MOST_ANNOUNCEMENTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What is kept in memory, of all series: the oldest windows are dropped first."""
+
+    windows: int = 6000
+    bytes: int = 512 * 2**20  # approximately
+    waiting_bytes: int = 64 * 2**20  # of known communities without a result, and of such events
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A window is new or has changed."""
+
+    name: SeriesName
+    window: SeenWindow
+
+
+Publish = Callable[[News], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A snapshot that could not be processed; when (UTC), where and why."""
+
+    graph: str
+    at: datetime
+    stage: str
+    exception: str
+    message: str
+    place: str  # position of the record, such as `icd.snapshots.v1[0]@7`
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A series in short."""
+
+    name: SeriesName
+    models: tuple[str, ...]  # of its windows, in the order of their first window
+    kept: int  # windows in memory
+    dropped: int  # older windows, which no longer are
+    late: int  # results that were not drawn
+    newest: SeenWindow
+
+
+class AllSeries:
+    """All series and dead letters. Every method may be called from any thread."""
+
+    def __init__(self, budget: Budget | None = None, naming: Naming | None = None) -> None:
+        self._budget = budget or Budget()
+        self.naming = naming
+        self._lock = threading.Lock()
+        self.index = SeriesIndex(naming)  # never waits for a window that is being tracked
+        self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
+        self.bytes_held = 0
+        self._early_events = Kept[Identity, ReadEvents](self._budget.waiting_bytes)
+        # Graphs whose tracking was reset, and the first result that was tracked since, if any.
+        self._anew = Kept[str, tuple[Identity, ...]](MOST_ENDS)
+        self._truth = Kept[tuple[str, str], bytes](self._budget.waiting_bytes)
+        self._dead: deque[DeadLetter] = deque(maxlen=MOST_DEAD_LETTERS)
+        self._n_dead = 0
+        self._announced = Kept[tuple[str, str], Announcement](MOST_ANNOUNCEMENTS)
+
+    def summaries(self, most: int = 1000, graph: str = "") -> list[Summary]:
+        """Return at most so many series in short, in the order in which they began.
+
+        Those of this graph come after them, if they are not among them.
+        """
+        with self._lock:
+            first = {series.name: series for series in self.index.first(most)}
+            of_graph = {series.name: series for series in self.index.of_graph(graph)}
+            return [
+                Summary(
+                    series.name,
+                    tuple(dict.fromkeys(window.result.model for window in series.windows)),
+                    kept=len(series.windows),
+                    dropped=series.windows[0].number,
+                    late=series.late,
+                    newest=series.windows[-1],
+                )
+                for series in (first | of_graph).values()
+                if series.windows
+            ]
+
+    def windows(self, name: SeriesName, last: int, until: int | None = None) -> list[SeenWindow]:
+        """Return the newest windows of a series; see `Series.between`."""
+        with self._lock:
+            series = self.index.get(name)
+            return [] if series is None else series.between(last, until)
+
+    def window(self, name: SeriesName, number: int | None = None) -> SeenWindow | None:
+        """Return a window of a series, by default the newest; None if it is not kept."""
+        with self._lock:
+            series = self.index.get(name)
+            return None if series is None else series.at(number)
+
+    def dead_letters(self) -> tuple[int, list[DeadLetter]]:
+        """Return how many dead letters were seen, and the newest of them, oldest first."""
+        with self._lock:
+            return self._n_dead, list(self._dead)
+
+    def add(self, communities: Communities, origin: str) -> News | None:
+        """Add a result; return None if it is late."""
+        with self._lock:
+            if self._anew.get(communities.graph) == (communities.identity(),):
+                self._begin_anew(communities.graph)
+            decode = self._early_events.pop(communities.identity())
+            published = None if decode is None else decode()
+            return self._add(self._series_of(communities, origin), communities, published)
+
+    def add_events(self, identity: Identity, decode: ReadEvents, n_bytes: int = 0) -> News | None:
+        """Take a message of the events topic, for a result that is here or still to come.
+
+        Until then, `decode` keeps `n_bytes` in memory.
+        """
+        with self._lock:
+            if self._anew.get(identity[0]) == ():
+                self._anew.put(identity[0], (identity,))
+            for series in self.index.of_graph(identity[0]):
+                if (place := series.place_of(identity)) is not None:
+                    tracked = decode()
+                    if tracked is None or tracked.late:
+                        return None
+                    self.bytes_held -= series.windows[place].bytes_held
+                    window = series.take_tracked(place, tracked)
+                    self.bytes_held += window.bytes_held
+                    return News(series.name, window)
+            size = n_bytes + sum(map(sys.getsizeof, identity))
+            self._early_events.put(identity, decode, size)
+            return None
+
+    def know(self, truth: Labels) -> list[News]:
+        """Take the known communities of a snapshot; return the windows whose agreement is new."""
+        with self._lock:
+            name = truth.graph, truth.snapshot_id
+            nodes_and_labels = packed(truth.nodes, truth.labels.astype("int64"))
+            size = len(nodes_and_labels) + sum(map(sys.getsizeof, name))
+            self._truth.put(name, nodes_and_labels, size)
+            known = by_first_node(truth.nodes, truth.labels)
+            return [
+                News(series.name, series.agree(place, agreement(partition(window.members), known)))
+                for series in self.index.of_graph(truth.graph)
+                for place, window in enumerate(series.windows)
+                if window.result.snapshot_id == truth.snapshot_id
+            ]
+
+    def begin_anew(self, graph: str) -> None:
+        """Treat the next window of a graph as its first: an operator reset its tracking.
+
+        So is the first that a tracker tells of from now on, which may come long before its result.
+        """
+        with self._lock:
+            self._anew.put(graph, ())
+            self._begin_anew(graph)
+
+    def _begin_anew(self, graph: str) -> None:
+        for series in self.index.of_graph(graph):
+            series.anew = True
+
+    def announcements(self) -> list[Announcement]:
+        """Return the newest decisions about models, oldest first."""
+        return self._announced.values()
+
+    def announce(self, announcement: Announcement) -> None:
+        """Note a decision about models, once."""
+        brief = replace(
+            announcement,
+            registry=shortened(announcement.registry, 500),
+            reason=shortened(announcement.reason, 500),
+            by=shortened(announcement.by),
+            version=announcement.version and shortened(announcement.version, 500),
+            champion=None,
+            gate=None,
+        )
+        with self._lock:
+            if (brief.registry, brief.id) not in self._announced:
+                self._announced.put((brief.registry, brief.id), brief)
+
+    def bury(self, letter: DeadLetter) -> None:
+        """Note a dead letter, once."""
+        with self._lock:
+            if all(known.place != letter.place for known in self._dead):
+                self._n_dead += 1
+                self._dead.append(letter)
+
+    def _series_of(self, communities: Communities, origin: str) -> Series:
+        """Return the series of a result: one for all models, unless two are at work at once."""
+        across = SeriesName(communities.graph, "", origin)
+        own = across._replace(model=communities.model)
+        of_graph = self.index.of_graph(communities.graph)
+        ours = [series for series in of_graph if series.name.origin == origin]
+        for series in ours:
+            newest = series.newest
+            if communities.model == series.name.model or (
+                newest and newest.result.model == communities.model
+            ):
+                return series
+        family = communities.model.rpartition("@")[0]
+        for series in ours:
+            same_family = family and series.name.model.rpartition("@")[0] == family
+            if same_family and series.continues(communities):
+                return series
+        main = self.index.opened(across)
+        if main.continues(communities) or main.has_window_of(communities):
+            return main
+        if main.was_by(communities):
+            self._move_newest(main, own)
+            return self.index.opened(across)
+        return self.index.opened(own)
+
+    def _move_newest(self, main: Series, own: SeriesName) -> None:
+        """Move the newest window to a series of its model: the one before is still at work."""
+        moved = main.take_newest()
+        self.bytes_held -= moved.bytes_held
+        self._arrived.remove(main.name)
+        result = moved.found()
+        self._add(self.index.opened(own._replace(model=result.model)), result, None)
+
+    def _add(
+        self, series: Series, communities: Communities, published: CommunityEvents | None
+    ) -> News | None:
+        replaced, held = series.newest, len(series.windows)
+        window = series.add(communities, published, self._agreement(communities))
+        if window is None:
+            return None
+        self.bytes_held += window.bytes_held
+        if len(series.windows) > held:
+            self._arrived.append(series.name)
+        elif replaced is not None:
+            self.bytes_held -= replaced.bytes_held
+        self._keep_within_budget()
+        return News(series.name, window)
+
+    def _agreement(self, communities: Communities) -> float | None:
+        truth = self._truth.get((communities.graph, communities.snapshot_id))
+        if truth is None:
+            return None
+        return agreement(by_first_node(communities.nodes, communities.labels), partition(truth))
+
+    def _keep_within_budget(self) -> None:
+        while len(self._arrived) > 1 and (
+            len(self._arrived) > self._budget.windows or self.bytes_held > self._budget.bytes
+        ):
+            series = self.index.opened(self._arrived.popleft())
+            self.bytes_held -= series.take_oldest().bytes_held
+            if not series.windows:
+                self.index.forget(series)
+
+
+def agreement(ours: Partition, theirs: Partition) -> float | None:
+    """Return the NMI of two partitions on their common nodes; None if they have none."""
+    rows, columns = shared_nodes(theirs, ours)
+    return nmi(theirs.labels[rows], ours.labels[columns]) if len(rows) else None

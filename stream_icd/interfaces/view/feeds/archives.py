@@ -1,0 +1,210 @@
+"""Read archives into memory, and look again for what was archived since."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from functools import partial
+from itertools import groupby, takewhile
+from operator import attrgetter
+
+import structlog
+
+from stream_icd.core.errors import BadInput, StreamIcdError
+from stream_icd.core.printable import printable
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store
+from stream_icd.history.archive import (
+    Selection,
+    newest,
+    nothing_selected,
+    partitions,
+    read_message,
+    read_partition,
+    read_snapshot,
+    windows,
+)
+from stream_icd.history.files import (
+    ArchivedWindow,
+    Kind,
+    Partition,
+    Received,
+    is_compacted,
+)
+from stream_icd.interfaces.view.data.all_series import AllSeries, Publish
+from stream_icd.interfaces.view.data.series import SeriesName
+from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources, checked
+from stream_icd.kafka.messages.claims import Content, Decode
+from stream_icd.kafka.waiting import in_background
+from stream_icd.wire.communities import decode_communities, decode_labels
+from stream_icd.wire.limits import Limits
+
+LOOK_EVERY_S = 5.0
+LOOK_SHARE = 0.05
+"""Looking again at archives takes at most this fraction of the time."""
+ONE_DAY = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class _Day:
+    """What was read of one day: files, and the newest revision of each message."""
+
+    paths: set[str] = field(default_factory=set)
+    received: dict[tuple[str, str], Received] = field(default_factory=dict)
+
+    def is_new(self, noted: ArchivedWindow) -> bool:
+        before = self.received.get(noted.identity.name)
+        return before is None or before < noted.received
+
+
+@dataclass(slots=True)
+class Archived:
+    """An archive to read: all of it, or what is chosen (its kind is not used), of one model."""
+
+    store: Store
+    origin: str  # its name on the page
+    chosen: Selection = field(default_factory=Selection)
+    model: str | None = None  # with its version or without
+    models: dict[str, None] = field(default_factory=dict)  # of all results, by their first one
+    was_read: bool = False  # whether all that was there at first was read
+    _days: dict[tuple[Kind, str], dict[date, _Day]] = field(default_factory=dict)
+
+    def read(self, seen: AllSeries, publish: Publish, stop: Callable[[], bool]) -> int:
+        """Add all results, in time order, and known communities; return how many results.
+
+        Later reads add what was archived since, or what a read that failed did not reach: in the
+        last two days of each graph, and in later ones. They open only files that are new.
+
+        Raises:
+            SourceNotFound: there is no archive yet.
+            HistoryDamaged, StoreUnreachable: the archive cannot be read.
+        """
+        if not self.was_read and not self.store.is_there():
+            raise nothing_selected(self.store, Selection("communities"))
+        for truth in self._decoded(self._found("labels"), decode_labels):
+            for changed in seen.know(truth):
+                publish(changed)
+        count = 0
+        until_stop = takewhile(lambda _: not stop(), self._found("communities"))
+        for result in self._decoded(until_stop, decode_communities):
+            self.models[result.model] = None
+            if self.model not in (None, result.model, result.model.rpartition("@")[0]):
+                continue
+            count += 1
+            if (news := seen.add(result, self.origin)) is not None:
+                publish(news)
+        self.was_read = True
+        return count
+
+    def _found(self, kind: Kind) -> Iterator[ArchivedWindow]:
+        """Yield the windows that are new, in time order, newest revisions only."""
+        chosen = replace(self.chosen, kind=kind)
+        for _, of_day in groupby(partitions(self.store, chosen), key=attrgetter("day")):
+            unread = [noted for partition in of_day for noted in self._unread(partition, chosen)]
+            yield from newest(sorted(unread, key=attrgetter("order")))
+
+    def _decoded(
+        self, found: Iterable[ArchivedWindow], decode: Decode[Content]
+    ) -> Iterator[Content]:
+        """Yield what messages hold; log those that are none of this kind."""
+        limits, log = Limits(), structlog.get_logger()
+        for noted in found:
+            message = read_message(self.store, noted)
+            self._note(noted)
+            try:
+                content = decode(message.key, message.value, message.headers, limits)
+            except BadInput as error:
+                log.warning("not a message of this archive", archive=self.origin, reason=str(error))
+            else:
+                yield content
+
+    def _note(self, noted: ArchivedWindow) -> None:
+        """Remember what was read of the last two days of each graph."""
+        days = self._days.setdefault((noted.partition.kind, noted.partition.graph), {})
+        day = days.setdefault(noted.partition.day, _Day())
+        if not is_compacted(noted.path):  # which holds more windows, that may be unread
+            day.paths.add(noted.path)
+        day.received[noted.identity.name] = noted.received
+        for past in [past for past in days if max(days) - past > ONE_DAY]:
+            del days[past]
+
+    def _unread(self, partition: Partition, chosen: Selection) -> list[ArchivedWindow]:
+        """Return what is new in a day. A file counts as read when nothing of it is new any more."""
+        days = self._days.setdefault((partition.kind, partition.graph), {})
+        if days and max(days) - partition.day > ONE_DAY:
+            return []
+        day = days.get(partition.day, _Day())
+        noted = read_partition(self.store, partition, of=lambda path: path not in day.paths)
+        new = [one for one in noted if chosen.holds(one) and day.is_new(one)]
+        day.paths |= {one.path for one in noted} - {one.path for one in new}
+        return new
+
+
+@dataclass(slots=True)
+class Archives(Sources):
+    """Archives, and every few seconds what was added to them; the page is served meanwhile."""
+
+    archives: dict[str, Archived]  # by their names on the page
+    seen: AllSeries
+    _troubles: dict[str, str] = field(default_factory=dict)
+
+    def reading(self, publish: Publish) -> AbstractContextManager[object]:
+        stop = threading.Event()
+        return in_background(partial(self._read_again, publish, stop), "view archives", stop)
+
+    def troubles(self) -> dict[str, str]:
+        return dict(self._troubles)
+
+    def caught_up(self) -> bool:
+        return all(archive.was_read for archive in self.archives.values())
+
+    def _read_again(self, publish: Publish, stop: threading.Event) -> None:
+        log = structlog.get_logger()
+        while not stop.is_set():
+            seconds = 0.0
+            for name, archive in self.archives.items():
+                again, began = archive.was_read, time.monotonic()
+                try:
+                    count = archive.read(self.seen, publish, stop.is_set)
+                except StreamIcdError as error:
+                    if self._troubles.get(name) != str(error):
+                        log.warning("cannot read", archive=name, reason=str(error))
+                    self._troubles[name] = str(error)
+                    continue
+                self._troubles.pop(name, None)
+                if again:
+                    seconds += time.monotonic() - began
+                else:
+                    log.info("archive read", archive=name, results=count)
+            stop.wait(max(LOOK_EVERY_S, seconds / LOOK_SHARE))
+
+    def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
+        store, start = self.archives[name.origin].store, window.result.window.start
+        for noted in windows(store, Selection(graph=window.result.graph, start=start)):
+            if noted.identity.snapshot_id == window.result.snapshot_id:
+                return checked(read_snapshot(store, noted), window)
+            if noted.window.start > start:
+                break
+        snapshot = printable(window.result.snapshot_id)
+        raise NoGraph(
+            f"the archive holds the communities of {snapshot}, not the snapshot itself: give one "
+            "with both, as `stream-icd consume archive` writes"
+        )
+
+
+def archived(
+    stores: Sequence[Store], chosen: Selection = Selection(), model: str | None = None
+) -> dict[str, Archived]:
+    """Return archives by a short name: the last folder, or the place if two share that."""
+    folders = Counter(store.name for store in stores)
+    found = {}
+    for store in stores:
+        name = store.name if store.name and folders[store.name] == 1 else store.place
+        found[name] = Archived(store, name, chosen, model)
+    return found

@@ -1,0 +1,72 @@
+"""The contract of what a page reads from: topics or archives."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from stream_icd.core.errors import StreamIcdError
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.interfaces.view.data.all_series import Publish
+from stream_icd.interfaces.view.data.kept import Kept
+from stream_icd.interfaces.view.data.series import SeriesName
+from stream_icd.interfaces.view.data.window import SeenWindow
+
+KEPT_PARTS = 12_000_000
+"""Nodes and edges of the snapshots in memory, at most: some 300 MB."""
+
+
+class NoGraph(StreamIcdError):
+    """The graph of a window is not available; the message says why."""
+
+
+def checked(snapshot: Snapshot, window: SeenWindow) -> Snapshot:
+    """Return the graph, if it is that of the window."""
+    if (snapshot.graph, snapshot.id) != (window.result.graph, window.result.snapshot_id):
+        raise NoGraph("the topic holds another snapshot there: it was created anew")
+    return snapshot
+
+
+@dataclass(slots=True)
+class Sources:
+    """What a page reads from; by default, no results beside those that it has."""
+
+    archive = True  # whether nothing is live
+    _kept: Kept[tuple[str, ...], Snapshot] = field(
+        init=False, default_factory=lambda: Kept(KEPT_PARTS)
+    )
+    _one_at_a_time: threading.Lock = field(init=False, default_factory=threading.Lock)
+
+    def snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
+        """Return the graph of a window; those read last are kept, within `KEPT_PARTS`.
+
+        Raises `StreamIcdError`, such as `NoGraph`, if it is not available.
+        """
+        with self._one_at_a_time:
+            identity = (name.origin, *window.result.identity())
+            if (kept := self._kept.get(identity)) is not None:
+                return kept
+            snapshot = self.read_snapshot(name, window)
+            parts = min(snapshot.n_nodes + snapshot.n_edges, KEPT_PARTS)  # it is kept in any case
+            return self._kept.put(identity, snapshot, parts)
+
+    def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
+        """Read the graph of a window; raises as `snapshot`."""
+        raise NotImplementedError
+
+    def reading(self, _publish: Publish, /) -> AbstractContextManager[object]:
+        """Read for the duration of a block, and publish each new or changed window."""
+        return nullcontext()
+
+    def troubles(self) -> dict[str, str]:
+        """Return what cannot be read at the moment, a topic or an archive, and why."""
+        return {}
+
+    def lag(self) -> int | None:
+        """Return how many snapshots have no result yet; None: not known."""
+        return None
+
+    def caught_up(self) -> bool:
+        """Whether all that was there at first was read."""
+        return True

@@ -1,0 +1,214 @@
+"""The flow of communities, a column for each window; and their events as a list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.core.events import CHANGES, CommunityEvent
+from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs, partition
+from stream_icd.methods.tracking.partition import overlaps
+
+OTHERS = -1
+"""Stands for all communities that have no band of their own."""
+
+Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+def spread(windows: Sequence[SeenWindow], columns: int) -> list[SeenWindow]:
+    """Return some `columns` windows: every 1st, 2nd, 4th, 8th…, and the newest.
+
+    They are chosen by their numbers, so that a new window does not choose others.
+    """
+    stride = 1
+    while len(windows) > stride * columns:
+        stride *= 2
+    return [window for window in windows if window.number % stride == 0 or window is windows[-1]]
+
+
+def most_members(windows: Sequence[SeenWindow], most: int) -> list[int]:
+    """Return the communities to show, largest first: of all windows, and of each part of them.
+
+    Half of them have the most members in all windows together. The others are, in turn, the largest
+    of each quarter of the windows, so that no time is without a band after all has changed.
+    """
+    chosen = dict.fromkeys(_ranked(windows)[: most - most // 2])
+    quarter = max(1, -(-len(windows) // 4))
+    parts = [iter(_ranked(windows[at : at + quarter])) for at in range(0, len(windows), quarter)]
+    while parts and len(chosen) < most:
+        part = parts.pop(0)
+        largest = next((community for community in part if community not in chosen), None)
+        if largest is not None:
+            chosen[largest] = None
+            parts.append(part)
+    return list(chosen)
+
+
+def _ranked(windows: Sequence[SeenWindow]) -> list[int]:
+    """Return all communities, that with the most members in these windows together first."""
+    totals: Counter[int] = Counter()
+    for window in windows:
+        totals.update(window.sizes_by_id)
+    return sorted(totals, key=lambda community: (-totals[community], community))
+
+
+def flow(
+    windows: Sequence[SeenWindow], most: int, followed: Collection[int] = ()
+) -> dict[str, Any]:
+    """Return the bands and streams to draw.
+
+    Args:
+        windows: the columns, in time order.
+        most: maximum number of communities with a band of their own.
+        followed: communities that have a band whatever their size.
+
+    Returns:
+        `shown`: ids of the bands, ascending, so that bands do not change places; `columns`: sizes
+        of the bands of each window; `moves`: between each column and the next one, `[from, to,
+        nodes]`, with `OTHERS` for communities without a band.
+    """
+    ranked = most_members(windows, most + len(followed))
+    largest = [community for community in ranked if community not in followed]
+    shown = sorted({*followed, *largest[: max(0, most - len(followed))]})
+    return {
+        "shown": shown,
+        "columns": [column(window, shown) for window in windows],
+        "moves": [moves(before, after, shown) for before, after in pairwise(windows)],
+    }
+
+
+def column(window: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
+    """Return a window's bands: `sizes` in the order of `shown`, and the size of all others."""
+    sizes = window.sizes_by_id
+    bands = [[community, sizes[community]] for community in shown if community in sizes]
+    return {
+        "number": window.number,
+        "snapshot": window.result.snapshot_id,
+        "end": window.result.window.end.isoformat(),
+        "model": window.result.model,
+        "k": window.n_communities,
+        "nodes": window.n_nodes,
+        "missed": window.tracking.missed,
+        "sizes": bands,
+        "others": window.n_nodes - sum(size for _, size in bands),
+        "marks": marks(window, shown),
+    }
+
+
+def marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the births, mergers, splits and deaths of the shown communities."""
+    if window.kinds.isdisjoint(CHANGES):
+        return []
+    wanted = set(shown)
+    return [
+        {"kind": event.kind, "id": event.community, **certainty(event, held)}
+        for event, held in window.held_events(CHANGES)
+        if event.community in wanted
+    ]
+
+
+def moves(before: SeenWindow, after: SeenWindow, shown: Sequence[int]) -> list[list[int]]:
+    """Return how many nodes moved from each band to each band, `[from, to, nodes]`."""
+    old, new, counts = ways(before, after)
+    totals: Counter[tuple[int, int]] = Counter()
+    old, new = (np.where(np.isin(ids, shown), ids, OTHERS) for ids in (old, new))
+    for a, b, n in zip(old.tolist(), new.tolist(), counts.tolist(), strict=True):
+        totals[a, b] += n
+    return [[a, b, n] for (a, b), n in sorted(totals.items())]
+
+
+@for_pairs
+def ways(before: SeenWindow, after: SeenWindow) -> Ways:
+    """Return how many nodes moved from each community to each: old id, new id, nodes."""
+    old, new = partition(before.members), partition(after.members)
+    pairs = overlaps(old, new)
+    return old.names[pairs.old], new.names[pairs.new], pairs.shared
+
+
+def event_list(
+    windows: Sequence[SeenWindow],
+    kinds: frozenset[str],
+    community: int | None,
+    limit: int,
+    lasting: int = 0,
+    least_bits: float = 0,
+) -> dict[str, Any]:
+    """Return at most `limit` events of these kinds, newest window first.
+
+    Args:
+        community: only events that this community takes part in.
+        lasting: only events that have held for so many later windows.
+        least_bits: only events of at least this strength; 0: also those without a strength.
+
+    Returns:
+        `events`; `hidden`: how many events do not last, or are not strong enough; and `until`: the
+        number of the oldest window that was looked through, or None if all of them were.
+    """
+    rows: list[dict[str, Any]] = []
+    hidden = 0
+    for window in reversed(windows):
+        if rows and len(rows) >= limit:
+            return {"events": rows[:limit], "hidden": hidden, "until": window.number}
+        if not kinds & window.kinds:
+            continue
+        for event, held in window.held_events(kinds):
+            if community is None or event.concerns(community):
+                row = _row(window, event, held)
+                strong = not least_bits or (event.bits or 0) >= least_bits
+                if strong and row["lasted"] >= lasting:
+                    rows.append(row)
+                else:
+                    hidden += 1
+    return {"events": rows[:limit], "hidden": hidden, "until": None}
+
+
+def of_events(listed: dict[str, Any]) -> set[int]:
+    """Return the communities that take part in the events of a list."""
+    rows = listed["events"]
+    return {of_row for row in rows for of_row in (row["id"], *row["parents"], *row["children"])}
+
+
+def names_in(
+    windows: Sequence[SeenWindow], communities: Collection[int]
+) -> dict[str, dict[str, str]]:
+    """Return the last name of each community in these windows, by id, if it has one."""
+    missing, shown = set(communities), dict[str, dict[str, str]]()
+    for window in reversed(windows):
+        names = window.known.names
+        for community in missing & names.keys():
+            name = names[community]
+            shown[str(community)] = {
+                "text": str(name),
+                "attribute": name.attribute,
+                "value": name.values[0][0],
+            }
+        missing -= names.keys()
+        if not missing:
+            break
+    return shown
+
+
+def certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
+    """Return how real an event is: strength, windows for which it lasted, and whether it ended."""
+    lasted = held if held >= 0 else -held - 1
+    return {"bits": event.bits, "lasted": lasted, "undone": held < 0}
+
+
+def _row(window: SeenWindow, event: CommunityEvent, held: int) -> dict[str, Any]:
+    return {
+        "number": window.number,
+        "snapshot": window.result.snapshot_id,
+        "end": window.result.window.end.isoformat(),
+        "kind": event.kind,
+        "id": event.community,
+        "size": event.size,
+        "size_before": event.size_before,
+        "parents": list(event.parents),
+        "children": list(event.children),
+        **certainty(event, held),
+    }

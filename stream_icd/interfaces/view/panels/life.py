@@ -1,0 +1,124 @@
+"""The numbers of each window of a series; and two series side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stream_icd.core.communities import STAGES
+from stream_icd.interfaces.view.data.all_series import agreement
+from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs, partition
+from stream_icd.methods.tracking.partition import match, overlaps, shared_nodes
+
+MOST_PAIRS = 40
+MOST_APART = 200
+LEAST_ALIKE = 0.1
+"""Jaccard index from which two communities count as each other's match."""
+
+
+def life_row(window: SeenWindow) -> dict[str, Any]:
+    """Return the numbers of a window; None where a number is not known.
+
+    `delay_s` is the time from the end of the window to the result; for windows of the past, it
+    says when they were detected, not how long that took.
+    """
+    result = window.result
+    return {
+        "number": window.number,
+        "snapshot": result.snapshot_id,
+        "start": result.window.start.isoformat(),
+        "end": result.window.end.isoformat(),
+        "model": result.model,
+        "model_before": window.tracking.model_before,
+        "k": window.n_communities,
+        "k_given": result.k_given,
+        "nodes": window.n_nodes,
+        "edges": result.n_edges,
+        "modularity": finite(result.modularity),
+        "evidence": result.evidence,
+        "bits_saved": finite(result.bits_saved),
+        "horizon": finite(result.horizon),
+        "predicted_bits": finite(result.predicted_bits),
+        "nmi": finite(window.nmi),
+        "ami": {name: finite(value) for name, value in window.known.agreement.items()},
+        "missed": window.tracking.missed,
+        "ms": [finite(result.milliseconds.get(stage)) for stage in STAGES],
+        "delay_s": (result.detected_at - result.window.end).total_seconds(),
+    }
+
+
+def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:
+    """Return the rows of all windows by column, and the names of the stages in `ms`."""
+    rows = [life_row(window) for window in windows]
+    names = rows[0] if rows else {}
+    return {"stages": STAGES, "columns": {name: [row[name] for row in rows] for name in names}}
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number that JSON can hold, rounded; None for NaN and infinities."""
+    return None if value is None or not math.isfinite(value) else round(float(value), 6)
+
+
+def comparison(
+    ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow], last: int
+) -> dict[str, Any]:
+    """Compare the last windows that both series have, by their ends.
+
+    Returns:
+        `windows`: for each common window its number, the agreement (NMI), and K of both; `newest`:
+        details of the newest one (`disagreement`), or None.
+    """
+    by_end = {window.result.window.end: window for window in theirs}
+    ends = ((window, window.result.window.end) for window in ours)
+    common = [(window, by_end[end]) for window, end in ends if end in by_end][-last:]
+    rows = [
+        {
+            "number": a.number,
+            "end": a.result.window.end.isoformat(),
+            "nmi": finite(_agreement(a, b)),
+            "k": [a.n_communities, b.n_communities],
+        }
+        for a, b in common
+    ]
+    return {"windows": rows, "newest": disagreement(*common[-1]) if common else None}
+
+
+def disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
+    """Return the pairs of communities that share nodes, and the nodes that are not in a match.
+
+    Communities of the two windows match one to one, with the largest sum of Jaccard indices.
+    """
+    ours, theirs = partition(a.members), partition(b.members)
+    between = overlaps(ours, theirs)
+    partner = match(between, LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
+    matched = partner[between.new] == between.old
+    order = np.lexsort((between.new, between.old, -between.shared, matched))
+    rows, columns = shared_nodes(ours, theirs)
+    apart = partner[theirs.labels[columns]] != ours.labels[rows]
+    chosen = rows[apart][:MOST_APART], columns[apart][:MOST_APART]
+    names = [str(name) for name in ours.nodes.take(chosen[0]).to_pylist()]
+    mine = ours.names[ours.labels[chosen[0]]].tolist()
+    other = theirs.names[theirs.labels[chosen[1]]].tolist()
+    return {
+        "snapshot": a.result.snapshot_id,
+        "common_nodes": len(rows),
+        "apart": int(apart.sum()),
+        "pairs": [
+            {
+                "ids": [int(ours.names[between.old[p]]), int(theirs.names[between.new[p]])],
+                "shared": int(between.shared[p]),
+                "sizes": [int(ours.sizes[between.old[p]]), int(theirs.sizes[between.new[p]])],
+                "match": bool(matched[p]),
+            }
+            for p in order[:MOST_PAIRS].tolist()
+        ],
+        "nodes": [list(row) for row in zip(names, mine, other, strict=True)],
+    }
+
+
+@for_pairs
+def _agreement(a: SeenWindow, b: SeenWindow) -> float | None:
+    return agreement(partition(a.members), partition(b.members))

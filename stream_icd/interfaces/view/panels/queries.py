@@ -1,0 +1,327 @@
+"""The questions that the page asks, with limits on what an answer may cost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from stream_icd.core.errors import BadSettings, StreamIcdError
+from stream_icd.core.events import CHANGES, KINDS
+from stream_icd.core.printable import shortened
+from stream_icd.interfaces.view.data.all_series import AllSeries, Summary
+from stream_icd.interfaces.view.data.kept import Kept
+from stream_icd.interfaces.view.data.series import SeriesName
+from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.feeds.sources import Sources
+from stream_icd.interfaces.view.panels.community_map import (
+    Frame,
+    frame_of,
+    n_placed,
+    opened,
+    places,
+    quotient,
+)
+from stream_icd.interfaces.view.panels.details import (
+    LOOKED_BACK,
+    Past,
+    as_answer,
+    composition,
+    explained,
+    explained_community,
+    names_like,
+    node_past,
+)
+from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in, of_events, spread
+from stream_icd.interfaces.view.panels.life import comparison, life
+from stream_icd.methods.tracking.confirmation import CONFIRMED
+
+Parameters = Mapping[str, str]
+Answer = dict[str, Any]
+
+MOST_WINDOWS = 6000
+MOST_COLUMNS = 120
+MOST_BANDS = 40
+MOST_ROWS = 1000
+MOST_NAMES = 20
+MOST_TEXT = 1024
+MOST_OPENED = 20
+MOST_LISTED = 1000
+COMPARED_WINDOWS = 300
+SEARCHED_WINDOWS = 3000
+KEPT_CENTRES = 5000
+KEPT_MAPS = 100
+KEPT_PASTS = 20
+"""Nodes whose past is known when another window comes: 0.5 MB each at most."""
+MOST_MODELS = 8
+MOST_BITS = 10**6
+
+ANNOUNCED = ("kind", "version", "reason", "by")
+NO_WINDOW = "this window is no longer in memory, or was never seen"
+
+
+class BadQuestion(BadSettings):
+    """A parameter of a question is wrong; the message names it and what it may be."""
+
+
+class NothingSeen(StreamIcdError):
+    """There is no such series or window; the message says so."""
+
+
+@dataclass(slots=True)
+class Drawn:
+    """Where discs and nodes lie on the last map of a series: they stay there on the next one."""
+
+    centres: dict[int, tuple[float, float]] = field(default_factory=dict)
+    frame: Frame | None = None
+
+
+@dataclass(slots=True)
+class Queries:
+    """Answers the page's questions about what was seen, and where it was read from.
+
+    Raises:
+        BadQuestion, NothingSeen: see these classes.
+        StreamIcdError: the graph of a window cannot be read.
+    """
+
+    seen: AllSeries
+    sources: Sources
+    _maps: Kept[SeriesName, Drawn] = field(default_factory=lambda: Kept(KEPT_MAPS))
+    _pasts: Kept[str, Past] = field(default_factory=lambda: Kept(KEPT_PASTS))  # by node
+
+    def overview(self, asked: Parameters) -> Answer:
+        """Series in short, dead letters, decisions about models, and what is wrong.
+
+        The series of the graph that is asked for are there, however many others there are.
+        """
+        summaries = self.seen.summaries(MOST_LISTED, asked.get("graph", ""))
+        count, letters = self.seen.dead_letters()
+        naming = self.seen.naming
+        troubles = dict(self.sources.troubles())
+        if naming and naming.trouble:
+            troubles["the table of names"] = naming.trouble
+        return {
+            "archive": self.sources.archive,
+            "caught_up": self.sources.caught_up(),
+            "series": [_in_short(summary) for summary in summaries],
+            "series_left_out": max(0, len(self.seen.index) - len(summaries)),
+            "dead_letters": count,
+            "dead_letter_list": [
+                {**asdict(letter), "at": letter.at.isoformat()}
+                for letter in reversed(letters[-100:])
+            ],
+            "announcements": [
+                {"at": one.at.isoformat(), **{name: getattr(one, name) for name in ANNOUNCED}}
+                for one in reversed(self.seen.announcements()[-100:])
+            ],
+            "troubles": troubles,
+            "attributes": [] if naming is None else list(naming.attributes.names),
+            "lag": self.sources.lag(),
+            "bytes_held": self.seen.bytes_held,
+        }
+
+    def flow(self, asked: Parameters) -> Answer:
+        """Bands and streams of `last` windows up to number `until`, of all that are kept."""
+        last = whole(asked, "last", 60, 1, MOST_WINDOWS)
+        all_kept = self.seen.windows(self.name(asked), sys.maxsize, number(asked, "until"))
+        windows = all_kept[-last:]
+        bands = whole(asked, "bands", 20, 1, MOST_BANDS)
+        columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
+        followed = ids(asked, "follow", MOST_BANDS)
+        drawn = flow(spread(windows, columns), bands, followed)
+        names = names_in(windows, drawn["shown"])
+        return {**drawn, "windows": len(windows), "kept": len(all_kept), "names": names}
+
+    def life(self, asked: Parameters) -> Answer:
+        """The numbers of `last` windows."""
+        return life(self._windows(asked, 700, MOST_WINDOWS))
+
+    def events(self, asked: Parameters) -> Answer:
+        """The events of some kinds, newest first; `of_newest`: of so many windows, not of all."""
+        kinds = frozenset((asked.get("kinds") or ",".join(CHANGES)).split(","))
+        if unknown := kinds - set(KINDS):
+            raise BadQuestion(f"kinds: {min(unknown)!r:.40} is unknown; known: {', '.join(KINDS)}")
+        community = ids(asked, "community", 1)
+        name, windows = self.name(asked), self._windows(asked, MOST_WINDOWS, MOST_WINDOWS)
+        older = bool(windows) and self.seen.window(name, windows[0].number - 1) is not None
+        limit = whole(asked, "limit", 200, 1, MOST_ROWS)
+        lasting = whole(asked, "lasting", 0, 0, CONFIRMED)
+        least_bits = whole(asked, "least_bits", 0, 0, MOST_BITS)
+        chosen = community[0] if community else None
+        listed = event_list(windows, kinds, chosen, limit, lasting, least_bits)
+        names = names_in(windows, of_events(listed))
+        return {**listed, "of_newest": len(windows) if older else None, "names": names}
+
+    def map(self, asked: Parameters) -> Answer:
+        """The communities of a window as discs, and the links between them."""
+        name, window = self._window(asked)
+        trouble = None
+        try:
+            snapshot = self.sources.snapshot(name, window)
+        except StreamIcdError as error:
+            snapshot, trouble = None, str(error)
+        before = self._drawn(name).centres
+        drawn = quotient(window, snapshot, before)
+        if len(before) > KEPT_CENTRES:
+            before.clear()
+        before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
+        earlier = self.seen.windows(name, LOOKED_BACK, window.number)  # some have no name now
+        names = names_in(earlier, window.ids.tolist())
+        return {**drawn, "names": names, "placed": n_placed(snapshot), "trouble": trouble}
+
+    def composition(self, asked: Parameters) -> Answer:
+        """What a community of a window is made of."""
+        _, window = self._window(asked)
+        return composition(window, one_id(asked), self.seen.naming)
+
+    def members(self, asked: Parameters) -> Answer:
+        """Members and edges of some communities, or of all with `community=all`."""
+        name, window = self._window(asked)
+        everything = asked.get("community") == "all"
+        chosen = None if everything else ids(asked, "community", MOST_OPENED)
+        if chosen == []:
+            raise BadQuestion("community: give the ids of communities, or all")
+        snapshot = self.sources.snapshot(name, window)
+        return opened(window, snapshot, chosen, self._drawn(name).centres)
+
+    def places(self, asked: Parameters) -> Answer:
+        """Nodes of a window where their source says they are."""
+        name, window = self._window(asked)
+        snapshot = self.sources.snapshot(name, window)
+        if snapshot.coordinates is None:
+            raise NothingSeen("the snapshot does not say where its nodes are")
+        drawn = self._drawn(name)
+        drawn.frame = frame_of(snapshot.coordinates, drawn.frame)
+        return places(window, snapshot, drawn.frame)
+
+    def nodes(self, asked: Parameters) -> Answer:
+        """Nodes of a window whose names begin with some text."""
+        _, window = self._window(asked)
+        return {"nodes": names_like(window, text(asked, "beginning"), MOST_NAMES)}
+
+    def node(self, asked: Parameters) -> Answer:
+        """Where a node was."""
+        windows = self._windows(asked, SEARCHED_WINDOWS, SEARCHED_WINDOWS)
+        node = text(asked, "node")
+        known = self._pasts.get(node) or self._pasts.put(node, WeakKeyDictionary())
+        return node_past(windows, node, known)
+
+    def explain(self, asked: Parameters) -> Answer:
+        """What happened around a node."""
+        name, windows = self._until(asked)
+        read = partial(self.sources.snapshot, name)
+        return as_answer(*explained(windows, text(asked, "node"), read))
+
+    def explain_community(self, asked: Parameters) -> Answer:
+        """What holds a community together."""
+        name, windows = self._until(asked)
+        read = partial(self.sources.snapshot, name)
+        after = self.seen.window(name, windows[-1].number + 1)
+        community = one_id(asked)
+        if not any(community in window.ids for window in windows):
+            at = windows[-1].result.window.start
+            raise NothingSeen(f"no window up to {at} has community {community}")
+        return as_answer(*explained_community(windows, community, read, after))
+
+    def _drawn(self, name: SeriesName) -> Drawn:
+        return self._maps.get(name) or self._maps.put(name, Drawn())
+
+    def _until(self, asked: Parameters) -> tuple[SeriesName, list[SeenWindow]]:
+        """Return a series, and its windows up to the one that is asked for."""
+        name = self.name(asked)
+        windows = self.seen.windows(name, LOOKED_BACK, number(asked, "number"))
+        if not windows:
+            raise NothingSeen(NO_WINDOW)
+        return name, windows
+
+    def compare(self, asked: Parameters) -> Answer:
+        """Two series side by side, in the last windows that both have."""
+        last = whole(asked, "last", 60, 1, COMPARED_WINDOWS)
+        ours = self.seen.windows(self.name(asked), MOST_WINDOWS, number(asked, "until"))
+        theirs = self.seen.windows(self.name(self._other(asked)), MOST_WINDOWS)
+        return comparison(ours, theirs, last)
+
+    def version(self, asked: Parameters) -> tuple[int, ...]:
+        """Return numbers that change whenever the answer to a question may change."""
+        other = self._other(asked)
+        compared = [asked, other] if any(other.values()) else [asked]
+        return tuple(self.seen.index.version_of(self.name(series)) for series in compared)
+
+    def name(self, asked: Parameters) -> SeriesName:
+        """Return the series that is asked for: the first one that fits what is given."""
+        name = self.seen.index.find(*(asked.get(field, "") for field in SeriesName._fields))
+        if name is None:
+            raise NothingSeen("no results of this graph and model were seen yet")
+        return name
+
+    def _other(self, asked: Parameters) -> Parameters:
+        """Return the parameters of the series to compare with."""
+        return {name: asked.get(f"other_{name}", "") for name in SeriesName._fields}
+
+    def _windows(self, asked: Parameters, default: int, most: int) -> list[SeenWindow]:
+        last = whole(asked, "last", default, 1, most)
+        return self.seen.windows(self.name(asked), last, number(asked, "until"))
+
+    def _window(self, asked: Parameters) -> tuple[SeriesName, SeenWindow]:
+        """Return a series and the window that is asked for, by default the newest."""
+        name = self.name(asked)
+        window = self.seen.window(name, number(asked, "number"))
+        if window is None:
+            raise NothingSeen(NO_WINDOW)
+        return name, window
+
+
+def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:
+    """Return a whole number from `least` to `most`."""
+    given = asked.get(name) or str(default)
+    if not (given.isascii() and given.isdigit() and len(given) < 10):
+        raise BadQuestion(f"{name}: {given!r:.40} is not a whole number")
+    if not least <= int(given) <= most:
+        raise BadQuestion(f"{name}: {given} must be from {least} to {most}")
+    return int(given)
+
+
+def number(asked: Parameters, name: str) -> int | None:
+    """Return the number of a window; None if none is given."""
+    return whole(asked, name, 0, 0, 10**9 - 1) if asked.get(name) else None
+
+
+def ids(asked: Parameters, name: str, most: int) -> list[int]:
+    """Return stable ids, given as `3,17`."""
+    given = [text for text in asked.get(name, "").split(",") if text]
+    if len(given) > most or not all(text.isascii() and text.isdigit() for text in given):
+        raise BadQuestion(f"{name}: give at most {most} ids of communities, such as 3,17")
+    if any(len(text) > 18 for text in given):
+        raise BadQuestion(f"{name}: an id has at most 18 digits")
+    return [int(text) for text in given]
+
+
+def one_id(asked: Parameters) -> int:
+    """Return the stable id of the community."""
+    given = ids(asked, "community", 1)
+    if not given:
+        raise BadQuestion("community: give the id of a community")
+    return given[0]
+
+
+def text(asked: Parameters, name: str) -> str:
+    """Return a text that is not too long."""
+    given = asked.get(name, "")
+    if not given or len(given) > MOST_TEXT:
+        raise BadQuestion(f"{name}: give 1 to {MOST_TEXT} characters")
+    return given
+
+
+def _in_short(summary: Summary) -> Answer:
+    return {
+        **summary.name._asdict(),
+        "models": [shortened(model) for model in summary.models[-MOST_MODELS:]],
+        "windows": summary.kept,
+        "dropped": summary.dropped,
+        "late": summary.late,
+        "number": summary.newest.number,
+    }

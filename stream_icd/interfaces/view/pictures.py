@@ -1,0 +1,176 @@
+"""The pictures of a series for papers: flow, map and life, as figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.collections import LineCollection, PatchCollection
+from matplotlib.dates import ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+
+from stream_icd.core.communities import STAGES
+from stream_icd.core.printable import printable, shortened
+from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, draw_bands
+from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.panels.flow import most_members
+
+COLUMNS = 21
+BANDS = 12
+INK, QUIET = "#222222", "#5f6368"
+BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"
+SWAP: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
+CONCISE: Any = ConciseDateFormatter  # it has no types
+TITLE: Any = {"loc": "left", "color": INK, "fontsize": 12, "parse_math": False}
+NAME: Any = {"color": INK, "fontsize": 9}
+STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", BLUE)
+
+
+def colour(community: int) -> str:
+    """Return the colour of a community, the same as on the page."""
+    return COLOURS[community % len(COLOURS)]
+
+
+def flow_picture(windows: Sequence[SeenWindow]) -> Figure:
+    """Draw the largest communities of at most `COLUMNS` windows, and the streams between them."""
+    places = np.unique(np.linspace(0, len(windows) - 1, COLUMNS).round().astype(int))
+    columns = [windows[place] for place in places]
+    shown = most_members(columns, BANDS)
+    figure, (axes,) = _figure(12, 6, 1)
+    colours = {community: colour(community) for community in sorted(shown)}
+    draw_bands(axes, [column.tracked() for column in columns], colours)
+    every = max(1, len(columns) // 7)
+    ends = [f"{column.result.window.end:%Y-%m-%d\n%H:%M}" for column in columns]
+    axes.set_xticks(range(0, len(columns), every), ends[::every])
+    axes.set_ylabel("nodes", color=QUIET)
+    for at, model in swaps(columns):
+        axes.axvline(at - 0.5, **SWAP)
+        place = (at - 0.5, axes.get_ylim()[1])
+        axes.annotate(f" {model}", place, va="top", parse_math=False, **NAME)
+    some = "" if len(columns) == len(windows) else f" ({len(columns)} of {len(windows):,} windows)"
+    _title(axes, windows, f"communities over time{some}")
+    return figure
+
+
+def swaps(windows: Sequence[SeenWindow]) -> list[tuple[int, str]]:
+    """Return where another model took over: the position of its first window, and its name."""
+    models = [window.result.model for window in windows]
+    changes = [at for at in range(1, len(models)) if models[at] != models[at - 1]]
+    return [(at, _shown(models[at])) for at in changes]
+
+
+def _shown(name: str) -> str:
+    """Return a name from outside as a title has room for it, without what XML cannot hold."""
+    return printable(shortened(name, 40))
+
+
+def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
+    """Draw a map: discs and links, or with `inside` members and edges (`community_map`)."""
+    figure, (axes,) = _figure(9, 9, 1)
+    discs = {disc["id"]: disc for disc in drawn["communities"]}
+    if inside is None:
+        ends = [[(discs[i]["x"], discs[i]["y"]) for i in link[:2]] for link in drawn["links"]]
+        most = max((link[2] for link in drawn["links"]), default=1)
+        widths = [0.3 + 4 * (link[2] / most) ** 0.5 for link in drawn["links"]]
+        axes.add_collection(LineCollection(ends, linewidths=widths, colors=GREY, alpha=0.5))
+        circles = [Circle((disc["x"], disc["y"]), disc["r"]) for disc in discs.values()]
+        paint = [colour(community) for community in discs]
+        axes.add_collection(PatchCollection(circles, facecolors=paint, alpha=0.85, zorder=2))
+    else:
+        places = np.stack([inside["x"], inside["y"]], axis=1)
+        ids = np.array(inside["ids"], np.int64)
+        edges = np.array(inside["edges"], np.int64).reshape(-1, 2)
+        same = ids[edges[:, 0]] == ids[edges[:, 1]] if len(edges) else np.zeros(0, bool)
+        for chosen, alpha in ((~same, 0.08), (same, 0.25)):
+            paint = [colour(int(ids[a])) if alpha > 0.1 else GREY for a in edges[chosen, 0]]
+            ends = list(places[edges[chosen]])
+            axes.add_collection(
+                LineCollection(ends, colors=paint or GREY, linewidths=0.4, alpha=alpha)
+            )
+        axes.scatter(*places.T, s=7, c=list(map(colour, ids.tolist())), linewidths=0, zorder=3)
+    axes.set_title(
+        f"{_shown(drawn['snapshot'])}: {drawn['nodes']:,} nodes, {drawn['edges']:,} edges, "
+        f"{len(discs)} communities",
+        **TITLE,
+    )
+    axes.set_aspect("equal")
+    axes.autoscale_view()
+    axes.axis("off")
+    return figure
+
+
+def places_picture(placed: dict[str, Any]) -> Figure:
+    """Draw nodes where they are, in the colours of their communities (`places.places`)."""
+    figure, (axes,) = _figure(9, 9, 1)
+    paint = [colour(community) if community >= 0 else GREY for community in placed["ids"]]
+    axes.scatter(placed["x"], placed["y"], s=6, c=paint, linewidths=0)
+    left, right, bottom, top = placed["frame"]
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+    axes.set_aspect(1 / placed["aspect"])
+    if placed["degrees"]:
+        axes.set_xlabel("longitude, degrees", color=QUIET)
+        axes.set_ylabel("latitude, degrees", color=QUIET)
+    axes.set_title(
+        f"{_shown(placed['snapshot'])}: {len(paint):,} nodes, "
+        f"{len(set(placed['ids'])):,} communities",
+        **TITLE,
+    )
+    return figure
+
+
+def life_picture(windows: Sequence[SeenWindow]) -> Figure:
+    """Plot the number of communities, quality, and milliseconds by stage of each window."""
+    figure, (count, quality, times) = _figure(12, 8, 3)
+    ends = [window.result.window.end for window in windows]
+    count.plot(ends, [window.n_communities for window in windows], color=GREEN)
+    count.set_ylim(0)
+    _title(count, windows, "number of communities")
+    modularity = [window.result.modularity for window in windows]
+    quality.plot(ends, modularity, color=BLUE, label="modularity")
+    known = [np.nan if window.nmi is None else window.nmi for window in windows]
+    if not np.isnan(known).all():
+        quality.plot(ends, known, color=ORANGE, label="NMI with the known communities")
+    quality.set_ylim(top=1.02)
+    quality.set_title("quality", **TITLE)
+    stages = [
+        [window.result.milliseconds.get(stage, 0.0) for window in windows] for stage in STAGES
+    ]
+    used = [at for at, values in enumerate(stages) if any(values)] or [len(STAGES) - 1]
+    times.stackplot(
+        ends,
+        [stages[at] for at in used],
+        labels=[STAGES[at] for at in used],
+        colors=[STAGE_COLOURS[at] for at in used],
+    )
+    times.set_title("milliseconds by stage", **TITLE)
+    for at, model in swaps(windows):
+        for axes in (count, quality, times):
+            axes.axvline(ends[at], **SWAP)
+        place = (ends[at], 0.02)
+        across = count.get_xaxis_transform()
+        count.annotate(f" {model}", place, xycoords=across, parse_math=False, **NAME)
+    for axes in (count, quality, times):
+        axes.grid(axis="y", alpha=0.25)
+        axes.margins(x=0)
+        axes.xaxis.set_major_formatter(CONCISE(axes.xaxis.get_major_locator()))
+    for axes in (quality, times):
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize=9, loc="upper left", framealpha=0.8, edgecolor="none")
+    return figure
+
+
+def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    below = figure.subplots(rows, 1, squeeze=False)[:, 0]
+    for axes in below:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, below
+
+
+def _title(axes: Any, windows: Sequence[SeenWindow], subject: str) -> None:
+    first, last = windows[0].result, windows[-1].result
+    span = f"{first.window.start:%Y-%m-%d %H:%M} to {last.window.end:%Y-%m-%d %H:%M} UTC"
+    axes.set_title(f"{_shown(last.graph)}: {subject}, {span}", **TITLE)

@@ -1,0 +1,280 @@
+"""A report of an archived graph: the page as one file that needs no server, or its pictures."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from stream_icd.core.errors import BadSettings, StreamIcdError
+from stream_icd.core.events import KINDS
+from stream_icd.core.imports import needs_extra
+from stream_icd.core.printable import listed, printable, shortened
+from stream_icd.core.store.store import Store
+from stream_icd.core.store.whole_file import whole_file, writing
+from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.interfaces.view.data.all_series import AllSeries, Budget
+from stream_icd.interfaces.view.data.series import SeriesName
+from stream_icd.interfaces.view.data.window import SeenWindow, unpacked
+from stream_icd.interfaces.view.feeds.archives import Archives, archived
+from stream_icd.interfaces.view.panels.details import composition
+from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in, of_events, spread
+from stream_icd.interfaces.view.panels.life import life
+from stream_icd.interfaces.view.panels.queries import (
+    MOST_COLUMNS,
+    MOST_WINDOWS,
+    NothingSeen,
+    Queries,
+)
+from stream_icd.interfaces.view.web.page_files import page_files
+from stream_icd.methods.names.names import Naming
+
+LIBRARY = "vendor/echarts-6.1.0.min.js"
+MAIN = "main.js"
+
+_IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const) (\w+))", re.MULTILINE)
+_LINKS = re.compile(r"^<(?:link|script) .*(?:</script>)?\n", re.MULTILINE)
+
+BANDS = 30
+MOST_EVENTS = 5000
+MOST_PLACES = 20_000_000
+"""Nodes of all windows together, up to which the report can be searched."""
+MOST_SPANS = 400_000
+
+Answers = dict[str, Any]
+Spans = dict[str, list[list[int | None]]]
+
+
+def read_archive(
+    store: Store,
+    chosen: Selection = Selection("communities"),
+    model: str | None = None,
+    naming: Naming | None = None,
+) -> tuple[Queries, SeriesName]:
+    """Return what is chosen of an archive, of a model with its version or without; and the series.
+
+    Raises:
+        BadSettings: nothing was selected, or several graphs are there and none is chosen.
+        HistoryDamaged, StoreUnreachable: the archive cannot be read.
+    """
+    seen = AllSeries(Budget(windows=MOST_WINDOWS), naming)
+    archives = Archives(archived([store], chosen, model), seen)
+    (archive,) = archives.archives.values()
+    archive.read(seen, lambda _: None, lambda: False)
+    names = [summary.name for summary in seen.summaries()]
+    if not names and archive.models:
+        models = ", ".join(printable(shortened(name)) for name in archive.models)
+        raise BadSettings(f"{store.place} has no results of model {model}; it has: {models}")
+    if not names:
+        raise nothing_selected(store, chosen)
+    graphs = sorted({name.graph for name in names})
+    if len(graphs) > 1:
+        some = listed([shortened(name) for name in graphs])
+        raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
+    return Queries(seen, archives), names[0]
+
+
+def left_out(queries: Queries, name: SeriesName) -> list[str]:
+    """Return what an archive holds of a graph and its report does not, a sentence each."""
+    said = []
+    for summary in queries.seen.summaries():
+        if summary.name == name:
+            if summary.dropped:
+                said.append(
+                    f"Windows left out at the beginning: {summary.dropped:,}. A report has room "
+                    f"for {MOST_WINDOWS:,} windows of {Budget().bytes // 2**20} MiB: choose others "
+                    "with --from and --to."
+                )
+            if summary.late:
+                said.append(
+                    f"Late results left out: {summary.late:,}. They correct windows before the "
+                    "newest one, or are older than it."
+                )
+        else:
+            models = ", ".join(printable(shortened(model)) for model in summary.models)
+            said.append(
+                f"Results of {models} left out: {summary.kept + summary.dropped:,}. Another model "
+                f"detected the same windows; --model {printable(summary.models[-1])} shows "
+                "them instead."
+            )
+    return said
+
+
+def write_html(queries: Queries, name: SeriesName, path: Path) -> Path:
+    """Write the page as one file; replace it only when it is complete.
+
+    Raises:
+        StoreUnwritable: such as a full disk.
+    """
+    title = f"{shortened(printable(name.graph))}: communities"
+    page = one_file(kept_answers(queries, name, left_out(queries, name)), title)
+    with writing(path), whole_file(path) as aside:
+        aside.write_bytes(page.encode())
+    return path
+
+
+def write_pictures(
+    queries: Queries, name: SeriesName, folder: Path, form: Literal["png", "svg"]
+) -> list[Path]:
+    """Write flow, map and life to a folder; return their paths.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        StoreUnwritable: such as a full disk.
+    """
+    with needs_extra("plot", "matplotlib"):
+        from stream_icd.interfaces.view import pictures
+
+    windows = queries.seen.windows(name, MOST_WINDOWS)
+    asked = name._asdict()
+    drawn = queries.map(asked)
+    placed = queries.places(asked) if drawn["placed"] else None
+    # Without the graph there are no members, but the discs are still there.
+    inside = all_members(queries, asked) if drawn["whole"] else None
+    figures = {
+        "flow": pictures.flow_picture(windows),
+        "map": pictures.places_picture(placed) if placed else pictures.map_picture(drawn, inside),
+        "life": pictures.life_picture(windows),
+    }
+    paths = {picture: folder / f"{picture}.{form}" for picture in figures}
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for picture, figure in figures.items():
+            figure.savefig(paths[picture], dpi=150)
+    return list(paths.values())
+
+
+def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = ()) -> Answers:
+    """Return what the page of a report asks for; raise `NothingSeen` if there is no such series.
+
+    `left_out`: what the report does not show, a sentence each.
+    """
+    windows = queries.seen.windows(name, MOST_WINDOWS)
+    if not windows:
+        raise NothingSeen(f"there are no results of graph {name.graph} and model {name.model}")
+    asked = name._asdict()
+    overview = queries.overview(asked)
+    mine = [series for series in overview["series"] if asked.items() <= series.items()]
+    drawn = queries.map(asked)
+    bands = flow(spread(windows, MOST_COLUMNS), BANDS)
+    happened = event_list(windows, frozenset(KINDS) - {"continued"}, None, MOST_EVENTS)
+    named = {*bands["shown"], *of_events(happened)}
+    naming = queries.seen.naming
+    names = names_in(windows, named)
+    by_size = np.argsort(-windows[-1].sizes, kind="stable")
+    largest = windows[-1].ids[by_size[:BANDS]].tolist() if naming else []
+    return {
+        "overview": {**overview, "series": mine, "left_out": list(left_out)},
+        "flow": {**bands, "windows": len(windows), "kept": len(windows), "names": names},
+        "life": life(windows),
+        "events": {**happened, "names": names},
+        "composition": {str(id): composition(windows[-1], id, naming) for id in largest},
+        "map": drawn,
+        "places": queries.places(asked) if drawn["placed"] else None,
+        "members": all_members(queries, asked),
+        "nodes": node_spans(windows),
+        "compare": None,
+        "explain": None,
+        "explain_community": None,
+    }
+
+
+def node_spans(windows: Sequence[SeenWindow]) -> Spans | None:
+    """Return where each node was, `[community, first number, last number]`, as `node_past`.
+
+    The community of a span is None where the node is missing. None if there are too many nodes.
+    """
+    if sum(window.n_nodes for window in windows) > MOST_PLACES:
+        return None
+    spans: Spans = {}
+    last_seen: dict[str, int] = {}
+    n_spans = 0
+    for number, (nodes, ids) in ((window.number, unpacked(window.members)) for window in windows):
+        for node, community in zip(map(str, nodes.to_pylist()), ids.tolist(), strict=True):
+            of_node, last = spans.setdefault(node, []), last_seen.get(node, number)
+            if last < number - 1:
+                of_node.append([None, last + 1, number - 1])
+            if of_node and of_node[-1][0] == community:
+                of_node[-1][2] = number
+            else:
+                of_node.append([community, number, number])
+                n_spans += 1
+            last_seen[node] = number
+        if n_spans > MOST_SPANS:
+            return None
+    newest = windows[-1].number
+    for node, last in last_seen.items():
+        if last < newest:
+            spans[node].append([None, last + 1, newest])
+    return spans
+
+
+def all_members(queries: Queries, asked: Mapping[str, str]) -> Answers | None:
+    """Return members and edges of the newest window; None if its graph cannot be read."""
+    try:
+        return queries.members({**asked, "community": "all"})
+    except StreamIcdError:
+        return None
+
+
+def one_file(kept: dict[str, Any], title: str) -> str:
+    """Return the page with everything in it; it opens without a server and asks for nothing.
+
+    `kept`: answers to all questions that the page may ask (`kept_answers`).
+    """
+    files = page_files()
+    style, library = (files[path].content.decode() for path in ("page.css", LIBRARY))
+    script = bundle()
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; "
+        f"script-src '{_digest(library)}' '{_digest(script)}'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    icon = base64.b64encode(files["icon.svg"].content).decode()
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<link rel="icon" href="data:image/svg+xml;base64,{icon}">\n'
+        f"<style>{style}</style>\n"
+    )
+    # `<` never appears in the answers, so no name can end the element that holds them.
+    data = json.dumps(kept, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    tail = (
+        f'<script type="application/json" id="kept">{data}</script>\n'
+        f"<script>{library}</script>\n<script>{script}</script>\n"
+    )
+    page = _LINKS.sub("", files["index.html"].content.decode())
+    page = page.replace(
+        "<title>stream_icd</title>\n", f"<title>{html.escape(title, quote=False)}</title>\n{head}"
+    )
+    return page.replace("</body>", f"{tail}</body>")
+
+
+def bundle() -> str:
+    """Return all modules of the page as one script: functions, in the order of imports."""
+    done: dict[str, str] = {}
+    _add(MAIN.removesuffix(".js"), done)
+    return '"use strict";\n' + "".join(done.values())
+
+
+def _add(module: str, done: dict[str, str]) -> None:
+    """Add a module after those that it imports."""
+    if module in done:
+        return
+    text = page_files()[f"{module}.js"].content.decode()
+    for _, imported in _IMPORT.findall(text):
+        _add(imported, done)
+    exported = ", ".join(_EXPORT.findall(text))
+    body = _EXPORT.sub("", _IMPORT.sub(r"const { \1 } = module_\2;", text))
+    done[module] = f"const module_{module} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\n"
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,189 @@
+"""Publishes a source to Kafka: each snapshot once; all deliveries checked.
+
+The topic is the only state: it holds what was acknowledged, however the producer ended.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from threading import Event
+from typing import Protocol
+
+from stream_icd.core.errors import BadCommunities, BadInput
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.times import too_far_ahead, utc_now
+from stream_icd.kafka.messages.records import outgoing
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.sources.source import Source
+from stream_icd.wire.communities import encode_labels
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import EventHeaders, graph_of
+from stream_icd.wire.snapshots import SNAPSHOT_TYPE, check_snapshot_headers, encode_snapshot
+
+Name = tuple[str, str]
+"""Source and id, which identify an event in CloudEvents."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentBefore:
+    """The snapshots of a topic, by their headers."""
+
+    # Source and id of each graph's snapshots, with the hash of its content, "" if not known.
+    names: dict[str, dict[Name, str]] = field(default_factory=lambda: defaultdict(dict))
+    # The latest window end of each graph, except windows too far ahead of `now`.
+    ends: dict[str, datetime] = field(default_factory=dict)
+    now: datetime = field(default_factory=utc_now)
+    limits: Limits = field(default_factory=Limits)
+    correct: bool = False  # whether a snapshot that is there with other content counts as missing
+
+    def __contains__(self, snapshot: object) -> bool:
+        if not isinstance(snapshot, Snapshot) or self._content(snapshot) is None:
+            return False
+        return not (self.correct and self.is_changed(snapshot))
+
+    def is_changed(self, snapshot: Snapshot) -> bool:
+        """Return whether the topic holds the snapshot with other content."""
+        return self._content(snapshot) not in (None, "", snapshot.content)
+
+    def is_behind(self, snapshot: Snapshot) -> bool:
+        """Return whether it is new, and the topic holds a window of its graph that ends later."""
+        last = self.ends.get(snapshot.graph, snapshot.window.end)
+        return self._content(snapshot) is None and snapshot.window.end < last
+
+    def _content(self, snapshot: Snapshot) -> str | None:
+        return self.names.get(snapshot.graph, {}).get((snapshot.source, snapshot.id))
+
+    def add(self, record: Record) -> None:
+        """Add a record; records that are not snapshots are ignored."""
+        try:
+            fields = EventHeaders(record.headers, SNAPSHOT_TYPE, self.limits, BadInput)
+            graph = graph_of(record.key, self.limits, BadInput)
+            name, window = (fields.text("ce_source"), fields.text("ce_id")), fields.window()
+            content = fields.optional("icd_content") or ""
+        except BadInput:
+            return
+        self.names[graph][name] = content
+        if not too_far_ahead(window, self.now):
+            self.ends[graph] = max(window.end, self.ends.get(graph, window.end))
+
+
+def read_sent_before(
+    settings: KafkaSettings,
+    topic: str = SNAPSHOTS,
+    *,
+    correct: bool = False,
+    stop: Event | None = None,
+) -> SentBefore:
+    """Read `topic`, until `stop`; return the snapshots that it holds; raises as `open_reader`."""
+    sent_before = SentBefore(correct=correct)
+    with open_reader(settings, topic, until="end", stop=stop) as records:
+        for record in records:
+            sent_before.add(record)
+    return sent_before
+
+
+def partition_by_id(snapshot: Snapshot, n_partitions: int) -> int:
+    """Spread a graph's snapshots evenly; a snapshot's id always selects the same partition."""
+    digest = blake2b(snapshot.id.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % n_partitions
+
+
+class Sends(Protocol):
+    """Accepts records, as a `Publisher` does."""
+
+    def send(self, record: OutgoingRecord) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Published:
+    """Counts of what was sent and acknowledged, and of the snapshots that were already there."""
+
+    snapshots: int = 0
+    labels: int = 0
+    nodes: int = 0
+    edges: int = 0
+    bytes: int = 0
+    already_sent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the snapshots of a source go."""
+
+    topic: str = SNAPSHOTS
+    labels_topic: str | None = LABELS  # None: labels are not sent
+    # So many partitions, by `partition_by_id`; None: one for a graph, in order, as for its labels.
+    spread_over: int | None = None
+    # Makes a record fit its topic, as `ClaimCheck`; by default, one that is too large is refused.
+    claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record
+    # Those of the readers: a snapshot with headers above them is not sent.
+    limits: Limits = DEFAULT_LIMITS
+
+
+def publish_source(
+    source: Source,
+    sends: Sends,
+    to: Destination = Destination(),
+    *,
+    limit: int | None = None,
+    already: Container[Snapshot] = (),
+    stop: Event = Event(),
+    on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
+    on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
+) -> Published:
+    """Send a source's snapshots, and their labels if known; return when all are acknowledged.
+
+    Labels are sent first, so that they are available when a reader gets the snapshot.
+
+    Args:
+        limit: stop after sending this number of snapshots.
+        already: snapshots that are in the topic; they are not sent again.
+        stop: checked before each snapshot; a started snapshot is sent completely.
+        on_sent, on_already: for a progress bar.
+
+    Raises:
+        DeliveryFailed, MessageTooLarge: a record was not acknowledged; no record is skipped.
+        BadCommunities: labels are those of another snapshot than the one that they come with.
+        LimitExceeded: the id or another name of a snapshot is too long for readers.
+    """
+    sent = Published()
+    for snapshot, labels in source.snapshots:
+        if stop.is_set():
+            break
+        if snapshot in already:
+            sent.already_sent += 1
+            on_already(snapshot)
+            continue
+        spread = to.spread_over
+        partition = None if spread is None else partition_by_id(snapshot, spread)
+        message = encode_snapshot(snapshot, unordered=partition is not None)
+        check_snapshot_headers(message.headers, to.limits)
+        if labels is not None and to.labels_topic is not None:
+            of, wanted = (labels.graph, labels.snapshot_id), (snapshot.graph, snapshot.id)
+            if of != wanted:
+                raise BadCommunities(f"the labels of snapshot {of} come with snapshot {wanted}")
+            sends.send(to.claim_check(outgoing(to.labels_topic, encode_labels(labels))))
+            sent.labels += 1
+        sends.send(to.claim_check(outgoing(to.topic, message, partition)))
+        if partition is not None:
+            # There is no order between partitions: a crash must not leave a window in one partition
+            # while an earlier window for another is lost: a restart continues after the last one.
+            sends.flush()
+        sent.snapshots += 1
+        sent.nodes += snapshot.n_nodes
+        sent.edges += snapshot.n_edges
+        sent.bytes += len(message.value)
+        on_sent(snapshot)
+        if sent.snapshots == limit:
+            break
+    sends.flush()
+    return sent

@@ -1,0 +1,214 @@
+"""What is done in a process of its own, within a budget: learn from windows, compare models."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice, tee
+from typing import Any
+
+import structlog
+from scipy.sparse import csr_array
+
+from stream_icd.core.arrays import Labels
+from stream_icd.core.errors import BadInput, HistoryDamaged, NoGoodRows, OverBudget, Overloaded
+from stream_icd.core.store.store import open_store
+from stream_icd.history.replay.compare import Assignment, churn
+from stream_icd.learning.retraining.gate import Measured, Paired
+from stream_icd.learning.retraining.learn import LearnedFrom, learn
+from stream_icd.learning.retraining.settings import Retraining
+from stream_icd.learning.retraining.state import Scored
+from stream_icd.learning.retraining.windows import UNKNOWN, ArchivedLesson, Lesson, read_lesson
+from stream_icd.learning.training.yardstick import Judged, judge
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.hidden_edges import mean_hidden_edge_score
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import PackedModel, pack
+from stream_icd.streaming.detection.detect import Method, detect
+from stream_icd.streaming.execution.budget import Allowance
+from stream_icd.streaming.execution.worker_process import WorkerProcess
+
+Job = Callable[[], Any]
+"""What is done; it and its result can be pickled."""
+
+RunJob = Callable[[Job, Allowance], Any]
+"""Runs a job and returns its result, as `run_job` does."""
+
+
+def run_job(job: Job, budget: Allowance) -> Any:
+    """Run a job, and return its result. The process never outlives this one.
+
+    Raises:
+        OverBudget: it exceeded a limit, and was ended.
+        Overloaded: it was ended from outside, for example because memory ran out.
+    """
+    process = WorkerProcess(_open_jobs)
+    try:
+        succeeded, result = process.do(job, budget)
+    except OverBudget as error:
+        raise OverBudget(
+            f"learning {error} (--budget-seconds, --budget-memory). Learn from fewer windows, or "
+            "raise it"
+        ) from error
+    except (EOFError, OSError) as error:
+        raise Overloaded(
+            f"the learning process ended (exit status {process.end()}), as when memory runs out; "
+            "the champion stays"
+        ) from error
+    finally:
+        process.end()
+    if not succeeded:
+        raise result
+    return result
+
+
+def _open_jobs() -> Callable[[Job], Any]:
+    return lambda job: job()
+
+
+def read_lessons(archive: str, lessons: Sequence[ArchivedLesson]) -> Iterator[Lesson]:
+    """Read windows of the archive at a path or URI, one after the other: not all are in memory.
+
+    Unreadable ones are left out, and logged; labels that cannot be read do not spoil their window.
+    """
+    store, log = open_store(archive), structlog.get_logger()
+    for window, labels in lessons:
+        for wanted in dict.fromkeys((labels, None)):  # at last without labels
+            try:
+                lesson = read_lesson(store, window, wanted)
+            except (BadInput, HistoryDamaged) as error:
+                graph, snapshot = window.name
+                event = "a window cannot be read" if wanted is None else "labels cannot be read"
+                log.warning(event, graph=graph, snapshot=snapshot, error=str(error))
+            else:
+                yield lesson
+                break
+
+
+def learn_job(
+    settings: Retraining, lessons: Sequence[ArchivedLesson], recipe: Recipe, checkpoints: str
+) -> tuple[PackedModel, tuple[LearnedFrom, ...]]:
+    """Learn a model: its files, and the windows that it was learned from.
+
+    `checkpoints` is the URI of a folder, see `learn`.
+
+    Raises:
+        NoGoodRows: no window can be read.
+    """
+    folder = open_store(checkpoints) if recipe.trains_encoder else None
+    readable = list(read_lessons(settings.archive, lessons))
+    if not readable:
+        raise NoGoodRows(f"none of the {len(lessons)} windows to learn from can be read")
+    model, windows = learn(readable, recipe, settings.threads, folder)
+    return pack(model), windows
+
+
+def compare_job(
+    settings: Retraining,
+    lessons: Sequence[ArchivedLesson],
+    most: int,
+    champion: str,
+    challenger: str,
+) -> list[Paired]:
+    """Compare two models, given by paths or URIs, on the first windows that can be read."""
+    models = open_model(champion).model, open_model(challenger).model
+    first = islice(read_lessons(settings.archive, lessons), most)
+    return compare_models(first, *models, settings.seed, method=settings.method)
+
+
+def score_job(
+    settings: Retraining, lessons: Sequence[ArchivedLesson], model_name: str
+) -> list[Scored]:
+    """Measure a model on hidden edges, and NMI where windows are labelled."""
+    model, seed, method = open_model(model_name).model, settings.seed, settings.method
+    labelled = {window.name for window, labels in lessons if labels is not None}
+    scored = []
+    for lesson in read_lessons(settings.archive, lessons):
+        name, agreement = (lesson.snapshot.graph, lesson.snapshot.id), None
+        if lesson.labels is not None:
+            agreement = _nmi(lesson, _labels(lesson.snapshot.adjacency(), model, seed, method))
+        predicted = hidden_edges(lesson, model, seed, method)
+        scored.append(Scored(*name, predicted, name in labelled, agreement))
+    return scored
+
+
+def compare_models(
+    lessons: Iterable[Lesson],
+    champion: Model,
+    challenger: Model,
+    seed: int = 0,
+    cpu_clock: Callable[[], float] = time.process_time,
+    method: Method = "bp",
+) -> list[Paired]:
+    """Measure both models on each window; both see the same hidden edges.
+
+    With bp, each model follows the windows of a graph, in time order, as a detector does, with its
+    own memory. The score on hidden edges is that of single windows: memory would know them from the
+    windows before.
+    """
+    models = champion, challenger
+    lessons, windows = tee(lessons)
+    all_detected = _detected(windows, models, seed, cpu_clock, method)
+    before: dict[tuple[str, int], Assignment] = {}
+    paired = []
+    for lesson, detected in zip(lessons, all_detected, strict=True):
+        measured = []
+        for number, (model, judged) in enumerate(zip(models, detected, strict=True)):
+            of_model = lesson.snapshot.graph, number
+            last = before.get(of_model)
+            before[of_model] = Assignment(lesson.snapshot.nodes, judged.communities)
+            measured.append(
+                Measured(
+                    hidden_edges=hidden_edges(lesson, model, seed, method),
+                    seconds=judged.seconds,
+                    predicted=judged.bits,
+                    nmi=_nmi(lesson, judged.communities),
+                    churn=None if last is None else churn(last, before[of_model]),
+                )
+            )
+        paired.append(Paired(*measured))
+    return paired
+
+
+def hidden_edges(lesson: Lesson, model: Model, seed: int = 0, method: Method = "bp") -> float:
+    """How well the model's communities predict hidden edges of a window, bits per edge."""
+    find = partial(_labels, model=model, seed=seed, method=method)
+    score = mean_hidden_edge_score(comparable(lesson.snapshot.adjacency()), find, seed)
+    assert score is not None, "a model finds communities in every graph"
+    return score
+
+
+def _labels(adjacency: csr_array, model: Model, seed: int, method: Method) -> Labels:
+    return detect(adjacency, model, method=method, seed=seed, threads=1).communities
+
+
+def _detected(
+    lessons: Iterable[Lesson],
+    models: Sequence[Model],
+    seed: int,
+    cpu_clock: Callable[[], float],
+    method: Method,
+) -> Iterator[tuple[Judged, ...]]:
+    """What each model finds in each window."""
+    if method == "bp":
+        graphs = (lesson.graph(by_labels=False) for lesson in lessons)
+        return judge(graphs, [model.bp for model in models], seed, cpu_clock)
+
+    def alone(lesson: Lesson, model: Model) -> Judged:
+        adjacency, started = lesson.snapshot.adjacency(), cpu_clock()
+        labels = _labels(adjacency, model, seed, method)
+        return Judged(None, labels, cpu_clock() - started)
+
+    return (tuple(alone(lesson, model) for model in models) for lesson in lessons)
+
+
+def _nmi(lesson: Lesson, labels: Labels) -> float | None:
+    """NMI on the labelled nodes."""
+    if lesson.labels is None:
+        return None
+    known = lesson.labels != UNKNOWN
+    return nmi(lesson.labels[known], labels[known])

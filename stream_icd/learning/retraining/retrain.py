@@ -1,0 +1,406 @@
+"""One round of retraining: watch the champion, ask the triggers, learn, prove, promote.
+
+Each step can be killed at any time. The promotion, which creates one file in the registry, changes
+everything at once. Whatever is lost (a model learned, the state) is made again by the next round,
+with the same result.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from stream_icd.core.errors import ChampionChanged, NoGoodRows, OverBudget, Overloaded
+from stream_icd.core.lineage import Gate, Lineage
+from stream_icd.core.printable import printable
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.core.times import AHEAD
+from stream_icd.core.version import __version__
+from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.history.files import ArchivedWindow
+from stream_icd.learning.retraining.gate import Paired, decide, watch
+from stream_icd.learning.retraining.jobs import RunJob, compare_job, learn_job, run_job, score_job
+from stream_icd.learning.retraining.learn import LearnedFrom, described
+from stream_icd.learning.retraining.settings import Retraining
+from stream_icd.learning.retraining.state import (
+    Begun,
+    Compared,
+    Scored,
+    State,
+    read_state,
+    write_state,
+)
+from stream_icd.learning.retraining.triggers import Due, any_due, drift, every_period, every_windows
+from stream_icd.learning.retraining.windows import (
+    Accumulated,
+    Chosen,
+    accumulated,
+    choose_windows,
+    data_range,
+)
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
+from stream_icd.registry.find import folder_of
+from stream_icd.registry.model import PackedModel
+from stream_icd.registry.versions import existing_folder, import_folder, publish, read_lineage
+
+BY = "retrain"
+
+BATCH = 32
+"""Windows that are scored at once; what is known of them is kept before the next ones."""
+
+OnStep = Callable[[str], None]
+"""Called when a step begins: `score` or `watch` windows, `learn`, `prove`, `publish`, `promote`,
+`roll back`, `remember`."""
+
+RoundOutcome = Literal[
+    "not now", "kept", "promoted", "confirmed", "rolled back", "failed", "first champion"
+]
+"""`kept`: a challenger was learned and is not better. `failed`: learning failed; the champion
+stays."""
+
+OUTCOMES: tuple[RoundOutcome, ...] = get_args(RoundOutcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a round decided, as it is logged and announced.
+
+    All numbers are of archived windows, except the generation.
+    """
+
+    outcome: RoundOutcome
+    reason: str
+    at: datetime
+    champion: str = ""  # after the decision; empty if there is none
+    challenger: str = ""  # the model that was compared with it; empty if there was none
+    windows: int = 0  # that were looked at
+    until: datetime | None = None  # end of the newest
+    labelled: int = 0  # those with labels
+    strayed: int = 0  # labels of windows that the archive does not have
+    ahead: int = 0  # too far in the future to be used
+    gate: Gate | None = None
+    generation: int = 0  # of the aliases in force at the decision; 0 if there was no champion
+
+
+def retrain(
+    registry: Store,
+    settings: Retraining,
+    now: datetime,
+    *,
+    asked: bool = False,
+    on_step: OnStep = lambda _step: None,
+    run: RunJob = run_job,
+) -> Decision:
+    """Make one round, and return its decision.
+
+    Args:
+        asked: learn now, whatever the triggers say.
+        run: where learning and comparing is done; by default in a process of its own.
+
+    Raises:
+        RegistryDamaged, HistoryDamaged, StoreError: registry or archive cannot be used; the
+            champion stays.
+    """
+    aliases = current(registry)
+    past = accumulated(open_store(settings.archive), now, settings.graph, settings.most_windows)
+    if aliases is None:
+        return _first_champion(registry, settings, past, now)
+    state = read_state(registry, settings.name)
+    round_ = _Round(registry, settings, past, aliases, now, state, on_step, run)
+    if not past.windows and (state.attempted or state.scored):  # as of a disk that is not mounted
+        return round_.said("not now", "the windows of earlier rounds are gone")
+    round_.take_up()
+    try:
+        return round_.learned(asked=asked) if round_.state.watched is None else round_.watched()
+    except (OverBudget, Overloaded) as error:
+        return round_.said("failed", str(error))
+
+
+def _first_champion(
+    registry: Store, settings: Retraining, past: Accumulated, now: datetime
+) -> Decision:
+    version = import_folder(registry, folder_of(settings.first), BY, now, settings.first)
+    reason = f"the registry was empty: {settings.first} is the first champion"
+    with suppress(ChampionChanged):  # another program made the first champion meanwhile
+        promote(registry, version, reason, now, by=BY, seen=None)
+    first, seen = champion(registry), _looked_at(past, now)
+    return replace(seen, outcome="first champion", reason=first.reason, champion=first.champion)
+
+
+@dataclass(slots=True)
+class _Round:
+    registry: Store
+    settings: Retraining
+    past: Accumulated
+    aliases: Aliases  # that the round began with
+    now: datetime
+    state: State
+    on_step: OnStep
+    run: RunJob
+
+    def take_up(self) -> None:
+        """Go on where the last round ended, with what has happened since."""
+        state, at = self.state, self.state.attempted_at
+        announced = state.generation if state.announced is None else state.announced
+        self.state = replace(
+            state,
+            # A generation whose file was deleted leaves its number to another one.
+            announced=min(announced, self.aliases.generation),
+            attempted_at=None if at is None else min(at, self.now),  # the clock may have been ahead
+            begun=None if self.settings.encoder is None else state.begun,
+        )
+        self._notice(self.aliases)
+        if self.state.begun is not None:
+            self.past = self.past.until(self.state.begun.marks)
+
+    def _notice(self, aliases: Aliases) -> None:
+        """Notice a promotion or a rollback, whoever made it: promotions are watched."""
+        state, generation = self.state, aliases.generation
+        self.state = replace(state, generation=generation, generation_id=aliases.id)
+        if state.generation == generation and state.generation_id in (aliases.id, None):
+            return
+        if generation == 1:  # the first champion: all archived windows may be learned from
+            self.state = replace(self.state, watched=None, scored=())
+            return
+        marks = self.past.marks()
+        self.state = replace(
+            self.state,
+            watched=marks if aliases.change == "promoted" else None,
+            rolled_back=marks if aliases.change == "rolled back" else state.rolled_back,
+            attempted=marks,
+            scored=(),
+            begun=None,
+            compared=None,
+        )
+
+    def watched(self) -> Decision:
+        """Watch a new champion on the first windows since it was promoted."""
+        assert self.state.watched is not None
+        assert self.aliases.previous is not None, "only a promotion is watched"
+        windows, n_windows = self.past.after(self.state.watched), self.settings.watch
+        compared = self.state.compared
+        if compared is not None and compared.windows == len(windows):
+            return self.said("not now", compared.reason)
+        self.on_step("watch")
+        place = self._place(self.aliases.champion)
+        paired = self._compared(windows, n_windows, self.aliases.previous, place)
+        found = watch(paired, n_windows, self.settings.rules, self.settings.seed)
+        if found.state == "worse":
+            return self._rolled_back(found.reason)
+        if found.state == "watching":
+            reason = f"watching the new champion: {found.reason}"
+            self._remember(compared=Compared(len(windows), reason))
+            return self.said("not now", reason)
+        if (now := champion(self.registry)).id != self.aliases.id:
+            return self.said("not now", f"{now.champion} became the champion meanwhile")
+        self._remember(watched=None)
+        return self.said("confirmed", found.reason)
+
+    def learned(self, *, asked: bool) -> Decision:
+        """Learn and prove a challenger, if a trigger asks for it and there are enough windows."""
+        due = self._asked_triggers(asked=asked)
+        if not due.due:
+            self._remember()
+            return self.said("not now", due.reason)
+        attempted = self.past.after(self.state.attempted)
+        chosen = choose_windows(
+            self.past.windows,
+            self.settings.sizes,
+            self.settings.seed,
+            unseen=self._unseen(),
+            since=None if due.since is None else attempted[-due.since :],
+        )
+        if isinstance(chosen, str):
+            self._remember(begun=None)
+            from_rollback = self.state.rolled_back is not None
+            after = " (they count from the last rollback on)" if from_rollback else ""
+            return self.said("not now", f"{due.reason}, but there are {chosen}{after}")
+        marks = self.past.marks()
+        if self.settings.encoder is not None:
+            self._remember(begun=Begun(marks, due.reason, due.since))
+        try:
+            decided = self._proved(chosen, due.reason)
+        except (NoGoodRows, OverBudget, Overloaded) as error:
+            decided = self.said("failed", f"{due.reason}: {error}")
+        except ChampionChanged as error:
+            return self.said("kept", f"{due.reason}: {error}")
+        checkpoints = self._checkpoints()
+        for path in checkpoints.files():
+            checkpoints.delete(path)
+        if decided.outcome == "promoted":
+            self._notice(current(self.registry) or self.aliases)
+        self._remember(attempted_at=self.now, attempted=marks, scored=(), begun=None)
+        return decided
+
+    def _asked_triggers(self, *, asked: bool) -> Due:
+        if self.state.begun is not None:
+            return Due(True, self.state.begun.reason, self.state.begun.since)
+        if asked:
+            return Due(True, "asked by command")
+        settings, new = self.settings, self.past.after(self.state.attempted)
+        answers = list[Due]()
+        if settings.every_windows is not None:
+            answers.append(every_windows(settings.every_windows, len(new)))
+        if settings.every is not None:
+            answers.append(every_period(settings.every, self.state.attempted_at, self.now))
+        if settings.drift:
+            self._score(new)
+            answers.append(drift([scored.hidden_edges for scored in self.state.scored]))
+            nmi = [None if s.nmi is None else 100 * s.nmi for s in self.state.scored]
+            if any(percent is not None for percent in nmi):
+                answers.append(drift(nmi, "NMI", "%"))
+        return any_due(answers)
+
+    def _score(self, windows: Sequence[ArchivedWindow]) -> None:
+        """Score the champion in each window once, and again when its labels come."""
+        known = {scored.name: scored for scored in self.state.scored}
+        labels = self.past.labels
+        done = {name for name, scored in known.items() if scored.labelled or name not in labels}
+        missing = [window for window in windows if window.name not in done]
+        for start in range(0, len(missing), BATCH):
+            self.on_step("score")
+            batch = missing[start : start + BATCH]
+            known |= {scored.name: scored for scored in self._scored_batch(batch)}
+            scored = (known[window.name] for window in windows if window.name in known)
+            self._remember(scored=tuple(scored))
+
+    def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[Scored]:
+        """Score windows; those that cannot be read, or all if they take too long, have no score."""
+        place = self._place(self.aliases.champion)
+        job = partial(score_job, self.settings, self.past.lessons(windows), place)
+        try:
+            scored: list[Scored] = self.run(job, self.settings.budget)
+        except OverBudget:
+            scored = []
+        names = {window.name for window in scored}
+        missing = [window for window in windows if window.name not in names]
+        return scored + [Scored(*window.name, None, True) for window in missing]
+
+    def _proved(self, chosen: Chosen, why: str) -> Decision:
+        settings, parent = self.settings, self.aliases.champion
+        data, lessons = data_range(chosen.learn), self.past.lessons(chosen.learn)
+        self.on_step("learn")
+        origin = (
+            f"{data.windows} windows of {', '.join(data.graphs)} from {data.start.isoformat()} "
+            f"to {data.end.isoformat()}"
+        )
+        recipe = settings.encoder or Recipe(name=settings.name)
+        recipe = recipe.changed(name=settings.name, seed=settings.seed, data=origin)
+        job = partial(learn_job, settings, lessons, recipe, self._checkpoints().uri)
+        made: tuple[PackedModel, tuple[LearnedFrom, ...]] = self.run(job, settings.budget)
+        model, learned_from = made
+        if model.version == parent:
+            return self.said("kept", f"{why}: the same model was learned again", model.version)
+        self.on_step("prove")
+        with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
+            for name, content in model.files.items():
+                (Path(folder) / name).write_bytes(content)
+            paired = self._compared(chosen.prove, len(chosen.prove), parent, folder)
+        verdict = decide(paired, settings.rules, settings.seed)
+        proved, passed, reason = data_range(chosen.prove), verdict.promote, verdict.reason
+        span = proved.start, proved.end, proved.windows
+        gate = Gate(parent, model.version, *span, passed, reason, verdict.figures)
+        reason = f"{why}: {reason}"
+        if not passed:
+            return self.said("kept", reason, model.version, gate)
+        data = replace(data, labelled=sum(window.by == "labels" for window in learned_from))
+        lineage = Lineage(BY, self.now, __version__, parent=parent, data=data, gate=gate)
+        self.on_step("publish")
+        files = described(learned_from, data, gate) | model.files
+        publish(self.registry, replace(model, files=files), lineage)
+        self.on_step("promote")
+        promote(self.registry, model.version, reason, self.now, by=BY, seen=self.aliases)
+        self.on_step("remember")
+        return self.said("promoted", reason, model.version, gate, champion=model.version)
+
+    def _rolled_back(self, reason: str) -> Decision:
+        self.on_step("roll back")
+        try:
+            back = roll_back(self.registry, reason, self.now, by=BY, seen=self.aliases)
+        except ChampionChanged as error:
+            return self.said("kept", str(error))
+        self.on_step("remember")
+        self._notice(back)
+        self._remember()
+        return self.said("rolled back", reason, self.aliases.champion, champion=back.champion)
+
+    def _compared(
+        self, windows: Sequence[ArchivedWindow], most: int, champion: str, challenger: str
+    ) -> list[Paired]:
+        """Compare two models on the first `most` of the windows that can be read."""
+        if not windows:
+            return []
+        lessons, before = self.past.lessons(windows), self._place(champion)
+        job = partial(compare_job, self.settings, lessons, most, before, challenger)
+        paired: list[Paired] = self.run(job, self.settings.budget)
+        return paired
+
+    def _unseen(self) -> list[ArchivedWindow]:
+        """The windows after the last rollback that the champion did not learn from."""
+        data = read_lineage(self.registry, self.aliases.champion).data
+        marks = {} if data is None else dict(data.until())
+        for graph, end in (self.state.rolled_back or {}).items():
+            marks[graph] = max(end, marks.get(graph, end))
+        return self.past.after(marks)
+
+    def _place(self, version: str) -> str:
+        return existing_folder(self.registry, version).uri
+
+    def _checkpoints(self) -> Store:
+        return self.registry.below(f"retraining/{self.settings.name}.checkpoints")
+
+    def _remember(self, **changes: Any) -> None:
+        self.state = replace(self.state, **changes)
+        write_state(self.registry, self.settings.name, self.state)
+
+    def said(
+        self,
+        outcome: RoundOutcome,
+        reason: str,
+        challenger: str = "",
+        gate: Gate | None = None,
+        *,
+        champion: str = "",
+    ) -> Decision:
+        """The decision of this round; `champion` if it is another one now."""
+        if outcome == "not now" and self.past.ahead:
+            graph, snapshot = self.past.ahead[0]
+            reason += (
+                f"; {len(self.past.ahead)} windows are not used, since they end more than "
+                f"{AHEAD.days} days ahead of the clock, such as {printable(snapshot)} of "
+                f"{printable(graph)}"
+            )
+        elif outcome == "not now" and not self.past.windows:
+            archive = open_store(self.settings.archive)
+            nothing = nothing_selected(archive, Selection("snapshots", self.settings.graph))
+            reason += f"; {printable(str(nothing))}"
+        return replace(
+            _looked_at(self.past, self.now),
+            outcome=outcome,
+            reason=reason,
+            champion=champion or self.aliases.champion,
+            challenger=challenger,
+            gate=gate,
+            generation=self.aliases.generation,
+        )
+
+
+def _looked_at(past: Accumulated, now: datetime) -> Decision:
+    """A decision that says only what the archive holds."""
+    return Decision(
+        "not now",
+        "",
+        now,
+        windows=len(past.windows),
+        until=max((window.window.end for window in past.windows), default=None),
+        labelled=len(past.labels),
+        strayed=past.strayed,
+        ahead=len(past.ahead),
+    )

@@ -1,0 +1,77 @@
+"""What a retrainer does: its places, when it learns, sizes and rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from urllib.parse import quote
+
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.printable import shortened
+from stream_icd.learning.retraining.gate import Rules
+from stream_icd.learning.retraining.windows import MOST_WINDOWS, Sizes
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.streaming.detection.detect import Method
+from stream_icd.streaming.execution.budget import Allowance
+
+BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
+"""For each job of a retraining, unless another is given."""
+
+MOST_LOOKED_AT = 10_000
+"""Maximum of `most_windows`: what is known of each window is in one small file (`state`)."""
+
+
+MOST_NAME = 200
+"""Bytes of a name, as in a URL: files of the registry have names of at most 255."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retraining:
+    """Settings of a retrainer. It learns when one of `every_windows`, `every` and `drift` says so.
+
+    Raises:
+        BadSettings: the name or a number is out of range.
+    """
+
+    archive: str  # a path or a URI
+    name: str = "retrained"  # of the models that it learns, and of its state in the registry
+    first: str = "default"  # champion of an empty registry: a shipped model, a path or a URI
+    graph: str | None = None  # learn from this graph only
+    every_windows: int | None = None  # new ones
+    every: timedelta | None = None
+    drift: bool = True  # of scores
+    sizes: Sizes = field(default_factory=Sizes)
+    rules: Rules = field(default_factory=Rules)
+    budget: Allowance = BUDGET
+    most_windows: int = MOST_WINDOWS  # to look at, the newest ones
+    watch: int = 8  # windows after a swap that must confirm the new champion
+    encoder: Recipe | None = None  # by which the encoder is trained too; None: it is not
+    seed: int = 0
+    threads: int = 1
+
+    @property
+    def method(self) -> Method:
+        """The detection method that the models are for."""
+        return "bp" if self.encoder is None else "icd"
+
+    def __post_init__(self) -> None:
+        is_plain = self.name.replace("-", "").replace("_", "").isalnum()
+        if not is_plain or len(quote(self.name)) > MOST_NAME:  # that of a folder in a registry
+            raise BadSettings(
+                f"name {shortened(self.name)!r}: use letters, digits, - and _, in a URL at most "
+                f"{MOST_NAME} characters"
+            )
+        is_rare = self.every_windows is None or self.every_windows >= 1
+        is_long = self.every is None or self.every > timedelta(0)
+        if not (is_rare and is_long):
+            raise BadSettings(
+                f"every {self.every_windows} windows, or every {self.every}: give windows of at "
+                "least 1 and a period above 0"
+            )
+        least = self.sizes.prove + self.sizes.least
+        if not least <= self.most_windows <= MOST_LOOKED_AT:
+            raise BadSettings(
+                f"most_windows {self.most_windows} must be from {least} to {MOST_LOOKED_AT}"
+            )
+        if not 1 <= self.watch <= self.most_windows:
+            raise BadSettings(f"watch {self.watch} must be from 1 to {self.most_windows}")

@@ -1,0 +1,290 @@
+"""Archived windows: which there are, what is known of them, and which to learn from."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby, zip_longest
+from operator import attrgetter
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.core.communities import Labels
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.lineage import DataRange
+from stream_icd.core.node_ids import places
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store
+from stream_icd.core.times import too_far_ahead
+from stream_icd.history.archive import (
+    Selection,
+    newest,
+    partitions,
+    read_message,
+    read_partition,
+    read_snapshot,
+)
+from stream_icd.history.files import ArchivedWindow, Partition
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.methods.quality.partition import description_length
+from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.limits import Limits
+
+MOST_WINDOWS = 1000
+"""Default number of windows to look at: it bounds time and memory, however long the archive is."""
+
+
+Marks = dict[str, datetime]
+"""How far each graph has come: the end of a window. Graphs may be of different times."""
+
+
+ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
+"""A window, and its labels if there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulated:
+    """Archived windows and labels, by their descriptions; no rows are read.
+
+    The windows of a graph are in time order, and graphs in turn, so that a graph of the past has
+    its place beside one of today.
+    """
+
+    windows: tuple[ArchivedWindow, ...]  # the newest ones
+    labels: dict[tuple[str, str], ArchivedWindow]  # by graph and snapshot id, where there are some
+    strayed: int  # labels in the same days of windows that the archive does not have; not used
+    ahead: tuple[tuple[str, str], ...] = ()  # windows too far in the future to be right; not used
+
+    def marks(self) -> Marks:
+        """How far each graph has come."""
+        return _newest_ends(self.windows)
+
+    def until(self, marks: Marks) -> Accumulated:
+        """What there was when the graphs had come so far; labels may be newer."""
+        before = tuple(window for window in self.windows if not _is_after(window, marks))
+        return replace(self, windows=before)
+
+    def after(self, marks: Marks) -> list[ArchivedWindow]:
+        """The windows that begin after the marks of their graph, or that it has none."""
+        return [window for window in self.windows if _is_after(window, marks)]
+
+    def lessons(self, windows: Iterable[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
+        """These windows with their labels."""
+        return tuple((window, self.labels.get(window.name)) for window in windows)
+
+
+def accumulated(
+    store: Store, now: datetime, graph: str | None = None, most: int = MOST_WINDOWS
+) -> Accumulated:
+    """Look up the newest windows of the archive, and their labels, however late these came.
+
+    Windows far ahead of `now`, the time in UTC, are not used.
+
+    Raises:
+        HistoryDamaged: a file is not an archive file.
+    """
+    windows, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
+    for window in _graphs_in_turn(store, Selection("snapshots", graph)):
+        if too_far_ahead(window.window, now):
+            ahead.append(window.name)
+            continue
+        windows.append(window)
+        if len(windows) == most:
+            break
+    if not windows:
+        return Accumulated((), {}, 0, tuple(ahead))
+    start = min(window.window.start for window in windows)
+    since = replace(Selection("labels", graph), start=start)
+    found = _newest_first(store, since, partitions(store, since))
+    labels = {label.name: label for label in found}
+    used = {window.name: labels[window.name] for window in windows if window.name in labels}
+    return Accumulated(tuple(windows[::-1]), used, len(labels) - len(used), tuple(ahead))
+
+
+def data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
+    """These windows as a lineage names them; at least one."""
+    return DataRange(
+        graphs=tuple(sorted({window.partition.graph for window in windows})),
+        start=min(window.window.start for window in windows),
+        end=max(window.window.end for window in windows),
+        windows=len(windows),
+        ends=_newest_ends(windows),
+    )
+
+
+def _newest_ends(windows: Iterable[ArchivedWindow]) -> Marks:
+    ends: Marks = {}
+    for window in windows:
+        name, end = window.partition.graph, window.window.end
+        ends[name] = max(end, ends.get(name, end))
+    return ends
+
+
+def _is_after(window: ArchivedWindow, marks: Marks) -> bool:
+    mark = marks.get(window.partition.graph)
+    return mark is None or window.window.start >= mark
+
+
+def _graphs_in_turn(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
+    """Yield the newest window of each graph, then the second newest of each, and so on."""
+    graph_of = attrgetter("graph")
+    by_graph = groupby(sorted(partitions(store, selection), key=graph_of), key=graph_of)
+    graphs = [_newest_first(store, selection, list(of_graph)) for _, of_graph in by_graph]
+    for turn in zip_longest(*graphs):
+        yield from sorted(filter(None, turn), key=attrgetter("order"), reverse=True)
+
+
+def _newest_first(
+    store: Store, selection: Selection, found: Iterable[Partition]
+) -> Iterator[ArchivedWindow]:
+    """Yield windows from the newest to the oldest, and read only the days that are asked for."""
+    for _, of_day in groupby(sorted(found, reverse=True), key=attrgetter("day")):
+        read = (noted for partition in of_day for noted in read_partition(store, partition))
+        chosen = sorted(filter(selection.holds, read), key=attrgetter("order"))
+        yield from reversed(newest(chosen))
+
+
+Known = Literal["none", "some nodes", "all nodes", "contradicted"]
+"""`contradicted` labels save no bits in describing a graph that has communities, such as one
+community for all nodes."""
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """A window to learn from, or to compare models on."""
+
+    snapshot: Snapshot
+    labels: NDArray[np.int32] | None = None  # (n_nodes,), or UNKNOWN; None: none can be used
+    known: Known = "none"
+
+    def graph(self, *, by_labels: bool) -> LabelledGraph:
+        """The graph for training, with labels if they are wanted and complete."""
+        snapshot, complete = self.snapshot, by_labels and self.known == "all nodes"
+        labels = self.labels if complete else None
+        return LabelledGraph(snapshot.adjacency(), labels, Moment.of(snapshot))
+
+
+def read_lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
+    """Read a window, and its labels if there are any.
+
+    Raises:
+        HistoryDamaged, BadInput: it cannot be read.
+    """
+    limits = Limits()
+    snapshot = read_snapshot(store, window, limits)
+    if labels is None:
+        return Lesson(snapshot)
+    message = read_message(store, labels)
+    return lesson(snapshot, decode_labels(message.key, message.value, message.headers, limits))
+
+
+def lesson(snapshot: Snapshot, labels: Labels) -> Lesson:
+    """Join a snapshot with its labels; labels of nodes that it does not have are not used."""
+    at = places(snapshot.nodes, labels.nodes)
+    found = at >= 0
+    if not found.any():
+        return Lesson(snapshot)
+    known = np.full(snapshot.n_nodes, UNKNOWN, np.int32)
+    of_found = labels.labels[at[found]]
+    known[found] = np.unique(of_found, return_inverse=True)[1]
+    if not found.all():
+        return Lesson(snapshot, known, "some nodes")
+    if _contradicted(snapshot, known):
+        return Lesson(snapshot, None, "contradicted")
+    return Lesson(snapshot, known, "all nodes")
+
+
+def _contradicted(snapshot: Snapshot, labels: NDArray[np.int32]) -> bool:
+    adjacency = snapshot.adjacency()
+    if description_length(adjacency, labels) < 0:
+        return False
+    return description_length(adjacency, find_communities(adjacency, BpParameters())) < 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many windows to use.
+
+    Raises:
+        BadSettings: a number is out of range.
+    """
+
+    newest: int = 6  # to learn from, directly before those that prove
+    older: int = 2  # to learn from, drawn at random from all earlier ones
+    prove: int = 8  # the newest of all, which nothing is learned from
+    least: int = 3  # fewest to learn from, also after a change of the law
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.least <= self.newest and self.older >= 0 and self.prove >= 4):
+            raise BadSettings(
+                f"{self}: need 1 <= least <= newest, older of at least 0, and prove of at least 4"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The chosen windows; those of a graph in time order."""
+
+    learn: list[ArchivedWindow]
+    prove: list[ArchivedWindow]
+
+
+def choose_windows(
+    windows: Sequence[ArchivedWindow],
+    sizes: Sizes,
+    seed: int,
+    *,
+    unseen: Sequence[ArchivedWindow],
+    since: Sequence[ArchivedWindow] | None = None,
+) -> Chosen | str:
+    """Choose windows: the newest prove, those before them teach, with a sample of older ones.
+
+    If there are too few, the text says how many there are, and how many are needed.
+
+    Windows that overlap those that prove share edges with them, and do not teach. The choice
+    depends on windows and seed only, never on when or how often it is made.
+
+    Args:
+        windows: those of a graph in time order.
+        unseen: those that the champion did not learn from; only these can prove anything.
+        since: those since the law changed, the only ones that are used then; None if it did not
+            change.
+    """
+    prove, after = sizes.prove, "" if since is None else " after the change"
+    if len(unseen) < prove:
+        return f"{len(unseen)} of {prove} windows that the champion did not learn from"
+    usable = windows if since is None else since
+    if len(usable) < prove + sizes.least:
+        return f"{len(usable)} of {prove + sizes.least} windows{after}"
+    can_prove = set(unseen)
+    proving = [window for window in usable if window in can_prove][-prove:]
+    if len(proving) < prove:
+        return f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
+    first = {window.partition.graph: window.window.start for window in reversed(proving)}
+    rest = [
+        window
+        for window in usable
+        if window not in proving
+        and (end := window.window.end) <= first.get(window.partition.graph, end)
+    ]
+    if len(rest) < sizes.least:
+        return f"{len(rest)} of {sizes.least} windows{after} that end before those that prove"
+
+    def rank(window: ArchivedWindow) -> bytes:
+        """As at random, but a longer stream keeps most of the earlier sample."""
+        name = f"{window.partition.graph} {window.identity}"
+        return hashlib.sha256(f"{seed} {name}".encode()).digest()
+
+    earlier = rest[: -sizes.newest] if since is None else []
+    drawn = heapq.nsmallest(sizes.older, earlier, rank)
+    older = [window for window in earlier if window in drawn]
+    return Chosen([*older, *rest[-sizes.newest :]], proving)

@@ -1,0 +1,130 @@
+"""What all ways of learning bp's parameters share: candidates, who is best, progress, threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.core.arrays import Floats
+from stream_icd.methods.bp.parameters import BpParameters
+
+SIZE_SPREADS = (None, 0.0, 0.5, 1.0)
+"""Candidates: modularity alone (None), then belief propagation with equal to unequal sizes."""
+
+
+def candidate(resolution: float, size_spread: float | None, mixing: float) -> BpParameters:
+    """The parameters of a choice; `size_spread` is one of `SIZE_SPREADS`."""
+    if size_spread is None:
+        return BpParameters(resolution, iterations=3)
+    return BpParameters(resolution, mixing, size_spread, iterations=1)
+
+
+def as_good(scores: Floats, best: int) -> NDArray[np.bool_]:
+    """Which choices are as good as the best: within one standard error of the mean difference.
+
+    scores: (choices, graphs), or windows. Rounded, so that rounding in a sum decides nothing: with
+    two graphs, of which one has equal scores, the difference is exactly its standard error.
+    """
+    losses = scores[best] - scores
+    n_graphs = losses.shape[1]
+    errors = losses.std(axis=1, ddof=1) / np.sqrt(n_graphs) if n_graphs > 1 else 0.0
+    within: NDArray[np.bool_] = np.round(losses.mean(axis=1) - errors, 9) <= 0
+    return within
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One choice of the parameters, and its mean scores: AMI with the labels, or bits per edge."""
+
+    parameters: BpParameters
+    ami: float | None = None
+    hidden_edges: float | None = None
+    description_length: float | None = None
+    next_window: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The learned parameters, and what they were learned from.
+
+    "the next window" are consecutive windows without labels, "hidden edges" other graphs without
+    labels. "each graph": each one searches. "default": nothing learned is better than that model.
+    """
+
+    parameters: BpParameters
+    learned_from: Literal["labels", "the next window", "hidden edges", "each graph", "default"]
+    n_graphs: int
+    curve: tuple[Tried, ...]  # choices that differ from the selected one only in resolution
+    n_windows: int = 0  # consecutive ones, that the stay probability was learned from
+    compared: tuple[tuple[str, float], ...] = ()  # at last, with mean scores; one was taken
+    compared_by: Literal["AMI", "bits"] = "AMI"
+
+    @property
+    def criterion(self) -> Literal["labels", "the next window", "hidden edges"]:
+        """What the choices of the curve were tried by."""
+        if self.curve[0].ami is not None:
+            return "labels"
+        return "hidden edges" if self.curve[0].next_window is None else "the next window"
+
+
+OnStep = Callable[[str, int, int], None]
+"""Called with a task, its completed steps, and its total, which never changes."""
+
+
+def unseen(_task: str, _done: int, _total: int) -> None:
+    """Show no progress."""
+
+
+class Steps:
+    """Counts completed steps of a task whose total is known in advance, and reports them."""
+
+    def __init__(self, task: str, total: int, on_step: OnStep) -> None:
+        self._task, self._total, self._on_step = task, total, on_step
+        self._done = 0
+
+    def done(self, n_steps: int = 1) -> None:
+        """Add completed steps."""
+        self._done += n_steps
+        self._on_step(self._task, self._done, self._total)
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How a search works: with which seed, in how many threads, and whom it tells of its steps."""
+
+    seed: int = 0
+    threads: int = 2
+    on_step: OnStep = unseen
+
+    def steps(self, task: str, total: int) -> Steps:
+        return Steps(task, total, self.on_step)
+
+    def each(
+        self,
+        find: Callable[[Item], Result],
+        items: Sequence[Item],
+        on_done: Callable[[Item], None] = lambda _: None,
+    ) -> list[Result]:
+        """The results of `find` for all items, in their order, for any number of threads.
+
+        The kernels release the global interpreter lock. After an exception, including Ctrl-C, it
+        ends as soon as the current items are done. `on_done` is called in the caller's thread.
+        """
+        pool = ThreadPoolExecutor(self.threads)
+        try:
+            results = []
+            for item, future in [(item, pool.submit(find, item)) for item in items]:
+                results.append(future.result())
+                on_done(item)
+            return results
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -1,0 +1,192 @@
+"""Make a model: learn bp's parameters, optionally train the encoder, and test it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.imports import needs_extra
+from stream_icd.core.store.store import Store
+from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.learning.training.bp.fitted import Fit, OnStep, Steps, unseen
+from stream_icd.learning.training.icd.epochs import Epoch, History
+from stream_icd.learning.training.yardstick import (
+    DEFAULT,
+    Comparison,
+    Measure,
+    compared_with_default,
+    comparison,
+    nmi_or_modularity,
+)
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
+from stream_icd.registry.find import open_model
+from stream_icd.streaming.detection.detect import Method, detect
+
+UNTRAINED = "the untrained encoder"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedModel:
+    """A model with its training and test results."""
+
+    model: Model
+    fit: Fit
+    history: History  # of the encoder's training; empty if it was not trained
+    graphs: Sequence[LabelledGraph]  # from all of which the model was made
+    test: tuple[Comparison, ...]  # the first compares it with `default`; empty without test graphs
+
+
+def train_model(
+    graphs: Sequence[LabelledGraph],
+    recipe: Recipe,
+    *,
+    checkpoints: Store | None = None,
+    device: str = "cpu",
+    threads: int = 2,
+    on_epoch: Callable[[Epoch], None] = lambda _: None,
+    on_step: OnStep = unseen,
+) -> TrainedModel:
+    """Learn from the first graphs and test on the last ones, by the recipe's split.
+
+    bp's parameters are learned from labels or, without labels, from the edges alone. The encoder
+    is trained if the recipe says so. If some graphs have labels, only those are used, unless the
+    recipe is for graphs of every kind.
+
+    Args:
+        checkpoints: a folder from which an interrupted training of the encoder resumes.
+
+    Raises:
+        BadSettings: too few graphs for the split, or that do not overlap the test windows; none
+            with an edge; or another recipe's checkpoints.
+        MissingExtra: the encoder is to be trained, and torch is not installed.
+    """
+    used = list(graphs)
+    if not recipe.every_kind:
+        used = [graph for graph in graphs if graph.labels is not None] or used
+    first, second, third = split(used, recipe)
+    weights: Weights | None = None
+    last: Model | None = None
+    history: History = ()
+    if recipe.trains_encoder:
+        with needs_extra("train", "torch"):
+            from stream_icd.learning.training.icd.train_encoder import train
+        training = train(
+            first,
+            recipe,
+            validation=second,
+            checkpoints=checkpoints,
+            device=device,
+            threads=threads,
+            progress=on_epoch,
+            on_step=partial(on_step, "train the encoder"),
+        )
+        weights, last, history = training.model.trained, training.last, training.history
+    if recipe.every_kind:
+        fit = Fit(BpParameters(search=True), "each graph", len(second), ())
+    else:
+        fit = fit_parameters(second, recipe.seed, threads, on_step)
+    model = Model(recipe, fit.parameters, weights)
+    tested = _tested(model, last, second, third, threads, on_step)
+    return TrainedModel(model, fit, history, used, tuple(tested))
+
+
+def split(
+    graphs: Sequence[LabelledGraph], recipe: Recipe
+) -> tuple[Sequence[LabelledGraph], Sequence[LabelledGraph], Sequence[LabelledGraph]]:
+    """Split by the recipe; without encoder training, the test set may be empty for few graphs.
+
+    Windows that overlap those of the test share edges with them, and are left out.
+    """
+    if not graphs:
+        raise BadSettings(f"no graphs to learn from: {recipe.data or 'none were given'}")
+    if not recipe.trains_encoder and len(graphs) <= 2:
+        return (), graphs, ()
+    first, second, tests = split_in_order(graphs, recipe.split)
+    trains, learns = (
+        [graph for graph in part if not _overlaps_any(graph, tests)] for part in (first, second)
+    )
+    if (first and not trains) or (second and not learns):
+        raise BadSettings(
+            "the windows to learn from overlap those to test on, and so share edges with them: "
+            "give more windows, or windows that do not overlap"
+        )
+    return trains, learns, tests
+
+
+def _overlaps_any(graph: LabelledGraph, others: Sequence[LabelledGraph]) -> bool:
+    """Whether another window of the same stream overlaps that of a graph."""
+    if (ours := graph.moment) is None:
+        return False
+    theirs = (other.moment for other in others if other.moment is not None)
+    windows = (moment.window for moment in theirs if moment.graph == ours.graph)
+    return any(
+        ours.window.start < window.end and window.start < ours.window.end
+        for window in windows
+        if window != ours.window  # files of one day are graphs of their own
+    )
+
+
+def _tested(
+    model: Model,
+    last: Model | None,
+    learned: Sequence[LabelledGraph],
+    graphs: Sequence[LabelledGraph],
+    threads: int,
+    on_step: OnStep,
+) -> Iterator[Comparison]:
+    """Compare with the shipped `default` as a detector works, then on each graph alone."""
+    known = all(graph.labels is not None for graph in graphs)
+    by_bp = "bp, K given" if known else "bp, each graph alone"
+    tests: list[tuple[str, Method, Model, Model, str]] = [
+        (by_bp, "bp", model, open_model(DEFAULT).model, DEFAULT)
+    ]
+    if last is not None:
+        untrained = Model(model.recipe)
+        tests.append(("icd", "icd", model, untrained, UNTRAINED))
+        tests.append(("icd, last epoch", "icd", last, untrained, UNTRAINED))
+    steps = Steps("test", (1 + len(tests)) * len(graphs), on_step)
+    memory = any(graph.moment is not None for graph in graphs)
+    yield from compared_with_default(model.bp, learned, graphs, memory=memory, on_graph=steps.done)
+    measure: Measure = "NMI, %" if known else "modularity, %"
+    for name, method, trained, control, control_name in tests if graphs else ():
+        scores = []
+        for graph in graphs:
+            find = partial(detect, graph.adjacency, method=method, threads=threads)
+            k = graph.n_communities if known else None
+            both = (find(tried, n_communities=k).communities for tried in (trained, control))
+            scores.append([100 * nmi_or_modularity(graph, found) for found in both])
+            steps.done()
+        yield comparison(name, measure, control_name, *zip(*scores, strict=True))
+
+
+Graph = TypeVar("Graph")
+
+
+def split_in_order(
+    graphs: Sequence[Graph], shares: tuple[float, float, float]
+) -> tuple[Sequence[Graph], Sequence[Graph], Sequence[Graph]]:
+    """The first graphs train, the next validate, the last test, as in the paper (section 5.1).
+
+    In order, so that what is later in time never trains what is judged on earlier graphs.
+
+    Raises:
+        BadSettings: too few graphs for each share above 0 to get one.
+
+    >>> split_in_order("abcdefghij", (0.8, 0.1, 0.1))
+    ('abcdefgh', 'i', 'j')
+    """
+    first = round(len(graphs) * shares[0])
+    second = round(len(graphs) * (shares[0] + shares[1]))
+    parts = graphs[:first], graphs[first:second], graphs[second:]
+    if any(share > 0 and not part for share, part in zip(shares, parts, strict=True)):
+        raise BadSettings(
+            f"{len(graphs)} graphs are too few to split by {shares}: each part needs at least one"
+        )
+    return parts

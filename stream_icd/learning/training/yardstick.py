@@ -1,0 +1,220 @@
+"""How good bp's parameters are on graphs of the past, found as a detector finds them: with memory.
+
+Learning by labels, the model card, `stream-icd evaluate` and the gate of the retrainer ask here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import isnan, log
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stream_icd.core.arrays import Floats, Labels
+from stream_icd.learning.training.bp.consecutive import Prepared, nats_saved_by, prepare
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.memory.detect import detect_window
+from stream_icd.methods.memory.memory import Memory
+from stream_icd.methods.quality.agreement import ami, nmi
+from stream_icd.methods.quality.partition import description_length, modularity
+from stream_icd.registry.find import open_model
+
+DEFAULT = "default"
+"""The shipped model that detectors use if no other is given."""
+
+WARM_UP = 5
+"""Windows before those of a test that all candidates see first, so that they start with memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How good the communities of one graph are; K is not given.
+
+    Bits are saved, in a stream, by the communities of the window before, on the edges that it lacks
+    (`nats_saved`); for a graph of no stream, by its own in describing it (`quality.partition`).
+    """
+
+    bits: float | None  # saved per edge; None in the first window
+    communities: Labels = field(compare=False)  # (n_nodes,)
+    seconds: float = field(compare=False)  # of detection
+    ami: float | None = None  # agreement with the labels, if there are any
+    nmi: float | None = None
+
+
+def judge(
+    graphs: Iterable[LabelledGraph],
+    candidates: Sequence[BpParameters],
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[tuple[Judged, ...]]:
+    """Yield how good each candidate is on each graph.
+
+    Windows of a stream are found with the candidate's memory of the windows before, so those of a
+    stream come in time order; graphs of no stream (without a moment) are found alone.
+    """
+    before: dict[str, Prepared] = {}
+    memories: dict[tuple[str, int], Memory] = {}
+    for graph in graphs:
+        moment = graph.moment
+        if moment is None:
+            yield tuple(_alone(graph, candidate, seed, clock) for candidate in candidates)
+            continue
+        window = before[moment.graph] = prepare(graph, before.get(moment.graph))
+        judged = []
+        for number, parameters in enumerate(candidates):
+            memory = memories.get((moment.graph, number))
+            nodes, at = moment.nodes, moment.window
+            found = detect_window(
+                graph.adjacency, nodes, at, parameters, memory, seed=seed, clock=clock
+            )
+            nats, weight = (0.0, 0.0) if memory is None else nats_saved_by(memory, window)
+            bits, seconds = nats / weight / log(2) if weight else None, found.milliseconds / 1000
+            judged.append(_judged(graph, found.communities, seconds, bits))
+            memories[moment.graph, number] = found.memory
+        yield tuple(judged)
+
+
+def nmi_or_modularity(graph: LabelledGraph, labels: Labels) -> float:
+    """NMI with the labels, 0..1; modularity without labels."""
+    if graph.labels is None:
+        return modularity(graph.adjacency, labels)
+    return nmi(graph.labels, labels)
+
+
+Measure = Literal["AMI, %", "NMI, %", "modularity, %", "bits saved per edge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Mean score over graphs, and the standard error of that mean, in the measure's unit.
+
+    The error of a single graph is NaN: it is not known.
+    """
+
+    mean: float
+    error: float
+
+    @property
+    def spread(self) -> str:
+        """The standard error as it is written after the mean; empty if it is not known."""
+        return "" if isnan(self.error) else f" ± {self.error:.2f}"
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}{self.spread}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Scores of a model and its control on the same graphs, found by the method `name`.
+
+    The control is the shipped model `default`, or the same encoder untrained. Higher is better;
+    the gain is the difference, graph by graph.
+    """
+
+    name: str
+    measure: Measure
+    control_name: str
+    n_graphs: int
+    trained: Score
+    control: Score
+    gain: Score
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the model is better than its control, by more than the standard error."""
+        return self.gain.mean > self.gain.error
+
+
+def comparison(
+    name: str, measure: Measure, control_name: str, trained: ArrayLike, control: ArrayLike
+) -> Comparison:
+    """Compare scores, graph by graph; `trained` and `control` are (n,), n at least 1."""
+    of_model, of_control = np.asarray(trained, np.float64), np.asarray(control, np.float64)
+    parts = map(_score, (of_model, of_control, of_model - of_control))
+    return Comparison(name, measure, control_name, len(of_model), *parts)
+
+
+def _score(values: Floats) -> Score:
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return Score(float(np.mean(values)), float(error))
+
+
+def compared_with_default(
+    parameters: BpParameters,
+    learned: Sequence[LabelledGraph],
+    graphs: Iterable[LabelledGraph],
+    seed: int = 0,
+    *,
+    memory: bool,
+    on_graph: Callable[[], None] = lambda: None,
+) -> list[Comparison]:
+    """Compare parameters with those of the shipped `default`; see `against_default`.
+
+    The last windows of `learned` come first, so that both start with memory.
+    """
+    before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
+    both = parameters, open_model(DEFAULT).model.bp
+    judged = list[tuple[Judged, Judged]]()
+    for number, (ours, default) in enumerate(judge(chain(before, graphs), both, seed)):
+        if number >= len(before):
+            judged.append((ours, default))
+            on_graph()
+    return against_default(judged, memory=memory)
+
+
+def against_default(judged: Sequence[tuple[Judged, Judged]], *, memory: bool) -> list[Comparison]:
+    """Compare a model with the shipped `default`; the first comparison decides.
+
+    `judged`: both on each graph, which the model did not learn from.
+    """
+    name = "bp with memory" if memory else "bp"
+    measures: tuple[tuple[Measure, str, float], ...] = (
+        ("AMI, %", "ami", 100.0),
+        ("NMI, %", "nmi", 100.0),
+        ("bits saved per edge", "bits", 1.0),
+    )
+    found = []
+    for measure, attribute, unit in measures:
+        both = [(getattr(a, attribute), getattr(b, attribute)) for a, b in judged]
+        pairs = [(unit * a, unit * b) for a, b in both if a is not None and b is not None]
+        if pairs:
+            found.append(comparison(name, measure, DEFAULT, *zip(*pairs, strict=True)))
+    return found
+
+
+def verdict(compared: Sequence[Comparison]) -> str:
+    """Say in one sentence whether to use the model or `default`."""
+    if not compared:
+        return "not compared: there are no new edges between nodes of earlier windows"
+    first = compared[0]
+    gain = f"{first.gain.mean:+.2f}{first.gain.spread} {first.measure}"
+    graphs = "graph" if first.n_graphs == 1 else "graphs"
+    where = f"{first.name}, {first.n_graphs} {graphs} not learned from"
+    if first.n_graphs == 1:
+        return f"one graph does not tell whether to use it or the model {DEFAULT}: {gain} ({where})"
+    if first.is_gain:
+        return f"better than the model {DEFAULT}: {gain} ({where})"
+    return f"not better than the model {DEFAULT}, so use {DEFAULT}: {gain} ({where})"
+
+
+def _alone(
+    graph: LabelledGraph, parameters: BpParameters, seed: int, clock: Callable[[], float]
+) -> Judged:
+    started = clock()
+    found = find_communities(graph.adjacency, parameters, seed=seed)
+    seconds = clock() - started
+    return _judged(graph, found, seconds, -description_length(comparable(graph.adjacency), found))
+
+
+def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> Judged:
+    if graph.labels is None:
+        return Judged(bits, labels, seconds)
+    return Judged(bits, labels, seconds, ami(graph.labels, labels), nmi(graph.labels, labels))

@@ -1,0 +1,299 @@
+"""Agglomeration: communities are united, those first whose union shortens the description most.
+
+The gain of a union in description length (`quality.partition`) is that of the likelihood,
+plus what it saves in encoding which nodes are in which community and how large these are.
+"""
+
+from __future__ import annotations
+
+from math import lgamma, log, log1p
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_icd.core.arrays import Floats, Ids, Labels, n_distinct
+from stream_icd.core.compiled import compiled
+from stream_icd.methods.bp.level_graph import (
+    ROUNDING,
+    LevelGraph,
+    coarsen,
+    coarsened,
+    compact,
+    inside_of,
+    links,
+    members_of,
+    summed,
+    within_groups,
+)
+from stream_icd.methods.bp.likelihood import MIXING_RANGE
+
+SHARE_AT_ONCE = 4
+"""Each round unites one in this many of the pairs: gains change as communities grow."""
+
+
+class Objective(NamedTuple):
+    """What unions raise: the log likelihood, less the nats of the code; or modularity."""
+
+    mixing: float  # μ of the likelihood; 0: that of the partition before each round
+    resolution: float  # γ of the modularity, else 0
+
+
+class Groups(NamedTuple):
+    """Edge weight inside each community, and its parent, (K,)."""
+
+    within: Floats
+    parents: Labels
+
+
+def agglomerate(
+    graph: LevelGraph,
+    labels: Labels,
+    parents: Labels | None = None,
+    mixing: float = 0.0,
+) -> Labels:
+    """Unite communities while that shortens the description: labels (n,), 0..K-1.
+
+    labels: (n,), 0..K-1, none empty.
+    parents: (n,) unite only communities of the same parent, also such as are not linked.
+    mixing: μ of the model; 0: that of the partition before each round.
+    """
+    if not graph.total or (parents is None and not len(graph.indices)):
+        return compact(labels)[0]
+    return _united(graph, labels, parents, Objective(float(mixing), 0.0), 1)
+
+
+def agglomerate_to(
+    graph: LevelGraph,
+    labels: Labels,
+    n_communities: int,
+    resolution: float,
+    parents: Labels | None = None,
+) -> Labels:
+    """Unite communities to exactly K if there are more, those first that lose least modularity.
+
+    Without beliefs, which follow, modularity at the resolution γ of the partition judges better
+    than the likelihood where few communities are left.
+    """
+    objective = Objective(0.5, float(resolution))
+    return _united(graph, labels, parents, objective, n_communities)
+
+
+def _united(
+    graph: LevelGraph,
+    labels: Labels,
+    parents: Labels | None,
+    objective: Objective,
+    n_communities: int,
+) -> Labels:
+    labels, k = compact(labels)
+    volumes = summed(graph.strengths, labels, k)
+    within = (volumes - summed(links(graph, labels, False), labels, k)) / 2
+    of_communities, n_parents = np.zeros(k, np.int32), 0
+    if parents is not None:
+        of_communities[labels], n_parents = parents, n_distinct(parents)
+        graph = within_groups(graph, parents)
+    inside = graph if k == graph.n_nodes else coarsen(graph, labels, k)
+    groups = Groups(within, of_communities)
+    into: Labels = _rounds(inside, groups, n_parents, objective, n_communities)[0]
+    return into[labels]
+
+
+@compiled()
+def _rounds(
+    inside: LevelGraph,
+    groups: Groups,
+    n_parents: int,
+    objective: Objective,
+    n_communities: int,
+) -> tuple[Labels, int]:
+    """Unite the best pairs in each round, until there are none, or K communities.
+
+    So the last ones, where the choice matters most, are united one by one. Returns the community
+    of each one there was, and the number of rounds.
+
+    inside: the edges between communities of the same parent.
+    n_parents: number of parents, 0 if there are none; a union saves the code of a piece more than
+        there are parents. With parents, or by modularity, communities next to each other by volume
+        are united too, as if they had no links.
+    """
+    k, (mixing, resolution) = len(groups.parents), objective
+    unlinked = n_parents > 0 or resolution > 0
+    into, n_rounds = np.arange(k).astype(np.int32), 0
+    while k > n_communities:
+        own, fewer = mixing, 0.0
+        if not mixing:
+            between = 1 - 2 * groups.within.sum() / inside.total
+            own = min(max(between, ROUNDING), MIXING_RANGE[1])
+        if resolution == 0:
+            # One less saves bits in the code of the sizes, too.
+            many = n_parents + 1 if n_parents else (inside.n_linked > 0).sum()
+            fewer = log(max(inside.n_linked.sum() - many + 1, 1) / max(many - 1, 1))
+        goal = Objective(own, resolution)
+        sources, targets, gains = _proposed(inside, groups, unlinked, goal)
+        if resolution == 0:
+            gaining = gains + fewer > ROUNDING
+            sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
+        best = np.argsort(-gains, kind="mergesort")
+        most = -(-min(len(best), k - n_communities) // SHARE_AT_ONCE)
+        labels, n_groups = compact(_first_of(sources[best], targets[best], most, k))
+        if n_groups == k:
+            break
+        groups = _summed(inside, groups, labels, n_groups)
+        inside = coarsened(inside, labels, n_groups)
+        into, k, n_rounds = labels[into], n_groups, n_rounds + 1
+    return into, n_rounds
+
+
+@compiled()
+def _proposed(
+    inside: LevelGraph, groups: Groups, unlinked: bool, objective: Objective
+) -> tuple[Ids, Ids, Floats]:
+    """Pairs to unite, each source into its target, and what each gains.
+
+    Each community is united with its best linked one. Of two that are each other's best, the
+    smaller joins the larger: a hub gathers many a round.
+    """
+    indptr, indices, weights, volumes, sizes, total, _ = inside
+    k, parents = len(volumes), groups.parents
+    own, partners, best = np.zeros(k), np.full(k, -1), np.full(k, -np.inf)
+    for one in range(k):
+        own[one] = _worth(groups.within[one], volumes[one], sizes[one], total, objective)
+    for one in range(k):
+        for entry in range(indptr[one], indptr[one + 1]):
+            other = indices[entry]
+            if other > one:
+                continue
+            gain = _gain(inside, groups, own, one, other, weights[entry], objective)
+            if gain > best[one]:
+                partners[one], best[one] = other, gain
+            if gain > best[other]:
+                partners[other], best[other] = one, gain
+    sources, targets, gains = np.empty(2 * k, np.int64), np.empty(2 * k, np.int64), np.empty(2 * k)
+    n = 0
+    for one, other in enumerate(partners):
+        if other >= 0 and (partners[other] != one or volumes[one] <= volumes[other]):
+            sources[n], targets[n], gains[n] = one, other, best[one]
+            n += 1
+    if unlinked:
+        by_volume = np.argsort(volumes, kind="mergesort")
+        by_volume = by_volume[members_of(parents[by_volume], parents.max() + 1)[0]]
+        for place in range(k - 1):
+            one, other = by_volume[place], by_volume[place + 1]
+            if parents[one] == parents[other]:
+                sources[n], targets[n] = one, other
+                gains[n] = _gain(inside, groups, own, one, other, 0.0, objective)
+                n += 1
+    return sources[:n], targets[:n], gains[:n]
+
+
+@compiled(inline="always")
+def _gain(
+    inside: LevelGraph,
+    groups: Groups,
+    own: Floats,
+    one: int,
+    other: int,
+    between: float,
+    objective: Objective,
+) -> float:
+    """What the union of two communities gains, with this edge weight between them."""
+    volumes, total = inside.strengths, inside.total
+    if objective.resolution > 0:
+        by_chance: float = objective.resolution * volumes[one] * volumes[other] / max(total, 1e-300)
+        return between - by_chance
+    within = groups.within[one] + groups.within[other] + between
+    size = inside.n_linked[one] + inside.n_linked[other]
+    gain: float = _worth(within, volumes[one] + volumes[other], size, total, objective)
+    return gain - float(own[one]) - float(own[other])
+
+
+@compiled(error_model="numpy")
+def _worth(within: float, volume: float, size: float, total: float, objective: Objective) -> float:
+    """What a community adds to the log likelihood, less what it adds to the code."""
+    lift = (1 - objective.mixing) / objective.mixing * total
+    nats = within * log1p(lift / volume) if volume > 0 else 0.0
+    return nats + lgamma(size + 1.0)
+
+
+@compiled()
+def _first_of(sources: Ids, targets: Ids, at_most: int, k: int) -> Labels:
+    """The community that each is part of now, (K,): no source twice, no target that is one."""
+    into = np.arange(k).astype(np.int32)
+    is_target = np.zeros(k, np.bool_)
+    n_united = 0
+    for rank in range(len(sources)):
+        source, target = sources[rank], targets[rank]
+        if n_united == at_most:
+            break
+        if into[source] == source and into[target] == target and not is_target[source]:
+            into[source], is_target[target] = target, True
+            n_united += 1
+    return into
+
+
+@compiled()
+def _summed(inside: LevelGraph, groups: Groups, labels: Labels, n_groups: int) -> Groups:
+    """The totals of united communities."""
+    within, parents = np.zeros(n_groups), np.empty(n_groups, np.int32)
+    for one, group in enumerate(labels):
+        within[group] += groups.within[one]
+        parents[group] = groups.parents[one]
+        for entry in range(inside.indptr[one], inside.indptr[one + 1]):
+            if labels[inside.indices[entry]] == group:
+                within[group] += inside.weights[entry] / 2
+    return Groups(within, parents)
+
+
+def merged_communities(
+    graph: LevelGraph,
+    labels: Labels,
+    n_communities: int,
+    remembered: Labels,
+    n_remembered: int,
+    mixing: float,
+) -> Labels:
+    """The community that each of 0..n_communities-1 is now part of, (n_communities,).
+
+    Pairs are merged in order of decreasing gain, each community at most once. A merged pair takes
+    the label of its remembered community (below n_remembered), else of the one with more nodes.
+    There must be at least half as many edges between the two as one community of their size would
+    have there, unless one is what is left of a remembered community that most nodes have left.
+
+    remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
+    """
+    coarse = coarsen(graph, labels, n_communities)
+    into: Labels = _merged(coarse, labels, remembered, n_remembered, mixing)
+    return into
+
+
+@compiled()
+def _merged(
+    coarse: LevelGraph, labels: Labels, remembered: Labels, n_remembered: int, mixing: float
+) -> Labels:
+    """The same, of the graph of the communities."""
+    within, volumes, k = inside_of(coarse), coarse.strengths, len(coarse.strengths)
+    sizes = np.bincount(labels, minlength=k)
+    before = np.bincount(remembered[remembered >= 0], minlength=k)
+    left_over = 2 * np.bincount(labels[labels == remembered], minlength=k) < before
+    rows, columns = np.repeat(np.arange(k), np.diff(coarse.indptr)), coarse.indices.astype(np.int64)
+    once = rows < columns
+    rows, columns, between = rows[once], columns[once], coarse.weights[once]
+    half_expected = np.sqrt(within[rows] * within[columns])
+    alike = (half_expected > 0) & (between >= half_expected)
+    may_merge = alike | left_over[rows] | left_over[columns]
+    rows, columns, between = rows[may_merge], columns[may_merge], between[may_merge]
+    lift, united = (1 - mixing) / mixing * coarse.total, volumes[rows] + volumes[columns]
+    gains = (within[rows] + within[columns] + between) * np.log1p(lift / united)
+    for ends in (rows, columns):
+        gains -= within[ends] * np.log1p(lift / volumes[ends])
+    into, free = np.arange(k).astype(np.int32), np.ones(k, np.bool_)
+    for at in np.argsort(-gains, kind="mergesort"):
+        one, other = rows[at], columns[at]
+        if gains[at] > 0 and free[one] and free[other]:
+            free[one] = free[other] = False
+            stays = (other < n_remembered, sizes[other], -other)
+            if (one < n_remembered, sizes[one], -one) < stays:
+                into[one] = other
+            else:
+                into[other] = one
+    return into

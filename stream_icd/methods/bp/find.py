@@ -1,0 +1,255 @@
+"""Communities of one graph: those of least description length, by a short search.
+
+Modularity at one resolution γ finds communities of one scale, and each graph has its own. So local
+moves maximise modularity at several γ; only the first one moves single nodes, the others pieces of
+its communities, which are found once. Belief propagation follows, from the best partition.
+docs/method.md has the steps, and what each is worth.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_icd.core.arrays import Labels
+from stream_icd.core.communities import checked_n_communities
+from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
+from stream_icd.methods.bp.belief_propagation import Marginals, Model, believe, expected_sizes
+from stream_icd.methods.bp.level_graph import (
+    LevelGraph,
+    coarsen,
+    compact,
+    finest_level,
+)
+from stream_icd.methods.bp.likelihood import bounded_mixing
+from stream_icd.methods.bp.modularity import maximise_modularity, move_nodes, refined
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.bp.partition import (
+    COARSER,
+    Partition,
+    exactly,
+    measured,
+    split_communities,
+)
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.quality.partition import partition_code
+
+STEP = 3.0
+"""Factor between two resolutions, upwards."""
+
+
+@uninterrupted()
+def find_communities(
+    adjacency: csr_array,
+    parameters: BpParameters,
+    n_communities: int | None = None,
+    *,
+    seed: int = 0,
+    threads: int = 1,
+) -> Labels:
+    """The communities of a graph: labels (n,) int32, 0..K-1, none empty.
+
+    adjacency: (n, n) symmetric, positive weights in any unit (`comparable`), zero diagonal, sorted
+        rows.
+    n_communities: K, 1..n: return exactly K communities. None: as many as are found.
+    seed: equal seeds give equal results, on any number of threads.
+    threads: how many work on a graph of at least 50,000 nodes.
+
+    Raises `BadSettings` for a K outside 1..n, and `BadInput` for a weight that is not positive and
+    finite.
+
+    >>> triangle = np.ones((3, 3)) - np.eye(3)
+    >>> two = csr_array(np.kron(np.eye(2), triangle))
+    >>> find_communities(two, BpParameters()).tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    n_nodes = adjacency.shape[0]
+    n_communities = checked_n_communities(n_communities, n_nodes)
+    if n_nodes == 0:
+        return np.empty(0, np.int32)
+    graph = finest_level(comparable(adjacency, parameters.weight_exponent))
+    rng = np.random.default_rng(seed)
+    with keep_threads(threads_for(n_nodes, threads)):
+        return found_exactly(graph, parameters, n_communities, rng).labels
+
+
+def found_exactly(
+    graph: LevelGraph,
+    parameters: BpParameters,
+    n_communities: int | None,
+    rng: np.random.Generator,
+) -> Partition:
+    """`find_communities` for a graph of at least one node, without rescaling its weights."""
+    if parameters.search:
+        return least_description(graph, parameters.sweeps, rng, n_communities)
+    resolution, believed = parameters.resolution, parameters.mixing is not None
+    labels = maximise_modularity(graph, resolution, rng, iterations=parameters.iterations)
+    if parameters.mixing is not None:
+        k = int(labels.max()) + 1
+        model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
+        labels = believe(graph, labels, k, model, parameters.sweeps).likeliest
+    if n_communities is not None:
+        labels = exactly(graph, labels, n_communities, resolution, rng, believed)
+    return measured(graph, labels, resolution)._replace(believed=believed)
+
+
+class _Search(NamedTuple):
+    """A graph and how it is searched; see `least_description`."""
+
+    graph: LevelGraph
+    pieces: Labels  # (n,): the piece of a community that each node is in
+    level: LevelGraph  # the graph of these
+    groups: Labels  # (n_pieces,): the group of pieces that each piece is in
+    coarse: LevelGraph  # the graph of these
+    sweeps: int
+    rng: np.random.Generator
+
+    def expanded(self, of_pieces: Partition) -> Partition:
+        """The partition of nodes that one of pieces is."""
+        return of_pieces._replace(labels=of_pieces.labels[self.pieces])
+
+
+def least_description(
+    graph: LevelGraph,
+    sweeps: int,
+    rng: np.random.Generator,
+    n_communities: int | None = None,
+) -> Partition:
+    """The candidate of least description length, and one community only if no other saves bits.
+
+    sweeps: maximum sweeps of belief propagation.
+    n_communities: K, if known. All candidates are brought to K communities before they are
+        compared: merging cannot correct its first merges, so a coarser one can become the best.
+    """
+    labels = np.arange(graph.n_nodes, dtype=np.int32)
+    move_nodes(graph, labels, 1.0, rng)
+    pieces, level, of_pieces = refined(graph, compact(labels)[0], 1.0, rng)
+    of_pieces = maximise_modularity(level, 1.0, rng, of_pieces)
+    groups, coarse, _ = refined(level, of_pieces, STEP, rng)
+    how = _Search(graph, pieces, level, groups, coarse, sweeps, rng)
+    tried = _by_modularity(how, of_pieces)
+    of_nodes = [how.expanded(partition) for partition in tried]
+    best = of_nodes[0]
+    if graph.n_edges:
+        best = min(_by_beliefs(how, tried) + of_nodes, key=lambda one: one.bits)
+        if best.bits > 0:  # beliefs in what is not there
+            best = min(of_nodes, key=lambda one: one.bits)
+    if n_communities is not None:
+        best = _best_with_k(how, [best, *of_nodes], n_communities)
+    return best._replace(labels=compact(best.labels)[0])
+
+
+def _best_with_k(how: _Search, partitions: list[Partition], n_communities: int) -> Partition:
+    """The best of these with exactly K communities, or of beliefs that start from it.
+
+    If none of them saves bits, beliefs start from each.
+    """
+
+    def with_k(partition: Partition) -> Partition:
+        gamma = partition.resolution
+        labels = exactly(
+            how.graph, partition.labels, n_communities, gamma, how.rng, partition.believed
+        )
+        return _candidate(how.graph, labels, gamma)._replace(believed=partition.believed)
+
+    if not how.graph.n_edges:
+        return with_k(partitions[0])
+    given = [with_k(partition) for partition in partitions]
+    best = min(given, key=lambda one: one.bits)
+    starts = [best] if best.bits < 0 else given
+    believed = [_believed(how, start, keep_all=True) for start in starts]
+    return with_k(min([*believed, best], key=lambda one: one.bits))
+
+
+def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
+    """Partitions of pieces at resolutions around the best one, ascending; `labels` is that at 1."""
+    tried = [measured(how.level, labels)]  # a single community counts if no other is found
+    if not how.graph.n_edges:
+        return tried
+    while len(tried) < 2 or tried[-1].bits < tried[-2].bits:
+        tried.append(_moved(how, STEP * tried[-1].resolution))
+    if len(tried) == 2:
+        for _ in range(2):  # further down, trees seem to have communities of nearly all nodes
+            groups, resolution = tried[0].labels, tried[0].resolution / COARSER
+            coarse = coarsen(how.level, groups, int(groups.max()) + 1)
+            tried.insert(0, _moved(how._replace(groups=groups, coarse=coarse), resolution))
+            if tried[0].bits >= tried[1].bits:
+                break
+    return tried
+
+
+def _by_beliefs(how: _Search, tried: list[Partition]) -> list[Partition]:
+    """Beliefs that start from the best partition, cut where that shortens its description.
+
+    If no partition saves bits, they start from it and from finer ones, while these are better.
+    """
+    number = min(range(len(tried)), key=lambda one: tried[one].bits)
+    best = tried[number]
+    if best.bits < 0:
+        k, gamma = int(best.labels.max()) + 1, STEP * best.resolution
+        mixing = bounded_mixing(best.mixing)
+        cut = split_communities(how.level, best.labels, k, gamma, mixing, how.rng)
+        return [_believed(how, how.expanded(_candidate(how.level, cut, best.resolution)))]
+    believed: list[Partition] = []
+    while len(believed) < 2 or believed[-1].bits < believed[-2].bits:
+        if number == len(tried):
+            tried = [*tried, _moved(how, STEP * tried[-1].resolution)]
+        believed.append(_believed(how, how.expanded(tried[number])))
+        number += 1
+    return believed
+
+
+def _moved(how: _Search, resolution: float) -> Partition:
+    """Local moves of the groups of pieces, from single groups."""
+    labels = maximise_modularity(how.coarse, resolution, how.rng)
+    found = _candidate(how.coarse, labels, resolution)
+    return found._replace(labels=found.labels[how.groups])
+
+
+def _candidate(graph: LevelGraph, labels: Labels, resolution: float) -> Partition:
+    """The partition; a single community has infinite bits, so that others are preferred."""
+    partition = measured(graph, labels, resolution)
+    return partition._replace(bits=partition.bits or inf)
+
+
+def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Partition:
+    """The most probable communities after belief propagation from those of `start`.
+
+    Where the last sweep still moves half of the nodes, beliefs swing between several states, and
+    have no description: the labels are measured instead.
+
+    keep_all: nodes whose community lost all its nodes return to it, which costs bits.
+    """
+    graph, k = how.graph, int(start.labels.max()) + 1
+    model = Model(bounded_mixing(start.mixing), 1.0, k)
+    found = believe(graph, start.labels, k, model, how.sweeps)
+    labels, n_left = compact(found.likeliest)
+    described = 2 * found.unsettled < 1 and n_left > 1
+    bits = bits_of(graph, found, k) if described else _candidate(graph, labels, 1.0).bits
+    if keep_all and n_left < k:
+        lost = np.bincount(found.likeliest, minlength=k) == 0
+        bits -= measured(graph, labels).bits
+        labels, _ = compact(np.where(lost[start.labels], start.labels, found.likeliest))
+        bits += measured(graph, labels).bits
+    return Partition(labels, bits, found.mixing, start.resolution, believed=True)
+
+
+def bits_of(graph: LevelGraph, marginals: Marginals, n_communities: int) -> float:
+    """The description length of beliefs, bits per edge, less that without communities.
+
+    docs/method.md, (4): −log Z, which sums over all partitions, plus the cost of the sizes. The
+    prior of a node in Z is n_c / N. In `description_length`, the sizes are known beforehand, so
+    that the last nodes cost nothing: log N! − Σ log n_c! instead of −Σ n_c log n_c / N.
+    """
+    sizes, n_linked = expected_sizes(
+        marginals.communities, marginals.shares, graph.n_linked, n_communities
+    )
+    kept = n_linked > 0.5
+    if not kept.any():  # beliefs so faint that they describe nothing
+        return inf
+    known = (n_linked[kept] * np.log(sizes[kept] / sizes.sum())).sum()
+    nats = partition_code(n_linked[kept]) + known - marginals.saved
+    return float(nats / graph.n_edges / np.log(2))

@@ -1,0 +1,115 @@
+"""A graph filter of eleven numbers: what it learns does not depend on the order of the features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.methods.icd.encoder.contract import Encoder, Weights
+from stream_icd.methods.icd.encoder.gcn import averaged, propagated, scaled_rows
+from stream_icd.methods.icd.encoder.initialisation import hadamard_matrix
+from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
+from stream_icd.methods.icd.structure import SparsePlusRankOne, propagation_matrix, weighted_degrees
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from stream_icd.methods.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
+
+START = {"hops": (0, 0, 0, 0, 0.25, 0.25, 0.25, 0.25), "exponents": (0.9, 0.1, 0)}
+"""The numbers before training, chosen on validation graphs (docs/measured/encoder.md): the mean of
+hops 4 to 7."""
+
+NOISE = 0.01
+"""What the seed adds to each of these numbers, at most."""
+
+LEAST_DEGREE = 1e-12
+
+
+class Hops(Encoder):
+    """U = Σ w_k H_k, with H_0 = D^-c Z R and H_k = D^-a A D^-b H_(k-1); D holds the degrees.
+
+    Rows of each H_k and of U are optionally scaled to length 1; then a and c have no effect. R is a
+    fixed random projection of the columns of Z to the last of the widths. It about keeps the scalar
+    products of rows, which do not depend on the order of Z's columns, so the weights "hops" (w) and
+    "exponents" (a, b, c) mean the same in every graph. Widths between the first and the last are
+    not used.
+    """
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The weight of each hop, and the exponents of the degrees."""
+        return {name: (len(numbers),) for name, numbers in START.items()}
+
+    def initial_weights(self, rng: np.random.Generator) -> Weights:
+        """`START`, with a little noise; a seed makes the same bits on every machine."""
+        return {
+            name: (np.array(numbers) + NOISE * _uniform(rng, len(numbers))).astype(np.float32)
+            for name, numbers in START.items()
+        }
+
+    def embed(
+        self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
+    ) -> Floats32:
+        """U, `(n, d)` float32; see `Encoder`."""
+        settings, (a, b, c) = self.settings, weights["exponents"]
+        degrees = np.maximum(weighted_degrees(adjacency), LEAST_DEGREE).astype(np.float32)
+        with single_threaded_blas():
+            first = features.times_dense(projection(features.shape[1], settings.widths[-1]))
+        first *= degrees[:, None] ** -c
+        hidden = scaled_rows(first, settings)
+        mixed = weights["hops"][0] * hidden
+        step = _scaled_both_sides(degrees**-a, adjacency, degrees**-b)
+        for weight in weights["hops"][1:]:
+            hidden = propagated(step, hidden, settings, threads, squash=False)
+            _add(mixed, weight, hidden, threads)
+        propagation = propagation_matrix(adjacency).astype(np.float32)
+        return averaged(propagation, scaled_rows(mixed, settings), settings, threads)
+
+    def forward(
+        self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
+    ) -> Tensor:
+        """U, `(n, d)`, differentiable; see `Encoder`."""
+        hops, (a, b, c) = weights["hops"], weights["exponents"]
+        onto = hops.new_tensor(projection(features.shape[1], self.settings.widths[-1]))
+        first = features.times(onto)
+        degrees = neighbourhood.total(first.new_ones((len(first), 1))).clamp_min(LEAST_DEGREE)
+        hidden = self.scaled(degrees**-c * first)
+        mixed = hops[0] * hidden
+        for weight in hops[1:]:
+            hidden = self.scaled(degrees**-a * neighbourhood.total(degrees**-b * hidden))
+            mixed = mixed + weight * hidden
+        return self.smoothed(self.scaled(mixed), neighbourhood)
+
+
+@lru_cache(maxsize=4)
+def projection(n_features: int, width: int) -> Floats32:
+    """R, `(n_features, width)`: the same random projection in every model and on every machine."""
+    return hadamard_matrix(np.random.PCG64(0), (n_features, width))
+
+
+def _uniform(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    """Numbers from -1 to 1, from raw output of the bit generator."""
+    raw = np.asarray(rng.bit_generator.random_raw(n))
+    return (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1
+
+
+def _add(total: Floats32, weight: np.float32, hidden: Floats32, threads: int) -> None:
+    """Add `weight` times `hidden`, without another matrix of that size in memory."""
+
+    def add(rows: slice) -> None:
+        total[rows] += weight * hidden[rows]
+
+    for_blocks(add, len(total), threads)
+
+
+def _scaled_both_sides(left: Floats32, adjacency: csr_array, right: Floats32) -> csr_array:
+    """The adjacency with row i times `left[i]` and column j times `right[j]`, float32."""
+    scaled = adjacency.astype(np.float32)
+    row = np.repeat(np.arange(scaled.shape[0]), np.diff(scaled.indptr))
+    scaled.data *= left[row] * right[scaled.indices]
+    return scaled

@@ -1,0 +1,52 @@
+"""All encoders by their kind, and their weights before training."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from stream_icd.methods.icd.encoder.contract import Encoder, Weights
+from stream_icd.methods.icd.encoder.gcn import Gcn
+from stream_icd.methods.icd.encoder.hops import Hops
+from stream_icd.methods.icd.encoder.on_torch import Gat, Gin
+from stream_icd.methods.icd.recipe import EncoderKind, EncoderSettings, Recipe
+
+ENCODERS: dict[EncoderKind, type[Encoder]] = {"gcn": Gcn, "gat": Gat, "gin": Gin, "hops": Hops}
+"""Every encoder; a contract test runs on each."""
+
+
+def encoder(settings: EncoderSettings) -> Encoder:
+    """The encoder of these settings."""
+    return ENCODERS[settings.kind](settings)
+
+
+def initial_weights(recipe: Recipe) -> Weights:
+    """The encoder's weights before training, from the recipe's seed.
+
+    The bit generator is explicit: numpy guarantees the bits of PCG64, but not that it stays the
+    default.
+    """
+    rng = np.random.Generator(np.random.PCG64(recipe.seed))
+    return encoder(recipe.encoder).initial_weights(rng)
+
+
+def can_be_made_again(recipe: Recipe, weights: Weights) -> bool:
+    """Whether the recipe's seed reproduces these weights, bit for bit, on every machine.
+
+    This holds for untrained Hadamard weights. Orthogonal weights come from a matrix factorisation,
+    whose last bits depend on the linear algebra library.
+    """
+    if recipe.encoder.initialisation != "hadamard":
+        return False
+    initial = initial_weights(recipe)
+    return all(np.array_equal(initial[name], weights[name]) for name in initial)
+
+
+def digest(weights: Weights) -> str:
+    """SHA-256 of names and values, sorted by name, with values as little-endian float32."""
+    sha256 = hashlib.sha256()
+    for name in sorted(weights):
+        sha256.update(name.encode())
+        sha256.update(np.ascontiguousarray(weights[name], "<f4").data)
+    return sha256.hexdigest()

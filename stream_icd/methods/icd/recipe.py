@@ -1,0 +1,217 @@
+"""A recipe: everything needed to train a model again; frozen, typed and validated on creation."""
+
+from __future__ import annotations
+
+import hashlib
+import reprlib
+import tomllib
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
+
+import tomli_w
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+from pydantic.functional_validators import ModelWrapValidatorHandler
+
+from stream_icd.core.errors import BadSettings
+from stream_icd.methods.icd.encoder.initialisation import Initialisation
+from stream_icd.methods.icd.structure import Variant
+
+Width = Annotated[int, Field(ge=1, le=2**16)]
+Widths = Annotated[tuple[Width, ...], Field(min_length=2, max_length=16)]
+Clustering = Literal["fast", "scikit-learn"]
+EncoderKind = Literal["gcn", "gat", "gin", "hops"]
+
+MOST_WEIGHTS = 2**28
+"""Maximum number of an encoder's weights: 1 GiB, eight times the paper's largest model."""
+
+
+class _Settings(BaseModel):
+    """Frozen settings without unknown names; an invalid value raises BadSettings that names it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _raise_bad_settings(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise BadSettings(
+                f"{cls.__name__} {where}: {first['msg']} (got {reprlib.repr(first['input'])})"
+            ) from error
+
+
+class EncoderSettings(_Settings):
+    """Settings of the encoder G, which embeds a graph.
+
+    Attributes:
+        widths: L, the hidden widths, and the width d of the embedding.
+        initialisation: initial weights. "orthogonal": orthonormal columns, up to 8 points of NMI
+            better on validation graphs before training. "hadamard": equally good columns of
+            ±1/√width; a seed reproduces them on every machine, so an untrained model stores no
+            weights. "xavier": uniform weights, as in the authors' scripts.
+        normalise_rows: scale each row to length 1 after every layer. The authors' scripts do
+            (modules/layers.py); the paper does not mention it.
+        smoothing: number of extra averagings of the final embedding over each node's neighbourhood
+            (U ← D̂^-½ Â D̂^-½ U, rows to length 1 if `normalise_rows`): more hops without more
+            weights. 0 in the paper.
+        coarsening_exponent: of |v*| in the coarsening matrix: -0.5 in the paper (eq. 4), +0.5
+            in the authors' scripts (modules/feat_ext.py).
+    """
+
+    kind: EncoderKind = "gcn"
+    widths: Widths
+    initialisation: Initialisation = "orthogonal"
+    normalise_rows: bool = True
+    smoothing: Annotated[int, Field(ge=0, le=100)] = 0
+    coarsening_exponent: Annotated[float, Field(ge=-1, le=1)] = -0.5
+
+    @property
+    def n_features(self) -> int:
+        """L: number of columns of the reduced features."""
+        return self.widths[0]
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> Self:
+        squares = sum(width**2 for width in self.widths[1:]) if self.kind == "gin" else 0
+        n_weights = squares + sum(n_in * n_out for n_in, n_out in pairwise(self.widths))
+        if n_weights > MOST_WEIGHTS:
+            raise BadSettings(
+                f"widths {self.widths} make {n_weights} weights; give at most {MOST_WEIGHTS}"
+            )
+        return self
+
+
+UNTRAINED = EncoderSettings(kind="hops", widths=(4096, 512), initialisation="hadamard")
+"""The encoder of a recipe that names none: on validation graphs of each kind the best one that is
+not trained (docs/measured/icd.md)."""
+
+
+class LossSettings(_Settings):
+    """The losses that training minimises (paper, section 4.3).
+
+    Attributes:
+        adversarial: whether AL is part of G's loss; the weight is 1 in the paper, 0 in an ablation.
+        alpha, beta: weights of feature reconstruction (FR) and clustering regularisation (CR).
+        discriminator: D's loss. "paper": −mean log D(Uᵍ) − mean log(1 − D(U)). "scripts":
+            mean log D(U) − mean log D(Uᵍ) (modules/loss.py).
+        scaled_structure: min-max scale X to [-1, 1] for FR, as the authors' scripts do (m_norm).
+        rows: number of rows of X for FR and CR in one step, sampled anew each time and weighted to
+            represent all rows; None for all rows.
+    """
+
+    adversarial: bool = True
+    alpha: Annotated[float, Field(ge=0)] = 1.0
+    beta: Annotated[float, Field(ge=0)] = 1.0
+    discriminator: Literal["paper", "scripts"] = "paper"
+    scaled_structure: bool = False
+    rows: PositiveInt | None = None
+
+
+class OptimiserSettings(_Settings):
+    """How weights are updated: Adam in the paper, RMSprop and 1e-5 in the authors' scripts."""
+
+    kind: Literal["adam", "rmsprop"] = "adam"
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-4
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+
+
+class ScheduleSettings(_Settings):
+    """The length of the training (paper, algorithm 3)."""
+
+    epochs: Annotated[int, Field(ge=0)] = 100  # rounds of training, each with a validation
+    samples: PositiveInt = 1000  # p, graphs drawn with replacement in an epoch, one per step
+    repeats: PositiveInt = 1  # m, updates of D and G for each graph drawn
+    idle_first_epoch: bool = False  # update nothing in the first epoch, as the scripts do
+
+
+class Recipe(_Settings):
+    """How to train a model.
+
+    A model for bp needs a name only. A discriminator trains the encoder; without one, the encoder
+    stays as its seed makes it, and `losses`, `optimiser` and `schedule` are not used.
+
+    Raises:
+        BadSettings: a value out of range, an unknown name, widths that do not fit together.
+    """
+
+    name: Annotated[str, Field(min_length=1)]  # what the model is for, such as "GN-0.3"
+    variant: Variant = "ICD-M"  # which X the features and the losses use
+    encoder: EncoderSettings = UNTRAINED
+    discriminator_widths: Widths | None = None  # from the embedding's width down to 1
+    losses: LossSettings = LossSettings()
+    optimiser: OptimiserSettings = OptimiserSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
+    clustering: Clustering = "fast"  # or "scikit-learn" (n_init=10, float64) as the scripts do
+    seed: Annotated[int, Field(ge=0)] = 0  # of every random choice
+    split: tuple[float, float, float] = (0.8, 0.1, 0.1)  # training, validation, test, in order
+    data: str = ""  # where the graphs come from
+    every_kind: bool = False  # for graphs of every kind: each searches for its own resolution
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        first, *_, last = self.discriminator_widths or (self.encoder.widths[-1], 1)
+        if first != self.encoder.widths[-1]:
+            raise BadSettings(
+                f"the discriminator reads {first} columns, but the encoder writes "
+                f"{self.encoder.widths[-1]}: make both equal"
+            )
+        if last != 1:
+            raise BadSettings(f"the discriminator's last width is {last}; it must be 1")
+        if min(self.split) < 0 or abs(sum(self.split) - 1) > 1e-9:
+            raise BadSettings(f"split {self.split} must be fractions that add up to 1")
+        return self
+
+    @property
+    def trains_encoder(self) -> bool:
+        """Whether there is anything to train but bp's parameters."""
+        return self.discriminator_widths is not None and self.schedule.epochs > 0
+
+    def changed(self, **changes: Any) -> Recipe:
+        """This recipe with other values; for a group, give a dict of its changes.
+
+        >>> recipe = Recipe(name="toy", encoder={"widths": (8, 4)}, discriminator_widths=(4, 1))
+        >>> recipe.changed(losses={"alpha": 5}).losses.alpha
+        5.0
+        """
+        values = self.model_dump()
+        for name, change in changes.items():
+            values[name] = {**values[name], **change} if isinstance(change, dict) else change
+        return Recipe.model_validate(values)
+
+
+def recipe_values(recipe: Recipe) -> dict[str, Any]:
+    """The values of a recipe as its file has them, without None.
+
+    Without a discriminator, only those that are not the defaults: a default never changes.
+    """
+    short = recipe.discriminator_widths is None
+    return recipe.model_dump(mode="json", exclude_none=True, exclude_defaults=short)
+
+
+def recipe_digest(recipe: Recipe) -> str:
+    """Hash of a recipe without its number of epochs, so that a training can be extended."""
+    whole = recipe_values(recipe.changed(schedule={"epochs": 0}))
+    return hashlib.sha256(tomli_w.dumps(whole).encode()).hexdigest()
+
+
+def recipe_from_toml(content: bytes) -> Recipe:
+    """Read a recipe's own TOML file, or the recipe in a saved model's `recipe.toml`.
+
+    Raises:
+        BadSettings: no TOML, or not a valid recipe.
+    """
+    try:
+        values = tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:  # from both decoders, and from very long numbers
+        raise BadSettings(f"the recipe is not TOML: {error}") from error
+    return Recipe.model_validate(values.get("recipe", values))

@@ -1,0 +1,210 @@
+"""What is known of a graph between windows: its evidence, its communities, and how far back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import isfinite
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.core.arrays import NOBODY, Ids, n_distinct
+from stream_icd.core.communities import MOST_IDS
+from stream_icd.core.errors import BadMemory
+from stream_icd.core.node_ids import widened
+from stream_icd.core.snapshot import Window
+from stream_icd.methods.bp.level_graph import Rows, rows_of
+from stream_icd.methods.bp.posterior import Posterior, uninformed
+
+MOST_COUNTED = 2**31
+"""Maximum of the counts of windows and rounds; windows beyond it are not counted."""
+
+MOST_READ_IDS = MOST_IDS - MOST_COUNTED
+"""Maximum of `next_id` in bytes from outside: memory goes on from it, as one window adds fewer."""
+
+COUNTS = (
+    *("n_windows", "n_lacking", "credit", "model"),
+    *("n_failed", "wait", "n_vain_searches", "search_wait"),
+)
+
+CERTAIN = 255
+"""The share that is 1; shares are multiples of its inverse."""
+
+DECAYS = (0.0, 0.5, 0.95)
+"""The values of λ that are tried: horizons of 1, 2 and 20 windows."""
+
+LONGEST = DECAYS[-1]
+
+BEFORE_ALL = Window(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
+"""The window of a memory without windows: the graph starts anew."""
+
+FAR_IDS = MOST_IDS // 2 + 1
+"""The first id of a graph of which it is not known which ids are used up."""
+
+FAR_IDS_A_MESSAGE = 1 << 14
+"""How far these ids rise with each message before: more new communities than messages have, on
+average. So they are not used again if that happens to a graph twice."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hypothesis:
+    """How far back a graph looks like its present, and its communities if that is so."""
+
+    decay: float  # λ, in [0, 1)
+    evidence: Rows  # the decayed sum of the windows; its weights have 8 significant bits
+    known: Posterior  # the communities found in it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """Another hypothesis, which has saved `ahead` nats more than the present one in `windows`."""
+
+    hypothesis: Hypothesis
+    windows: int = 0
+    ahead: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """What is known of a graph after a window.
+
+    Communities have stable ids: 0, 1, 2, ... over the life of the graph, never reused.
+
+    Attributes:
+        nodes: the source's own ids (`node_ids.widened`), `(n_nodes,)`, ascending: of the last
+            window, and of earlier ones that are not yet forgotten.
+        seen: the nodes that have edges in the last window that does not lack most of those before
+            (`nodes`), `(n_nodes,)`; n_lacking: windows since then.
+        longest: the evidence with the λ `LONGEST`, with which a trial of it begins; None if one of
+            the hypotheses has it, or two such trials have failed.
+    """
+
+    window: Window  # the last one
+    nodes: pa.Array
+    seen: NDArray[np.bool_]
+    present: Hypothesis  # what results come from
+    community_ids: Ids  # the stable id of each of its communities, (K,)
+    next_id: int  # the first id not yet used, at most `MOST_IDS`
+    n_windows: int = 1  # since the graph began, or began anew
+    n_lacking: int = 0
+    credit: int = 0  # nodes that may be remembered for a window beyond their bound (`nodes`)
+    model: int = 0  # `BpParameters.checksum` of what the last window was detected with
+    trial: Trial | None = None  # another horizon that is tried
+    longest: Rows | None = None
+    n_failed: int = 0  # trials since the present horizon was chosen
+    wait: int = 0  # windows until the next trial
+    n_vain_searches: int = 0  # searches for better communities since one was found
+    search_wait: int = 0  # windows until the next search
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", widened(self.nodes))
+
+    def __repr__(self) -> str:
+        """In short, for notebooks."""
+        return (
+            f"<Memory of {self.n_nodes:,} nodes in {len(self.community_ids):,} communities, after "
+            f"{self.n_windows:,} windows up to {self.window.end}>"
+        )
+
+    def checked(self) -> Memory:
+        """Return the memory, read from bytes; raises `BadMemory` if a value is out of range."""
+        import pyarrow.compute as pc
+
+        if len(self.nodes) > 1 and not pc.all(pc.less(self.nodes[:-1], self.nodes[1:])).as_py():
+            raise BadMemory("the ids of the nodes must ascend, none twice")
+        for hypothesis in self.hypotheses:
+            _check(hypothesis, self.n_nodes)
+        ids, k = self.community_ids, self.present.known.n_communities
+        if not 0 <= self.next_id <= MOST_IDS:
+            raise BadMemory(f"next_id must be in 0..{MOST_IDS}, not {self.next_id}")
+        if ids.shape != (k,) or n_distinct(ids) < k:
+            raise BadMemory(f"{k} communities need one id each, all different")
+        if k and not 0 <= ids.min() <= ids.max() < self.next_id:
+            raise BadMemory(
+                f"community ids must be in 0..{self.next_id - 1} (next_id - 1), not "
+                f"{ids.min()}..{ids.max()}"
+            )
+        if self.trial is not None and not (
+            0 <= self.trial.windows <= MOST_COUNTED and isfinite(self.trial.ahead)
+        ):
+            raise BadMemory(
+                f"a trial of {self.trial.windows} windows is {self.trial.ahead} nats ahead"
+            )
+        for name in COUNTS:
+            least = int(name == "n_windows" and self.n_nodes > 0)
+            if not least <= (count := getattr(self, name)) <= MOST_COUNTED:
+                raise BadMemory(f"{name} must be in {least}..{MOST_COUNTED}, not {count}")
+        return self
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of remembered nodes."""
+        return len(self.nodes)
+
+    @property
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        """The present one, then that of the trial."""
+        return (self.present,) if self.trial is None else (self.present, self.trial.hypothesis)
+
+    @property
+    def evidence(self) -> tuple[Rows, ...]:
+        """All of it, however far back it goes."""
+        longest = () if self.longest is None else (self.longest,)
+        return (*(hypothesis.evidence for hypothesis in self.hypotheses), *longest)
+
+    @property
+    def horizon(self) -> float:
+        """How many windows the evidence is worth: Σ λ^k over the windows seen."""
+        decay = self.present.decay
+        return float((1 - decay**self.n_windows) / (1 - decay))
+
+
+def empty_memory(window: Window, nodes: pa.Array, decay: float, next_id: int) -> Memory:
+    """Return the memory of a graph of which nothing is known but which ids are used up."""
+    n_nodes = len(nodes)
+    nothing = Hypothesis(decay, rows_of(csr_array((n_nodes, n_nodes))), uninformed(n_nodes))
+    no_ids, seen = np.empty(0, np.int64), np.ones(n_nodes, np.bool_)
+    longest = None if decay == LONGEST else nothing.evidence
+    return Memory(window, nodes, seen, nothing, no_ids, next_id, n_windows=0, longest=longest)
+
+
+def forgotten(next_id: int) -> Memory:
+    """Return the memory of a graph that starts anew: no nodes, but which ids are used up.
+
+    No id may serve two communities, so the next id must be known even if what was remembered is
+    lost: the message of a state says it beside its value, and the value says it before its table.
+    If neither can be read, ids go on far above those that streams reach (`far_id`).
+    """
+    return empty_memory(BEFORE_ALL, pa.array([], pa.int64()), DECAYS[1], next_id)
+
+
+def far_id(n_messages: int) -> int:
+    """Return an id far above those of streams, after so many messages."""
+    return min(FAR_IDS + FAR_IDS_A_MESSAGE * n_messages, MOST_READ_IDS)
+
+
+def _check(hypothesis: Hypothesis, n_nodes: int) -> None:
+    known = hypothesis.known
+    shares = {"mixing": known.mixing, "stay": known.stay, "decay": hypothesis.decay}
+    for name, share in shares.items():
+        if not 0 <= share <= 1 or (name == "decay" and share == 1):
+            raise BadMemory(f"{name} must be in 0..1, not {share}")
+    if not 0 < known.resolution < float("inf"):
+        raise BadMemory(f"resolution must be positive and finite, not {known.resolution}")
+    labels, k = known.communities[:, 0], known.n_communities
+    if (
+        known.communities.min(initial=0) < NOBODY
+        or k > n_nodes  # before a place is made for each
+        or not (np.bincount(labels[labels >= 0], minlength=k) > 0).all()
+    ):
+        raise BadMemory("communities must be 0..K-1, each the most probable one of a node")
+    if (np.rint(known.shares * CERTAIN).sum(axis=1) > CERTAIN).any():
+        raise BadMemory("the shares of a node must add up to 1 at most")
+    if known.shares[known.communities == NOBODY].any():
+        raise BadMemory("there is a share without a community")
+    names = np.sort(known.communities, axis=1)
+    if ((np.diff(names) == 0) & (names[:, 1:] != NOBODY)).any():
+        raise BadMemory("a community is named twice for a node")

@@ -1,0 +1,40 @@
+"""Memories that this process encoded last, so that the next window need not decode them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stream_icd.methods.memory.memory import Memory
+
+MOST_KEPT = 500_000
+"""Nodes and edges of all memories that are kept: up to 30 MB."""
+
+A_GRAPH = 120
+"""Nodes and edges that take as much as a graph of hardly any: 7 kB."""
+
+
+class RecentMemories:
+    """The memories that this process encoded last, by graph.
+
+    What is decoded is equal to what was encoded, bit for bit, so results do not depend on whether
+    a memory is still here. Above `most_kept` nodes and edges, the longest unused are dropped.
+    """
+
+    def __init__(self, most_kept: int = MOST_KEPT) -> None:
+        self._most_kept = most_kept
+        self._n_kept = 0
+        self._kept: OrderedDict[str, tuple[bytes, Memory, int]] = OrderedDict()
+
+    def get(self, graph: str, encoded: bytes) -> Memory | None:
+        """Return the memory that these bytes encode; None if it is not here."""
+        kept, memory, _ = self._kept.get(graph, (None, None, 0))
+        return memory if kept == encoded else None
+
+    def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
+        size = A_GRAPH + memory.n_nodes + sum(len(evidence.indices) for evidence in memory.evidence)
+        self._n_kept += size - self._kept.pop(graph, (b"", memory, 0))[2]
+        self._kept[graph] = encoded, memory, size
+        while self._n_kept > self._most_kept:
+            self._n_kept -= self._kept.popitem(last=False)[1][2]

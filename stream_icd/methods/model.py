@@ -1,0 +1,38 @@
+"""A frozen model: what training produces, and all that detection needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from stream_icd.core.errors import ModelDamaged
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.encoder.registry import digest, initial_weights
+from stream_icd.methods.icd.recipe import Recipe
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A frozen model for detection: the numbers of the method bp, and an encoder for icd."""
+
+    recipe: Recipe
+    bp: BpParameters = field(default_factory=BpParameters)
+    trained: Weights | None = None  # of a trained encoder; None: those that the recipe's seed makes
+    sha256: str | None = None  # `digest` that the weights made by the seed must have, if known
+
+    @cached_property
+    def weights(self) -> Weights:
+        """The encoder's parameters, float32, by name; bp never asks for them.
+
+        Raises `ModelDamaged` if the seed makes other weights than those of `sha256`.
+        """
+        if self.trained is not None:
+            return self.trained
+        weights = initial_weights(self.recipe)
+        if self.sha256 is not None and (made := digest(weights)) != self.sha256:
+            raise ModelDamaged(
+                f"model {self.recipe.name}: seed {self.recipe.seed} makes weights of SHA-256 "
+                f"{made}, and the recipe says {self.sha256}"
+            )
+        return weights

@@ -1,0 +1,340 @@
+"""Names of communities, and what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import betainc
+
+from stream_icd.core.arrays import AnyLabels
+from stream_icd.core.errors import BadInput, BadSettings
+from stream_icd.core.printable import printable, shortened
+from stream_icd.methods.names.attributes import UNKNOWN, Attribute, Attributes, LiveAttributes
+from stream_icd.methods.quality.agreement import ami
+
+MOST_VALUES = 3
+"""A name has at most so many values."""
+
+NAME_BYTES = 400
+"""Bytes of a name in memory, measured."""
+
+FALSE_NAMES = 0.05
+"""Expected fraction of the reported values that are there by chance."""
+
+PRIOR_NODES = 1.0
+"""α₀: the prior weighs as much as one node (the unit-information prior of Kass and Wasserman)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """How many members of each community have each value of one attribute: pairs that occur."""
+
+    community: NDArray[np.int64]  # (n_pairs,) number of the community of each pair, ascending
+    value: NDArray[np.int64]  # (n_pairs,) number of the value, ascending in each community
+    members: NDArray[np.int64]  # (n_pairs,) nodes, at least 1
+    known: NDArray[np.int64]  # (K,) members of each community that have a value
+    totals: NDArray[np.int64]  # (V,) nodes that have each value
+
+
+def counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> Counts:
+    """Count the values of an attribute in each of `k` communities; labels: `(n,)` in 0..k-1."""
+    has = attribute.codes >= 0
+    of, codes = labels[has].astype(np.int64), attribute.codes[has].astype(np.int64)
+    n_values = len(attribute.values)
+    if k * n_values <= 16 * max(len(of), 1):  # ten times faster than sorting
+        table = np.bincount(of * n_values + codes, minlength=k * n_values)
+        pairs = np.flatnonzero(table)
+        members = table[pairs]
+    else:
+        pairs, members = np.unique(of * n_values + codes, return_counts=True)
+    community, value = np.divmod(pairs, max(n_values, 1))
+    known, totals = np.bincount(of, minlength=k), np.bincount(codes, minlength=n_values)
+    return Counts(community, value, members, known, totals)
+
+
+def log_odds(table: Counts) -> NDArray[np.float64]:
+    """Return z of each pair, `(n_pairs,)`: log-odds in the community against all others.
+
+    With y nodes of n in the community and y' of n' in the others, and a Dirichlet prior in
+    proportion to the whole graph, α = α₀ Y / N:
+
+        δ = log (y + α) / (n + α₀ − y − α) − log (y' + α) / (n' + α₀ − y' − α),    z = δ / σ(δ)
+
+    σ² is the sum of the reciprocals of the four counts (Monroe, Colaresi and Quinn, "Fightin'
+    words: lexical feature selection and evaluation for identifying the content of political
+    conflict", Political Analysis 2008, equations 15, 18 and 22). A pair without others has z 0.
+    """
+    all_known, total = table.known.sum(), table.totals[table.value]
+    inside = table.members, table.known[table.community]
+    outside = total - inside[0], all_known - inside[1]
+    prior = PRIOR_NODES * total / max(all_known, 1)
+    delta, variance = np.zeros(len(prior)), np.zeros(len(prior))
+    for sign, (y, n) in ((1, inside), (-1, outside)):
+        has, has_not = y + prior, n - y + PRIOR_NODES - prior
+        has_not = np.maximum(has_not, np.finfo(float).tiny)  # all nodes have the value
+        delta += sign * (np.log(has) - np.log(has_not))
+        variance += 1 / has + 1 / has_not
+    z = delta / np.sqrt(variance)
+    z[(outside[1] == 0) | (total == all_known)] = 0.0
+    return z
+
+
+def chance(table: Counts) -> NDArray[np.float64]:
+    """Return the probability of as many members with the value, or more, by chance, `(n_pairs,)`.
+
+    The tail of the binomial distribution, for n members drawn from the whole graph: an upper bound
+    of that without replacement where members are more than expected (Hoeffding, JASA 1963). The
+    normal distribution of z is no substitute for counts of 1 to 5, which are most: by it, three in
+    ten windows with shuffled communities had a name.
+    """
+    n = table.known[table.community]
+    fraction = table.totals[table.value] / max(table.known.sum(), 1)
+    p: NDArray[np.float64] = betainc(table.members, n - table.members + 1, fraction)
+    return p
+
+
+def significant(p: Sequence[NDArray[np.float64]], n_tests: int) -> list[NDArray[np.bool_]]:
+    """Return which counts are too large for chance, with a false discovery rate of 5%.
+
+    p: the probabilities of `chance`, one array for each attribute; they are corrected together,
+    since all of them are tried.
+    n_tests: number of all comparisons, also of those that are in none of the arrays because the
+    community has no such member (Benjamini and Hochberg, JRSS B 1995).
+
+    >>> [names.tolist() for names in significant([np.array([0.1, 1e-4]), np.array([0.004])], 20)]
+    [[False, True], [True]]
+    """
+    ascending = np.sort(np.concatenate(p))
+    limits = FALSE_NAMES * np.arange(1, len(ascending) + 1) / max(n_tests, 1)
+    passing = np.flatnonzero(ascending <= limits)
+    most = ascending[passing[-1]] if len(passing) else -1.0
+    return [of_attribute <= most for of_attribute in p]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What is over-represented in a community.
+
+    Attributes:
+        values: the values that name it, that of the most members first, and how many have each.
+        known: members with a value of the attribute.
+        size: all members.
+    """
+
+    attribute: str
+    values: tuple[tuple[str, int], ...]
+    known: int
+    size: int
+
+    def __str__(self) -> str:
+        """Return the name in words: `2BIO1, 31 of 32`, `mostly RU, UA` or `partly RU`."""
+        names = ", ".join(printable(shortened(value, 40)) for value, _ in self.values)
+        n_named = sum(n for _, n in self.values)
+        if 2 * n_named <= self.known:
+            return f"partly {names}"
+        if len(self.values) > 1:
+            return f"mostly {names}"
+        return f"{names}, {n_named} of {self.known}{'' if self.known == self.size else ' known'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One value of an attribute in a community.
+
+    Attributes:
+        value: None stands for the members of which it is not known.
+        members, total: how many members, and how many nodes of the window, have it.
+        z: log-odds against the other communities, in standard errors (`log_odds`).
+        names: whether it is over-represented beyond chance.
+    """
+
+    value: str | None
+    members: int
+    total: int
+    z: float
+    names: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """The values of one attribute, compared between communities; pairs are those of `counts`."""
+
+    attribute: Attribute
+    counts: Counts
+    z: NDArray[np.float64]  # (n_pairs,) log-odds
+    chosen: NDArray[np.bool_]  # (n_pairs,) over-represented beyond chance
+
+    def of(self, community: int) -> list[int]:
+        """Return the pairs of a community, that with the most members first."""
+        first, last = np.searchsorted(self.counts.community, [community, community + 1])
+        by_members = np.argsort(-self.counts.members[first:last], kind="stable")
+        pairs: list[int] = (first + by_members).tolist()
+        return pairs
+
+    def naming(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield each community with over-represented values, and these as `of` orders them."""
+        for community in np.unique(self.counts.community[self.chosen]).tolist():
+            yield community, [pair for pair in self.of(community) if self.chosen[pair]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedWindow:
+    """The communities of a window beside attributes of their nodes; made by `named`.
+
+    Attributes:
+        ids: id of each community, `(K,)`, ascending.
+        labels: position of each node's community in `ids`, `(n,)`.
+    """
+
+    ids: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    compared: tuple[Compared, ...]
+
+    def names(self) -> dict[int, Name]:
+        """Return the names of the communities that have one, by id.
+
+        The attribute whose value is over-represented most clearly names a community.
+        """
+        sizes = np.bincount(self.labels, minlength=len(self.ids))
+        best: dict[int, tuple[float, Name]] = {}
+        for compared in self.compared:
+            for at, pairs in compared.naming():
+                clearest = float(compared.z[pairs].max())
+                if at not in best or clearest > best[at][0]:
+                    best[at] = clearest, _name(compared, pairs, at, int(sizes[at]))
+        return {int(self.ids[at]): name for at, (_, name) in sorted(best.items())}
+
+    def composition(self, community: int, most: int = 12) -> dict[str, tuple[Part, ...]]:
+        """Return the most frequent values of a community by attribute; empty without such a one."""
+        at = int(np.searchsorted(self.ids, community))
+        if at == len(self.ids) or self.ids[at] != community:
+            return {}
+        size = int((self.labels == at).sum())
+        return {
+            compared.attribute.name: tuple(_parts(compared, at, size, most))
+            for compared in self.compared
+        }
+
+    def agreement(self) -> dict[str, float | None]:
+        """Return the AMI of communities and values by attribute; None if no node has a value."""
+        agreement: dict[str, float | None] = {}
+        for attribute in (compared.attribute for compared in self.compared):
+            known = attribute.codes != UNKNOWN
+            score = ami(attribute.codes[known], self.labels[known]) if known.any() else None
+            agreement[attribute.name] = score
+        return agreement
+
+
+def named(
+    nodes: Sequence[int | str] | NDArray[Any] | pa.Array,
+    communities: AnyLabels,
+    attributes: Attributes,
+) -> NamedWindow:
+    """Compare the communities of a window in the attributes of their nodes.
+
+    A value is over-represented in a community if more members have it than by chance (`chance`),
+    corrected for all values, attributes and communities (`significant`). How clearly it is so is
+    told by its log-odds against all other communities (`log_odds`). A community without such a
+    value has no name.
+
+    Args:
+        nodes: `(n,)` ids, such as `ICD.nodes_`.
+        communities: community of each node, `(n,)`: labels, or stable ids.
+
+    Raises:
+        BadInput: there is another number of communities than of nodes, or they are no integers.
+        BadSettings: ids of the table are texts and those of the graph numbers, or the reverse.
+
+    >>> from stream_icd.methods.names.attributes import attributes_of
+    >>> classes = attributes_of(pa.array(range(30)), {"class": ["2BIO1"] * 11 + ["PC"] * 19})
+    >>> window = named(pa.array(range(30)), np.repeat([5, 7], [10, 20]), classes)
+    >>> {community: str(name) for community, name in window.names().items()}
+    {5: '2BIO1, 10 of 10', 7: 'PC, 19 of 20'}
+    """
+    if len(communities) != len(nodes):
+        raise BadInput(f"{len(nodes)} nodes need one community each; got {len(communities)}")
+    given = np.asarray(communities)
+    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
+        raise BadInput(f"communities are integers, not {given.dtype} of shape {given.shape}")
+    ids, labels = np.unique(given, return_inverse=True)
+    of_nodes = attributes.of_nodes(nodes)
+    tables = [counts(labels, len(ids), node) for node in of_nodes]
+    z = [log_odds(table) for table in tables]
+    n_tests = sum(int((table.known > 0).sum() * (table.totals > 0).sum()) for table in tables)
+    chosen = significant([chance(table) for table in tables], n_tests)
+    compared = tuple(map(Compared, of_nodes, tables, z, chosen))
+    return NamedWindow(ids.astype(np.int64), labels, compared)
+
+
+def _name(compared: Compared, pairs: list[int], community: int, size: int) -> Name:
+    """Return the name by the most frequent of these values, as many as cover half of the known."""
+    attribute, table = compared.attribute, compared.counts
+    known, covered = int(table.known[community]), 0
+    values: list[tuple[str, int]] = []
+    for pair in pairs[:MOST_VALUES]:
+        members = int(table.members[pair])
+        values.append((attribute.values[table.value[pair]], members))
+        covered += members
+        if 2 * covered > known:
+            break
+    return Name(attribute.name, tuple(values), known, size)
+
+
+def _parts(compared: Compared, community: int, size: int, most: int) -> Iterator[Part]:
+    attribute, table = compared.attribute, compared.counts
+    for pair in compared.of(community)[:most]:
+        value = int(table.value[pair])
+        members, total = int(table.members[pair]), int(table.totals[value])
+        z, chosen = float(compared.z[pair]), bool(compared.chosen[pair])
+        yield Part(attribute.values[value], members, total, z, chosen)
+    if unknown := size - int(table.known[community]):
+        total = int((attribute.codes == UNKNOWN).sum())
+        yield Part(None, unknown, total, 0.0, names=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowNames:
+    """What is kept of a `NamedWindow`: its `names` and its `agreement`."""
+
+    names: Mapping[int, Name] = field(default_factory=dict)
+    agreement: Mapping[str, float | None] = field(default_factory=dict)
+
+
+NOTHING = WindowNames()
+
+
+class Naming:
+    """Names communities, window after window, by attributes of nodes that may change."""
+
+    def __init__(self, attributes: Attributes | LiveAttributes) -> None:
+        self.attributes = attributes
+        self.other_ids = ""  # why a graph has no attributes, since its ids are of another type
+        self.found = False  # whether a node of any window had an attribute
+
+    @property
+    def trouble(self) -> str:
+        """Why nodes have no attributes; empty if all is well."""
+        return self.other_ids or self.attributes.trouble
+
+    def window(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> NamedWindow | None:
+        """Return the communities beside the attributes; None if no node can be found in them."""
+        attributes = self.attributes.of_graph(graph, nodes.type)
+        if attributes is None:
+            return None
+        try:
+            window = named(nodes, ids, attributes)
+        except BadSettings as error:
+            self.other_ids = str(error)
+            return None
+        self.found = self.found or any(one.counts.known.any() for one in window.compared)
+        return window
+
+    def of(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> WindowNames:
+        """Return what is kept of a window."""
+        window = self.window(graph, nodes, ids)
+        return NOTHING if window is None else WindowNames(window.names(), window.agreement())

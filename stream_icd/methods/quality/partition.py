@@ -1,0 +1,213 @@
+"""How good a partition of a graph is, by its edges: modularity, normalised cut, description length.
+
+All are made of two sums per community. The ICD paper states this normalised cut; its authors'
+scripts, and so its tables, have another, in `benchmarks/lab/ncut_within.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, issparse
+from scipy.special import gammaln, xlogy
+
+from stream_icd.core.arrays import NOBODY, AnyLabels, Floats, Ids, compact
+from stream_icd.core.errors import BadSettings
+
+
+class CommunityWeights(NamedTuple):
+    """Sums over each community's nodes, both (K,) float64; their difference is its cut."""
+
+    volume: Floats  # of the degrees
+    within: Floats  # of the weights inside, each edge from both of its ends
+
+
+def community_weights(adjacency: csr_array, communities: AnyLabels) -> CommunityWeights:
+    """Volume and inside weight of each community, in time and memory O(E).
+
+    If the sum of the weights would overflow, all are first divided by one power of two: the metrics
+    computed from these sums do not depend on the weights' unit.
+
+    adjacency: (n, n) symmetric, non-negative weights.
+    """
+    if not issparse(adjacency) or adjacency.format != "csr":
+        raise BadSettings(f"adjacency must be a sparse CSR array, not {type(adjacency).__name__}")
+    labels = compact(communities)
+    if adjacency.shape != (len(labels), len(labels)):
+        raise BadSettings(
+            f"{len(labels)} communities' labels need an adjacency of as many rows and columns, "
+            f"not {adjacency.shape}"
+        )
+    sources = np.repeat(labels, np.diff(adjacency.indptr))  # (2E,)
+    weights = adjacency.data
+    with np.errstate(over="ignore"):
+        if not np.isfinite(2 * weights.sum()):
+            weights = np.ldexp(weights, -100)
+    inside = sources == labels.take(adjacency.indices)
+    n_communities = int(labels.max(initial=-1)) + 1
+    volume = np.bincount(sources, weights, n_communities).astype(np.float64)
+    within = np.bincount(sources, weights * inside, n_communities)  # faster than to choose entries
+    return CommunityWeights(volume, within.astype(np.float64))
+
+
+def modularity(adjacency: csr_array, communities: AnyLabels, resolution: float = 1.0) -> float:
+    """Q = Σ_c [w_c / 2m − γ (vol_c / 2m)²], Newman and Girvan (2004), weighted.
+
+    w_c is the weight inside community c from both ends, vol_c the sum of its degrees, 2m the sum of
+    all degrees, γ the resolution (Reichardt and Bornholdt, 2006). At γ = 1, Q is in −1/2..1, and a
+    single community has Q = 0. A graph without edges has Q = 0.
+
+    adjacency: (n, n) symmetric, zero diagonal.
+    """
+    return modularity_by(community_weights(adjacency, communities), resolution)
+
+
+def modularity_by(weights: CommunityWeights, resolution: float = 1.0) -> float:
+    """Return Q of communities with these weights; see `modularity`."""
+    volume, within = weights
+    total = volume.sum()
+    if total == 0:
+        return 0.0
+    return float(within.sum() / total - resolution * ((volume / total) ** 2).sum())
+
+
+def ncut(adjacency: csr_array, communities: AnyLabels) -> float:
+    """½ Σ_c cut(c) / vol(c), in 0..K/2 (ICD paper, equation 1; Shi and Malik, 2000).
+
+    cut(c) is the weight of the edges that leave community c, vol(c) the sum of its degrees. A
+    community of isolated nodes adds 0, so a graph without edges has 0.
+
+    adjacency: (n, n) symmetric, zero diagonal.
+    """
+    return ncut_by(community_weights(adjacency, communities))
+
+
+def ncut_by(weights: CommunityWeights) -> float:
+    """Return the normalised cut of communities with these weights; see `ncut`."""
+    volume, within = weights
+    connected = volume > 0
+    return float(0.5 * (1 - within[connected] / volume[connected]).sum())
+
+
+def description_length(adjacency: csr_array, communities: AnyLabels) -> float:
+    """Bits per edge to describe the graph with these communities, minus those without any.
+
+    A value below 0 is evidence for the communities: they save more bits than they cost. A single
+    community scores 0, and so does a graph without edges. Of two partitions, the one with the lower
+    description length explains the graph better, even if their numbers of communities differ.
+
+    The edges are described by the planted model of independent LFR graphs (Prokhorenkova and
+    Tikhonov, "Community detection through likelihood optimization", WWW 2019), with the mixing of
+    the partition itself, μ = m_out / E. In nats:
+
+        −[m_out log(μ/2E) + Σ_c m_c log(μ/2E + (1 − μ)/vol_c) + E log 2E]
+
+    m_c is the number of edges inside community c, m_out of those between communities, vol_c the
+    sum of the degrees. The term E log 2E is the cost of the edges without communities. The
+    partition costs log N! − Σ_c log n_c! for the community of each node, log C(N − 1, K − 1) for
+    the sizes and log N for K (minimum description length of a partition: Peixoto, "Hierarchical
+    block structures and high-resolution model selection in large networks", Physical Review X
+    2014).
+
+    Weights count relative to their mean, so their unit does not matter. Nodes without edges are
+    ignored: the graph has no evidence about them. Time and memory are O(E).
+
+    adjacency: (n, n) symmetric, zero diagonal.
+
+    >>> clique = np.ones((9, 9)) - np.eye(9)
+    >>> graph = csr_array(np.kron(np.eye(4), clique))
+    >>> round(description_length(graph, np.arange(36) // 9), 2)
+    -1.43
+    >>> description_length(graph, np.zeros(36, np.int32))
+    0.0
+    """
+    volume, within = community_weights(adjacency, communities)
+    has_edges = csr_array(adjacency).sum(axis=1) > 0  # (n,), also of a csr_matrix
+    sizes = np.bincount(compact(communities)[has_edges], minlength=len(volume))
+    return bits_per_edge(volume, within, sizes, np.count_nonzero(adjacency.data) / 2)
+
+
+def bits_per_edge(volume: Floats, within: Floats, sizes: Ids | Floats, n_edges: float) -> float:
+    """`description_length` from sums over each community, all (K,); some may be empty.
+
+    volume, within: as in `CommunityWeights`; sizes: number of nodes that have edges.
+
+    >>> round(bits_per_edge(np.full(4, 72.0), np.full(4, 72.0), np.full(4, 9), 144), 2)
+    -1.43
+    """
+    total = volume.sum()  # 2E
+    linked = sizes > 0
+    if total == 0 or linked.sum() == 1:
+        return 0.0
+    inside, share = within[linked] / total, volume[linked] / total
+    mixing = max(1 - inside.sum(), 0.0)
+    # Mean log probability of an edge, minus that without communities.
+    gain = xlogy(mixing, mixing) + (inside * np.log(mixing + (1 - mixing) / share)).sum()
+    return float((partition_code(sizes[linked]) - n_edges * gain) / n_edges / np.log(2))
+
+
+def partition_code(sizes: Ids | Floats) -> float:
+    """Nats to encode which of N nodes are in which of K communities; sizes (K,) are positive."""
+    n_nodes, k = sizes.sum(), len(sizes)
+    places = gammaln(n_nodes + 1) - gammaln(sizes + 1).sum()
+    return float(places + code_of_sizes(n_nodes, k) + np.log(n_nodes))
+
+
+def code_of_sizes(n_nodes: float, k: ArrayLike) -> Floats:
+    """Nats to encode the sizes of K communities of N nodes, for each K: log C(N − 1, K − 1)."""
+    nats: Floats = gammaln(n_nodes) - gammaln(k) - gammaln(n_nodes - np.asarray(k) + 1)
+    return nats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Described:
+    """The edges of a graph, described by its communities: what other communities would cost."""
+
+    sums: Floats  # (3, K): number of nodes with edges, volume, within (`CommunityWeights`)
+    n_edges: float
+
+    def lost_without_move(
+        self, group: Floats, to_now: Floats, to_old: Floats, now: Ids, old: Ids
+    ) -> Floats:
+        """Return the bits that are lost if each group were where it was, `(m,)`."""
+        if not len(now):
+            return np.zeros(0)
+        there = old != NOBODY
+        source, target = self.sums[:, now], np.where(there, self.sums[:, old], 0.0)
+        left, joined = source - group, target + group
+        left[2] -= 2 * to_now
+        joined[2] += np.where(there, 2 * to_old, 0.0)
+        return self._lost([source, target], [left, joined])
+
+    def lost_in_union(self, ids: Ids, other: Ids, between: Floats) -> Floats:
+        """Return the bits that are lost if two communities were one, `(m,)`; 0 if there is one."""
+        first, second = self.sums[:, ids], np.where(other >= 0, self.sums[:, other], 0.0)
+        united = first + second
+        united[2] += 2 * between
+        return self._lost([first, second], [united])
+
+    def _lost(self, now: list[Floats], instead: list[Floats]) -> Floats:
+        """Return the bits that are lost with some communities instead of others, `(m,)`."""
+        k = (self.sums[0] > 0).sum()
+        k_instead = k + sum(one[0] > 0 for one in instead) - sum(one[0] > 0 for one in now)
+        nats = sum(map(self._nats, instead)) - sum(map(self._nats, now))
+        n_nodes = self.sums[0].sum()
+        nats += code_of_sizes(n_nodes, k_instead) - code_of_sizes(n_nodes, k)
+        bits: Floats = np.asarray(nats / np.log(2), np.float64)
+        return bits
+
+    def _nats(self, community: Floats) -> Floats:
+        """Return the part of the description that belongs to each community, `(m,)`."""
+        sizes, volume, within = community
+        total = self.sums[1].sum()
+        inside = self.n_edges * within / total
+        # Never 0: the alternative may have edges outside where there are none.
+        mixing = (self.n_edges * (1 - self.sums[2].sum() / total) + 0.5) / (self.n_edges + 1)
+        # An empty community saves nothing; rounding may leave it a little, or less than nothing.
+        share = np.where((inside > 0) & (volume > 0), volume, total) / total
+        saved = inside * np.log1p((1 - mixing) / mixing / share)
+        nats: Floats = -gammaln(sizes + 1) - saved
+        return nats

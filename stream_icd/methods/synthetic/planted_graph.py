@@ -1,0 +1,60 @@
+"""A graph together with its planted communities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stream_icd.core.arrays import Ids, Labels
+from stream_icd.core.errors import BadSettings
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Edges = Ids
+
+MOST_NODES = 50_000_000
+"""Of a generated graph; a snapshot has at most as many rows (`Limits.rows`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlantedGraph:
+    """An undirected simple graph whose communities are known."""
+
+    n_nodes: int  # ids are 0..n_nodes-1, and isolated nodes count
+    edges: Edges  # (2, E) int64, edges[0] < edges[1], each pair once, in lexicographic order
+    communities: Labels  # (n_nodes,) int32, labels 0..K-1, none empty
+
+    @property
+    def n_communities(self) -> int:
+        """K, the number of planted communities."""
+        return int(self.communities.max()) + 1
+
+    def adjacency(self) -> csr_array:
+        """Symmetric 0/1 adjacency, (n_nodes, n_nodes) float64, canonical, zero diagonal."""
+        from stream_icd.core.symmetric import symmetric  # a producer of graphs needs no numba
+
+        low, high = self.edges
+        return symmetric(low, high, np.ones(len(low)), self.n_nodes)
+
+
+def check_size(n_nodes: int) -> None:
+    """Raise `BadSettings` for more nodes than `MOST_NODES`."""
+    if n_nodes > MOST_NODES:
+        raise BadSettings(f"n_nodes={n_nodes} is too many; the limit is {MOST_NODES:,}")
+
+
+def ordered_edges(pairs: Ids, n_nodes: int) -> Edges:
+    """Bring node pairs (2, E), each once in any order, into the form of `PlantedGraph.edges`."""
+    low, high = pairs.min(axis=0), pairs.max(axis=0)
+    return np.stack(np.divmod(np.sort(low * n_nodes + high), n_nodes))
+
+
+def shuffle_nodes(rng: np.random.Generator, pairs: Ids, communities: Labels) -> PlantedGraph:
+    """Return the graph with random node ids, so that an id tells nothing about a community."""
+    new_id = rng.permutation(len(communities))
+    shuffled = np.empty_like(communities)
+    shuffled[new_id] = communities
+    return PlantedGraph(len(communities), ordered_edges(new_id[pairs], len(communities)), shuffled)

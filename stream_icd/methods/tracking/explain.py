@@ -1,0 +1,264 @@
+"""What happened around a node: where it was and is, and which edges say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from stream_icd.core.arrays import Floats, Ids
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.node_ids import places
+from stream_icd.core.printable import printable, shortened
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.methods.tracking.confirmation import ids_in
+
+MOST_CHOICES = 5
+MOST_EDGES = 20
+MOST_COMPANIONS = 10
+LEAST_SAID = 0.001
+"""Less probable communities stand among the numbers only."""
+FAINTEST = 0.05
+"""Windows with less weight than this are not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A community in which the node might be."""
+
+    community: int
+    probability: float  # given where all other nodes are
+    edges: float  # weight of the node's edges to it; an edge of the newest window has weight 1
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An edge of the node, and by how many bits it speaks for the community of the other node."""
+
+    to: str
+    community: int
+    weight: float  # as in `Choice.edges`
+    bits: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What happened around a node in a window.
+
+    Attributes:
+        node: as the caller gave it, as text.
+        at: start of the window.
+        now: stable id of its community; None if it is not in the window.
+        before, left: its last other community, and the end of the last window in which it was
+            there; None if there is none.
+        choices: the most probable communities, best first.
+        edges: those that say most, most bits first.
+        companions, n_companions: nodes that were in `before` then and are in `now`.
+        reach: start of the oldest window whose edges count.
+        horizon: how many windows the edges are worth.
+    """
+
+    node: str
+    at: datetime
+    now: int | None
+    before: int | None
+    left: datetime | None
+    choices: tuple[Choice, ...]
+    edges: tuple[Edge, ...]
+    companions: tuple[str, ...]
+    n_companions: int
+    reach: datetime
+    horizon: float
+
+    def sentences(self, names: Mapping[int, str] | None = None) -> Iterator[str]:
+        """Yield what happened, in words; `names`: of communities, by id."""
+        node, at = printable(shortened(self.node)), f"{told(self.at)} UTC"
+        called = called_by(names)
+        here = "not" if self.now is None else f"in {called(self.now)}"
+        yield f"Node {node} is {here} in the window of {at}."
+        if self.before is not None and self.left is not None:
+            yield f"It was in {called(self.before)} until {told(self.left)}."
+        if self.now is None:
+            return
+        if self.before is None:
+            yield "It was in no other community in the windows before that are known."
+        else:
+            others = "nobody else" if not self.n_companions else f"{self.n_companions:,} others"
+            yield f"With it moved {others}."
+        if not self.edges:
+            yield "It has no edges to nodes of this window: nothing speaks for any community."
+            return
+        probabilities = [
+            f"{called(choice.community)}: {choice.probability:.3f}"
+            for choice in self.choices
+            if choice.probability >= LEAST_SAID
+        ]
+        yield f"Probability, given where all others are: {'; '.join(probabilities)}."
+        strongest = self.edges[0]
+        yield (
+            f"The edge that says most is to {printable(shortened(strongest.to))}: "
+            f"{strongest.bits:.1f} bits for {called(strongest.community)}."
+        )
+        yield how_far_back(self.reach, self.horizon)
+
+
+def called_by(names: Mapping[int, str] | None) -> Callable[[int], str]:
+    """Return what calls a community by its id, and its name if it has one."""
+
+    def called(community: int) -> str:
+        name = (names or {}).get(community)
+        return f"community {community}" + ("" if name is None else f" ({name})")
+
+    return called
+
+
+def told(time: datetime) -> str:
+    """Return a time of UTC to the minute, or as precisely as it is."""
+    whole = not (time.second or time.microsecond)
+    return time.replace(tzinfo=None).isoformat(" ", "minutes" if whole else "auto")
+
+
+def how_far_back(reach: datetime, horizon: float) -> str:
+    """Say how far the memory of edges reaches back, and how many windows it is worth."""
+    worth = f"{horizon:.3g} {'window' if horizon == 1 else 'windows'}"
+    return f"The memory reaches back to {told(reach)}; it is worth {worth}."
+
+
+def window_weights(horizon: float, most: int) -> list[float]:
+    """Return how much the edges of each window count, the newest first: λ^age, λ = 1 − 1 / horizon.
+
+    >>> [round(weight, 2) for weight in window_weights(2, 12)]
+    [1.0, 0.5, 0.25, 0.12, 0.06]
+    """
+    decay = 1 - 1 / horizon
+    weights = [decay**age for age in range(most)]
+    return [weight for weight in weights if weight >= FAINTEST]
+
+
+def explain(
+    node: int | str,
+    windows: Sequence[CommunityEvents],
+    snapshots: Sequence[Snapshot],
+    horizon: float = 1.0,
+) -> Explanation:
+    """Explain the community of a node in the newest of some windows.
+
+    The probability of a community is that of the planted partition model which bp uses, given the
+    communities of all other nodes: an edge to community c speaks for it with
+    log2(1 + (1 − μ)/μ · 2E / vol_c) bits, and before any edge its probability is its share of the
+    nodes. Edges are those of the newest windows, older ones with less weight (`window_weights`).
+
+    Args:
+        node: id; that of an integer also as text.
+        windows: tracked windows, oldest first; the last one is explained.
+        snapshots: the graphs of the newest windows, newest first; as many as `window_weights` has
+            count.
+        horizon: how many windows the memory was worth.
+
+    Raises:
+        BadSettings: there is no window, or no graph; the first graph is not that of the last
+            window, or they are not newest first; or the horizon is below 1.
+    """
+    newest, snapshots = checked_newest(windows, snapshots, horizon)
+    now = newest.community_of(node)
+    earlier = ((window, window.community_of(node)) for window in reversed(windows[:-1]))
+    before, former = next((pair for pair in earlier if pair[1] not in (None, now)), (None, None))
+    choices, edges = _choices_and_edges(newest.place_of(node), newest, snapshots, horizon)
+    companions = () if before is None or now is None else _companions(node, before, newest)
+    return Explanation(
+        node=str(node),
+        at=newest.window.start,
+        now=now,
+        before=former,
+        left=None if before is None else before.window.end,
+        choices=choices,
+        edges=edges,
+        companions=companions[:MOST_COMPANIONS],
+        n_companions=len(companions),
+        reach=snapshots[-1].window.start,
+        horizon=horizon,
+    )
+
+
+def checked_newest(
+    windows: Sequence[CommunityEvents], snapshots: Sequence[Snapshot], horizon: float
+) -> tuple[CommunityEvents, Sequence[Snapshot]]:
+    """Return the window to explain, and the graphs that count; raises as `explain`."""
+    if not windows or not snapshots:
+        raise BadSettings("give at least one window, and its graph")
+    if not horizon >= 1:
+        raise BadSettings(f"horizon={horizon!r}: the memory is worth at least 1 window")
+    newest = windows[-1]
+    ends = [snapshot.window.end for snapshot in snapshots]
+    if ends[0] != newest.window.end or ends != sorted(ends, reverse=True):
+        raise BadSettings(
+            f"graphs end at {', '.join(map(told, ends[:3]))}: give that of the window that ends at "
+            f"{told(newest.window.end)} first, then those before it, newest first"
+        )
+    return newest, snapshots[: len(window_weights(horizon, len(snapshots)))]
+
+
+def _choices_and_edges(
+    me: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
+) -> tuple[tuple[Choice, ...], tuple[Edge, ...]]:
+    """Return both for the node at this position; none if it is below 0."""
+    ids, labels = np.unique(newest.communities, return_inverse=True)
+    volume, within = np.zeros(len(ids)), 0.0
+    mine: Floats = np.zeros(len(labels))
+    for weight, ends in aligned_edges(newest, snapshots, horizon):
+        volume += weight * np.bincount(labels[ends.ravel()], minlength=len(ids))
+        within += weight * float((labels[ends[0]] == labels[ends[1]]).sum())
+        for here, there in (ends, ends[::-1]):
+            mine += weight * np.bincount(there[here == me], minlength=len(labels))
+    n_edges = volume.sum() / 2
+    if me < 0 or not mine.any():
+        return (), ()
+    rates = rates_of(volume, n_edges, mixing_of(n_edges, within))
+    to = np.bincount(labels, mine, minlength=len(ids))
+    sizes = np.bincount(np.delete(labels, me), minlength=len(ids))
+    bits = to * rates + np.log2(np.maximum(sizes, 0.5))
+    shares = np.exp2(bits - bits.max())
+    shares /= shares.sum()
+    best = np.argsort(-shares, kind="stable")[:MOST_CHOICES].tolist()
+    choices = tuple(Choice(int(ids[at]), float(shares[at]), float(to[at])) for at in best)
+    gains = mine * rates[labels]
+    strongest = np.argsort(-gains, kind="stable")[: min(MOST_EDGES, int((mine > 0).sum()))].tolist()
+    names = newest.nodes.take(strongest).to_pylist()
+    edges = tuple(
+        Edge(str(name), int(ids[labels[at]]), float(mine[at]), float(gains[at]))
+        for name, at in zip(names, strongest, strict=True)
+    )
+    return choices, edges
+
+
+def aligned_edges(
+    newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
+) -> Iterator[tuple[float, Ids]]:
+    """Yield the weight of each window, and its edges `(2, m)` as positions of nodes in `newest`."""
+    weights = window_weights(horizon, len(snapshots))
+    for weight, snapshot in zip(weights, snapshots, strict=False):
+        ends = places(snapshot.nodes, newest.nodes)[snapshot.edges]
+        yield weight, ends[:, (ends >= 0).all(axis=0)]
+
+
+def mixing_of(n_edges: float, within: float) -> float:
+    """Return μ from the weights of all edges, and of those within communities; never 0 or 1."""
+    return float((n_edges - within + 0.5) / (n_edges + 1))
+
+
+def rates_of(volume: Floats, n_edges: float, mixing: float) -> Floats:
+    """Return how many bits an edge inside communities of these volumes says."""
+    return np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / np.maximum(volume, 1e-300))
+
+
+def _companions(
+    node: int | str, before: CommunityEvents, newest: CommunityEvents
+) -> tuple[str, ...]:
+    """Return the nodes that were with the node before and are with it now."""
+    then = before.members_of(before.community_of(node))
+    together = then.filter(ids_in(newest, then) == newest.community_of(node))
+    own = newest.nodes[newest.place_of(node)].as_py()
+    return tuple(str(name) for name in together.to_pylist() if name != own)

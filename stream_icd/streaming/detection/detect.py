@@ -1,0 +1,178 @@
+"""Apply a frozen model to one new graph: features, embedding, communities (paper, algorithm 4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.core.arrays import Labels
+from stream_icd.core.communities import checked_n_communities
+from stream_icd.core.errors import BadSettings
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.modularity import estimate_n_communities
+from stream_icd.methods.graphs.adjacency import among, linked_nodes
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.encoder.registry import encoder
+from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.model import Model
+
+Method = Literal["bp", "icd"]
+
+STAGES = ("features", "encode", "cluster")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detection:
+    """Communities of one graph, and the time of each stage; method bp only clusters."""
+
+    communities: NDArray[np.int32]  # of each node, `(n,)`, in 0..K-1
+    milliseconds: dict[str, float]
+
+
+def detect(
+    adjacency: csr_array,
+    model: Model,
+    n_communities: int | None = None,
+    *,
+    method: Method = "bp",
+    seed: int = 0,
+    threads: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Detection:
+    """Find the communities of a graph with a frozen model.
+
+    Args:
+        adjacency: `(n, n)`, canonical: from `Snapshot.adjacency`, or for any other graph from
+            `as_adjacency`.
+        n_communities: K; None to determine it: then each isolated node is its own community.
+            With K given, method "icd" puts all isolated nodes into one community and makes
+            K − 1 communities of the others.
+        method: "bp" for local moves and belief propagation with the learned parameters
+            (`find_communities`); "icd" for the paper's method, K-means on the embedding.
+        seed: seed of every random choice; the same seed gives the same result on any number of
+            threads.
+        threads: cores to use; bp uses one below 50,000 nodes.
+        clock: monotonic clock in seconds, for the stage timings.
+
+    Raises:
+        BadSettings: K is not from 1 to n, or the method is unknown.
+    """
+    check_method(method)
+    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
+    if method == "icd":
+        return _detect_by_icd(adjacency, model, n_communities, seed, threads, None, clock)
+    started = clock()
+    communities = find_communities(adjacency, model.bp, n_communities, seed=seed, threads=threads)
+    return Detection(communities, stage_ms(1000 * (clock() - started)))
+
+
+def finding(
+    method: Method,
+    model: Model,
+    *,
+    seed: int = 0,
+    threads: int = 2,
+    spent: dict[str, float] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Callable[[csr_array, int | None, Labels], Labels] | None:
+    """Return how a method finds communities on a stream (`memory.detect.Find`).
+
+    None: by bp, with which memory works unless it is told otherwise. Method "icd" also starts
+    K-means from what is known, and takes what fits the embedding better. The milliseconds of each
+    of `STAGES` are added to `spent`.
+    """
+    check_method(method)
+    if method == "bp":
+        return None
+
+    def find(adjacency: csr_array, n_communities: int | None, known: Labels) -> Labels:
+        k = checked_n_communities(n_communities, adjacency.shape[0])
+        detection = _detect_by_icd(adjacency, model, k, seed, threads, known, clock)
+        if spent is not None:
+            for stage, milliseconds in detection.milliseconds.items():
+                spent[stage] = spent.get(stage, 0.0) + milliseconds
+        return detection.communities
+
+    return find
+
+
+def stage_ms(milliseconds: float, spent: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Return the time of each of `STAGES`: clustering took what was not spent in the others."""
+    others = {stage: (spent or {}).get(stage, 0.0) for stage in STAGES[:-1]}
+    return {**others, STAGES[-1]: milliseconds - sum(others.values())}
+
+
+def check_method(method: str) -> None:
+    """Raise BadSettings if the method is unknown."""
+    if method not in get_args(Method):
+        raise BadSettings(f"no method {method!r}: choose from {', '.join(get_args(Method))}")
+
+
+def _detect_by_icd(
+    adjacency: csr_array,
+    model: Model,
+    n_communities: int | None,
+    seed: int,
+    threads: int,
+    known: Labels | None,
+    clock: Callable[[], float],
+) -> Detection:
+    started = clock()
+    n_nodes = adjacency.shape[0]
+    linked = linked_nodes(adjacency)
+    graph = among(comparable(adjacency), linked)
+    features = model_features(graph, model.recipe)
+    described = clock()
+    embedding = encoder(model.recipe.encoder).embed(model.weights, features, graph, threads)
+    embedded = clock()
+    communities = np.zeros(n_nodes, np.int32)
+    k = _n_linked_communities(among(adjacency, linked), n_communities, n_nodes, seed)
+    if k:
+        method = model.recipe.clustering
+        start = None if known is None else known[linked]
+        communities[linked] = cluster(
+            embedding, k, method=method, seed=seed, threads=threads, known=start
+        )
+    # If K is unknown, each isolated node gets its own label. Otherwise they share the labels left
+    # of K: usually one, more if the other nodes are too few for K - 1 communities, and none if all
+    # nodes are one community.
+    n_alone = n_nodes - len(linked)
+    n_left = n_alone if n_communities is None else n_communities - k
+    if n_alone and n_left:
+        isolated = np.setdiff1d(np.arange(n_nodes), linked, assume_unique=True)
+        communities[isolated] = k + np.arange(n_alone) % n_left
+    spent = {"features": 1000 * (described - started), "encode": 1000 * (embedded - described)}
+    return Detection(communities, stage_ms(1000 * (clock() - started), spent))
+
+
+def _n_linked_communities(
+    graph: csr_array, n_communities: int | None, n_nodes: int, seed: int
+) -> int:
+    """Return K for the nodes with edges: K − 1, if possible, when there are isolated nodes."""
+    n_linked = int(graph.shape[0])
+    if n_communities is None:
+        return estimate_n_communities(graph, seed) if n_linked else 0
+    if n_linked == n_nodes or n_communities == 1:
+        return min(n_communities, n_linked)
+    return min(n_communities - 1, n_linked)
+
+
+def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.float32]:
+    """Return U, `(n, d)` float32: the embedding of a graph under a frozen model.
+
+    The unit of the weights does not matter; see `comparable`. The row of an isolated node is zero.
+    """
+    linked = linked_nodes(adjacency)
+    graph = among(comparable(adjacency), linked)
+    features = model_features(graph, model.recipe)
+    of_linked = encoder(model.recipe.encoder).embed(model.weights, features, graph, threads)
+    embedding = np.zeros((adjacency.shape[0], of_linked.shape[1]), np.float32)
+    embedding[linked] = of_linked
+    return embedding

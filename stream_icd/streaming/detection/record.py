@@ -1,0 +1,215 @@
+"""The outcome of one record of the snapshots topic, by the settings of a detector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import combinations
+from time import perf_counter
+
+import structlog
+
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import BadInput, BadMemory, BadSettings
+from stream_icd.core.printable import printable
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.kafka.messages.records import (
+    Outcome,
+    Processed,
+    Refused,
+    Stage,
+    about,
+    described,
+    graph_in_key,
+    outgoing,
+)
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.methods.memory.recent import RecentMemories
+from stream_icd.registry.model import VersionedModel
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.budget import Allowance, sent_bytes
+from stream_icd.streaming.execution.work import LocalRelay, Relay
+from stream_icd.wire.communities import encode_communities
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot, is_unordered
+
+TOO_LARGE = "k_too_large"
+"""Log event for a snapshot with fewer nodes than `--k`."""
+
+MOST_WARNINGS = 1000
+"""Maximum number of graphs that a warning is logged for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """The communities of a snapshot, and their message."""
+
+    communities: Communities
+    message: Message
+    state: OutgoingRecord | None  # the memory after the snapshot; None if it changed nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """A model and the settings to detect with, in any process."""
+
+    model: VersionedModel
+    settings: DetectSettings
+    recent: RecentMemories = field(default_factory=RecentMemories, compare=False, kw_only=True)
+
+    @property
+    def version(self) -> str:
+        """The model version that results are published under."""
+        return self.settings.version_of(self.model)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether windows are detected with the memory of earlier ones."""
+        settings, bp = self.settings, self.model.model.bp
+        return settings.memory == "auto" and (settings.method == "icd" or bp.stay > 0)
+
+    def detected(
+        self,
+        snapshot: Callable[[], Snapshot],
+        relay: Relay | None,
+        place: str = "",
+        checked: set[tuple[str, str]] | None = None,
+    ) -> Detected | Refused:
+        """Fetch a snapshot (timed as decoding) and find its communities.
+
+        Args:
+            relay: gives the memory before the snapshot; None: detect without memory.
+            place, checked: see `detect_snapshot`.
+
+        Raises:
+            BadMemory: the memory before the snapshot cannot be read, or detection fails with it.
+            BadSettings: the topic of memory has no room for any.
+        """
+        # A quarter of the start of a detector's main process, which only distributes records.
+        from stream_icd.streaming.detection.snapshot import Remembering, detect_snapshot
+
+        model, settings = self.model, self.settings
+        memory = None if relay is None else Remembering(relay, settings, self.recent)
+        stage: Stage = "decode"
+        try:
+            started = perf_counter()
+            fetched = snapshot()
+            decode_ms = 1000 * (perf_counter() - started)
+            stage = "detect"
+            communities = detect_snapshot(
+                fetched, model, settings, checked, memory, decode_ms, place
+            )
+            message = encode_communities(communities)
+            state = None if memory is None else memory.hand_on(communities)
+            return Detected(communities, message, state)
+        except (BadMemory, BadSettings):
+            raise
+        except Exception as error:
+            if memory is not None and memory.is_used:
+                raise BadMemory(
+                    f"detection with it fails: {type(error).__name__}: {error}"
+                ) from error
+            if isinstance(error, BadInput):
+                return Refused(stage, error)
+            raise
+
+    def warm_up(self) -> None:
+        """Detect small snapshots, so that all code compiled at first use is compiled now."""
+        relay = LocalRelay() if self.remembers else None
+        settings, decoded = replace(self.settings, n_communities=None), RecentMemories(most_kept=0)
+        small = Detection(self.model, settings, recent=decoded)
+        for message in first_messages():
+            snapshot = partial(decode_snapshot, message.key, message.value, message.headers)
+            outcome = small.detected(snapshot, relay)
+            if isinstance(outcome, Refused):
+                raise outcome.error
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDetection(Detection):
+    """Processes one record of the snapshots topic.
+
+    The same model, settings and record give the same communities in any process.
+    """
+
+    checked: set[tuple[str, str]] = field(default_factory=set, compare=False)
+
+    def chain(self, record: Record) -> str | None:
+        """Return the graph, whose windows need each other's memory; None without memory."""
+        if not self.remembers or is_unordered(record.headers):
+            return None
+        return graph_in_key(record)
+
+    def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
+        """Return the communities of the record's snapshot, or why there are none."""
+        with about(record, model=self.version):
+            outcome = self.detected(
+                lambda: self.settings.reader.decoded(record, decode_snapshot),
+                relay,
+                f"{record.partition}@{record.offset}",
+                self.checked,
+            )
+        if isinstance(outcome, Refused):
+            return outcome
+        communities, k = outcome.communities, outcome.communities.k_given
+        facts: dict[str, object] = {
+            "communities": communities.n_communities,
+            "ms": communities.milliseconds,
+        }
+        if k is not None and k > communities.n_nodes:
+            facts[TOO_LARGE] = k
+        result = outgoing(self.settings.topic, outcome.message)
+        return Processed("detected", facts, (result,), outcome.state)
+
+    def name(self, record: Record) -> str:
+        return printable(", ".join(f"{name} {value}" for name, value in described(record).items()))
+
+    def allowance(self, record: Record) -> Allowance:
+        return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
+
+
+def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
+    """Log once for each graph that it has fewer nodes than the requested communities."""
+    if graph not in warned and len(warned) < MOST_WARNINGS:
+        warned.add(graph)
+        structlog.get_logger().warning(
+            "--k is above the number of nodes of this graph's snapshot: each node becomes its own "
+            "community (logged once per graph)",
+            graph=graph,
+            k=k,
+        )
+
+
+N_CLIQUES, SIZE = 20, 10
+
+
+def first_messages() -> list[Message]:
+    """Return small snapshots of each kind: weighted or not, with K estimated or given.
+
+    A K below or above the number of cliques makes detection merge or split communities. One more
+    clique is of nodes that memory does not know. The ring is so small that its communities are
+    compared with those of random graphs (`bp.evidence`).
+    """
+    few, many = N_CLIQUES // 2, 2 * N_CLIQUES
+    cliques, ring = _ring_of_cliques(N_CLIQUES), range(N_CLIQUES)
+    day = Window(datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
+    snapshot = partial(snapshot_from_pairs, graph="warm-up", id="warm-up", window=day)
+    snapshots = [
+        snapshot(*cliques, weights=weights, n_communities=k)
+        for weights in (None, [1.0] * len(cliques[0]))
+        for k in (None, few, many)
+    ]
+    one_more = snapshot(*_ring_of_cliques(N_CLIQUES + 1))
+    small = snapshot(ring, [*ring[1:], 0])
+    return [encode_snapshot(first) for first in (*snapshots, one_more, small)]
+
+
+def _ring_of_cliques(n_cliques: int) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the pairs of a graph with communities on more than one scale: each loop runs."""
+    starts = range(0, n_cliques * SIZE, SIZE)
+    inside = [(start + a, start + b) for start in starts for a, b in combinations(range(SIZE), 2)]
+    between = [(start, (start + SIZE + 1) % (n_cliques * SIZE)) for start in starts]
+    src, dst = zip(*inside, *between, strict=True)
+    return src, dst

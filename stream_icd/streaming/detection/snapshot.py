@@ -1,0 +1,313 @@
+"""The communities of one snapshot, alone or with memory of earlier windows, with their quality."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.core.communities import Communities, MemoryUse, kind_of_memory, revision_of
+from stream_icd.core.errors import BadMemory, BadSettings, LimitExceeded
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.times import too_far_ahead, utc_now
+from stream_icd.kafka.messages.records import outgoing
+from stream_icd.kafka.publisher import size_as_sent
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.methods.bp.evidence import evidence_for
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.memory.detect import Remembered, detect_remembering
+from stream_icd.methods.memory.encoding import decode_memory, encode_memory
+from stream_icd.methods.memory.memory import BEFORE_ALL, Memory
+from stream_icd.methods.memory.nodes import cut
+from stream_icd.methods.memory.recent import RecentMemories
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.partition import (
+    community_weights,
+    description_length,
+    modularity,
+    modularity_by,
+    ncut_by,
+)
+from stream_icd.registry.model import VersionedModel
+from stream_icd.streaming.detection.detect import detect, finding, stage_ms
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.work import Relay
+from stream_icd.wire.states import State, encode_state
+
+BITS_WORSE = 0.1
+"""A model does not fit if its description of a graph is longer by this, in bits per edge."""
+
+MOST_GRAPHS = 100
+"""Maximum number of graphs that are checked; later graphs are rarely of a new kind."""
+
+CAUTION = 0.9
+"""How much of its share a memory that is too large keeps: its bytes follow its nodes roughly."""
+
+
+def detect_snapshot(
+    snapshot: Snapshot,
+    model: VersionedModel,
+    settings: DetectSettings,
+    checked: set[tuple[str, str]] | None = None,
+    memory: Remembering | None = None,
+    decode_ms: float = 0.0,
+    place: str = "",
+) -> Communities:
+    """Return the communities of one snapshot (paper, algorithm 4), with their quality.
+
+    K is the snapshot's own, else the settings' (at most the number of nodes), else estimated from
+    the graph.
+
+    Args:
+        checked: graphs, each with a model, for which it was checked whether the model fits, as a
+            graph's first snapshot is; None: nothing is checked.
+        memory: of earlier windows; None: detect without memory.
+        decode_ms: how long it took to fetch the snapshot.
+        place: `PARTITION@OFFSET` of the snapshot, if it was read from a topic.
+    """
+    started = perf_counter()
+    adjacency = snapshot.adjacency()
+    decode_ms += 1000 * (perf_counter() - started)
+    k = snapshot.n_communities or settings.n_communities
+    at_most = None if k is None else min(k, snapshot.n_nodes)
+    if memory is None:
+        method, seed, threads = settings.method, settings.seed, settings.threads
+        detection = detect(
+            adjacency, model.model, at_most, method=method, seed=seed, threads=threads
+        )
+        labels, milliseconds, remembered = detection.communities, detection.milliseconds, None
+    else:
+        spent: dict[str, float] = {}
+        remembered = memory.detect(snapshot, adjacency, model.model, at_most, spent)
+        labels = remembered[0].communities
+        milliseconds = stage_ms(remembered[0].milliseconds, spent)
+    is_new = checked is not None and _is_new(snapshot.graph, model, checked)
+    # To compare takes as long as to detect it once more.
+    if (
+        is_new
+        and settings.method == "bp"
+        and (reason := misfit(adjacency, labels, k, settings.seed))
+    ):
+        structlog.get_logger().warning(
+            "model does not fit",
+            graph=snapshot.graph,
+            model=model.version,
+            reason=reason,
+            advice="stream-icd models list shows others; stream-icd train learns one for it",
+        )
+    milliseconds["decode"] = decode_ms
+    return communities_with(
+        labels, milliseconds, snapshot, adjacency, model, settings, remembered, place
+    )
+
+
+def _is_new(graph: str, model: VersionedModel, checked: set[tuple[str, str]]) -> bool:
+    """Whether to check that the model fits the graph; adds both to what was `checked`.
+
+    It is proved to fit some graphs (`VersionedModel.proved_on`), so a champion that the gate
+    promoted has no slower first snapshot.
+    """
+    both, bp = (graph, model.version), model.model.bp
+    if graph in model.proved_on or both in checked or len(checked) >= MOST_GRAPHS:
+        return False
+    checked.add(both)
+    return bp != BpParameters() and not bp.search  # there is a model, and it has not compared yet
+
+
+def misfit(
+    adjacency: csr_array,
+    communities: NDArray[np.int32],
+    n_communities: int | None = None,
+    seed: int = 0,
+) -> str | None:
+    """Return why these communities are worse than those of the defaults; None if they are not.
+
+    Compares description lengths, since modularity prefers communities that maximise modularity
+    even where a model's are right.
+    """
+    plain = find_communities(adjacency, BpParameters(), n_communities, seed=seed)
+    weighed = comparable(adjacency)
+    bits, plain_bits = (description_length(weighed, labels) for labels in (communities, plain))
+    if bits <= plain_bits + BITS_WORSE:
+        return None
+    return (
+        f"its communities need {bits - plain_bits:.2f} bits per edge more to describe this graph "
+        f"than those found without a model (modularity {modularity(adjacency, communities):.2f}; "
+        f"without a model {modularity(adjacency, plain):.2f})"
+    )
+
+
+def communities_with(
+    labels: NDArray[np.int32],
+    milliseconds: dict[str, float],
+    snapshot: Snapshot,
+    adjacency: csr_array,
+    model: VersionedModel,
+    settings: DetectSettings,
+    remembered: tuple[Remembered, MemoryUse] | None = None,
+    place: str = "",
+) -> Communities:
+    """Return the communities with these labels, and their quality.
+
+    `remembered` is what was found with memory, and what memory contributed.
+    """
+    k = snapshot.n_communities or settings.n_communities
+    memory, use = remembered or (None, None)
+    evidence = evidence_for(adjacency, labels, settings.seed)
+    weights = community_weights(adjacency, labels)
+    known: dict[str, Any] = {}
+    if memory is not None:
+        known = {
+            "community_ids": memory.community_ids,
+            "replaced": memory.replaced,
+            "horizon": memory.horizon,
+            "predicted_bits": memory.predicted_bits,
+            "moved": None if memory.moved is None else memory.moved.pairs,
+            "moved_bits": None if memory.moved is None else memory.moved.bits,
+        }
+    return Communities(
+        graph=snapshot.graph,
+        snapshot_id=snapshot.id,
+        window=snapshot.window,
+        nodes=snapshot.nodes,
+        labels=labels,
+        n_edges=snapshot.n_edges,
+        model=settings.version_of(model),
+        modularity=modularity_by(weights),
+        ncut=ncut_by(weights),
+        milliseconds=milliseconds,
+        detected_at=utc_now(),
+        revision=revision_of(
+            snapshot.content, k, settings.seed, kind_of_memory(use), settings.horizon
+        ),
+        content=snapshot.content,
+        k_given=k,
+        seed=settings.seed,
+        snapshot_place=place,
+        evidence=evidence.strength,
+        bits_saved=evidence.bits_saved,
+        memory=use,
+        **known,
+    )
+
+
+@dataclass(slots=True)
+class Remembering:
+    """The memory for one snapshot: before it, and after it (None: the snapshot changes nothing)."""
+
+    relay: Relay
+    settings: DetectSettings
+    recent: RecentMemories
+    before: Memory | None = None
+    after: Memory | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a failure may be due to what is remembered."""
+        return self.before is not None and self.before.window != BEFORE_ALL
+
+    def detect(
+        self,
+        snapshot: Snapshot,
+        adjacency: csr_array,
+        model: Model,
+        n_communities: int | None,
+        spent: dict[str, float],
+    ) -> tuple[Remembered, MemoryUse]:
+        """Return the communities, and what memory contributed; for `spent`, see `finding`."""
+        method, seed, threads = self.settings.method, self.settings.seed, self.settings.threads
+        if (encoded := self.relay.take()) is not None:
+            self.before = self._read(snapshot.graph, encoded)
+        remembered = detect_remembering(
+            snapshot,
+            model,
+            self.before,
+            n_communities,
+            horizon=self.settings.horizon,
+            find=finding(method, model, seed=seed, threads=threads, spent=spent),
+            seed=seed,
+            threads=threads,
+            adjacency=adjacency,
+        )
+        if remembered.memory is self.before or too_far_ahead(snapshot.window, utc_now()):
+            return remembered, "late"
+        self.after = remembered.memory
+        if self.before is None:
+            return remembered, "first"
+        if self.before.window == BEFORE_ALL:
+            return remembered, "anew"
+        if remembered.damaged:
+            return remembered, "damaged"
+        return remembered, "continued" if remembered.n_continued else "broken"
+
+    def hand_on(self, communities: Communities) -> OutgoingRecord | None:
+        """Hand on the memory after the snapshot; return its message, None if it changes nothing.
+
+        It is cut until it fits into its topic. What is handed on is what is published, so that
+        results do not depend on when a detector starts again.
+
+        Raises:
+            BadSettings: its topic has no room for any memory.
+        """
+        if self.after is None:
+            return None
+        record = self._message(communities, self.after)
+        while (size := size_as_sent(record)) > self.relay.most_bytes and self.after.n_nodes:
+            some = int(CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
+            structlog.get_logger().warning(
+                "memory is too large for its topic, and is cut",
+                graph=communities.graph,
+                bytes=size,
+                most=self.relay.most_bytes,
+                nodes=self.after.n_nodes,
+                kept=some,
+            )
+            self.after = cut(self.after, some)
+            record = self._message(communities, self.after)
+        if size > self.relay.most_bytes:  # without its ids, later windows would give them again
+            raise BadSettings(
+                f"memory without any node takes {size} bytes, above the limit of "
+                f"{self.relay.most_bytes:.0f} of its topic {self.settings.memory_topic!r}: raise "
+                "the topic's max.message.bytes and STREAM_ICD_MAX_MESSAGE_BYTES, set "
+                "STREAM_ICD_CLAIMS_URI, or detect with --memory off"
+            )
+        encoded = record.value or b""
+        self.recent.put(communities.graph, encoded, self.after)
+        self.relay.pass_on(encoded)
+        return record
+
+    def _read(self, graph: str, encoded: bytes) -> Memory:
+        memory = self.recent.get(graph, encoded)
+        if memory is None:
+            try:
+                memory = decode_memory(encoded, self.settings.reader.limits)
+            except LimitExceeded as error:  # which says nothing of the snapshot
+                raise BadMemory(str(error)) from error
+        if too_far_ahead(memory.window, utc_now()):
+            raise BadMemory(
+                f"the last window ends at {memory.window.end}, too far in the future: all windows "
+                "would be late"
+            )
+        return memory
+
+    def _message(self, communities: Communities, memory: Memory) -> OutgoingRecord:
+        state = State(
+            group=self.settings.group,
+            graph=communities.graph,
+            snapshot_id=communities.snapshot_id,
+            window=communities.window,
+            model=communities.model,
+            revision=communities.revision,
+            snapshot_place=communities.snapshot_place,
+            value=encode_memory(memory),
+            next_id=memory.next_id,
+            is_first=self.before is None,
+        )
+        return outgoing(self.settings.memory_topic, encode_state(state))

@@ -1,0 +1,303 @@
+"""A worker process that runs jobs for this process, which measures it during each job.
+
+Worker processes are forked from a server, a process of Python's `multiprocessing` that has imported
+what they need, and has no threads that could hold a lock while it forks. So they begin with a copy
+of what takes a second to import, and share its memory. The server ends with this process.
+
+This file imports little, so that a program can start the server before it imports the rest.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import forkserver, resource_tracker, util
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stream_icd.core.errors import StreamIcdError, WorkersLost
+from stream_icd.core.store.whole_file import check_temporary_folder
+from stream_icd.streaming.execution.usage import Meter
+
+if TYPE_CHECKING:
+    from stream_icd.streaming.execution.budget import Allowance
+    from stream_icd.streaming.execution.work import Baton, Link
+
+LOOK_EVERY_S = 0.05
+"""Interval between checks of the process's resource usage against its job's limits."""
+
+ATTEMPTS, PAUSE_S = 3, 0.1
+"""How often a process is started, if the server is killed meanwhile."""
+
+# A terminal or a supervisor sends these to the whole process group.
+FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM)
+
+# Not fork: threads of this process may hold locks.
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    [
+        "stream_icd.streaming.execution.processes",
+        "stream_icd.streaming.detection.record",
+        "stream_icd.streaming.detection.snapshot",
+        "pyarrow.compute",
+    ]
+)
+
+
+def start_fork_server() -> None:
+    """Start the server, unless it runs: it imports while this process does other things."""
+    check_temporary_folder()  # its socket is there
+    with _deaf_from_the_start():
+        forkserver.ensure_running()
+
+
+def _end_fork_server() -> None:
+    """End the server and wait for it: nothing is left, and its processor time counts for us."""
+    server: Any = forkserver._forkserver  # Python ends it only after this process
+    if server._forkserver_pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(server._forkserver_pid, signal.SIGKILL)  # it may be importing
+        server._stop()
+
+
+util.Finalize(None, _end_fork_server, exitpriority=-1)  # after processes that still run
+
+
+@contextmanager
+def _deaf_from_the_start() -> Iterator[None]:
+    """Block the parent's signals in processes started in the block, until they ignore them.
+
+    The server blocks them for ever. This process receives its own when the block ends.
+    """
+    resource_tracker.ensure_running()  # else it is started later, which unblocks the signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_THE_PARENT)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class AllowedJob(NamedTuple):
+    """A job for a worker process, what it may use, and its place in its chain, if it has one."""
+
+    job: Any
+    allowance: Allowance
+    link: Link | None = None
+
+
+def _sent(link: Link | None) -> tuple[str, float, bool, Baton] | None:
+    """Return what the relay of a job begins with: what the job takes, too, if that is there."""
+    if link is None:
+        return None
+    if link.is_ready and link.instead is None:
+        return link.chain, link.most_bytes, True, link.before.result()
+    return link.chain, link.most_bytes, False, None
+
+
+class WorkerProcess:
+    """A process that runs one job at a time, and this process's end of the connection.
+
+    It never outlives this process, and ignores the signals that a terminal or a supervisor sends.
+
+    Args:
+        opening: creates, in the process, the function that runs a job; can be pickled. A job of a
+            chain is run with its `Relay` as a second argument.
+
+    Attributes:
+        at_work: the job in progress, with its limits, which may grow; None: there is none.
+        meter: measures it, without the time in which it waits.
+
+    Raises:
+        WorkersLost: the server cannot be started, or is killed again and again.
+    """
+
+    def __init__(self, opening: Callable[[], Callable[[Any], Any]]) -> None:
+        self._line, theirs = CONTEXT.Pipe()
+        arguments = theirs, opening, dict(os.environ)
+        self._process = CONTEXT.Process(target=_serve, args=arguments, daemon=True)
+        _start(self._process)
+        theirs.close()  # so that the connection closes when the process ends
+        self._opened: tuple[bool, Any] | None = None
+        self.meter = Meter(self.pid)
+        # It ignores what Python ends it with, and the program would wait for it for ever.
+        util.Finalize(self, self.meter.kill, exitpriority=0)
+        self.at_work: AllowedJob | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    @property
+    def is_alive(self) -> bool:
+        return self.meter.is_running  # Python says no once the server that forked it has ended
+
+    def opened(self) -> tuple[bool, Any]:
+        """Wait until the process is open; return whether that succeeded, and what it raised.
+
+        Raises `EOFError` or `OSError` if it has ended.
+        """
+        if self._opened is None:
+            self._opened = self._line.recv()
+        return self._opened
+
+    def do(self, job: Any, allowance: Allowance) -> tuple[bool, Any]:
+        """`run` for one job."""
+        return next(self.run([AllowedJob(job, allowance)]))
+
+    def run(self, jobs: Sequence[AllowedJob]) -> Iterator[tuple[bool, Any]]:
+        """Run jobs one after the other, until one fails.
+
+        Yields whether each succeeded, and its result or error. Limits grow with what a job takes
+        from the job before it. Time in which it waits for that does not count. What it hands on is
+        handed on if it succeeds.
+
+        Raises:
+            OverBudget: the job exceeded its limits, and is still running.
+            EOFError, OSError: the process has ended.
+        """
+        succeeded, error = self.opened()
+        if not succeeded:
+            yield succeeded, error
+            return
+        self._line.send([(one.job, _sent(one.link)) for one in jobs])
+        for one in jobs:
+            self.meter.reset()
+            self.at_work = one
+            try:
+                answer = self._answer(one)
+            finally:
+                self.at_work = None
+            yield answer
+            if not answer[0]:
+                return
+
+    def _answer(self, job: AllowedJob) -> tuple[bool, Any]:
+        limits, link = job.allowance, job.link
+        while True:
+            while not self._line.poll(LOOK_EVERY_S):
+                limits.check(self.meter.read())
+            said: tuple[tuple[bool, Any], Baton] | bool = self._line.recv()
+            if not isinstance(said, bool):
+                answer, baton = said
+                if link is not None and baton is not None and answer[0]:
+                    link.pass_on(baton)
+                return answer
+            assert link is not None, "only a job of a chain takes something"
+            with self.meter.stopped():
+                taken = link.take()
+                limits = job.allowance.with_state(len(taken or b""))
+                self.at_work = job._replace(allowance=limits)
+                if said:
+                    self._line.send(taken)
+
+    def end(self) -> int | None:
+        """Kill the process if it is still running; return its exit status."""
+        self.meter.kill()
+        self._process.join()
+        return self._process.exitcode
+
+
+def _start(process: ForkServerProcess) -> None:
+    with _deaf_from_the_start():
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                process.start()
+                break
+            except (EOFError, OSError) as error:  # the server was killed, or cannot fork
+                if attempt == ATTEMPTS:
+                    check_temporary_folder()  # the server's socket is there
+                    raise WorkersLost(
+                        f"no worker process can be started ({type(error).__name__}: {error}): give "
+                        "more memory, or allow more processes"
+                    ) from error
+                time.sleep(PAUSE_S)
+
+
+@dataclass(slots=True)
+class _PipeRelay:
+    """The relay of a chain in a worker process, for jobs that run one after the other.
+
+    It tells the parent that a job takes something, and whether the parent has to send it: it may
+    have come with the job, or the job before may have handed it on here.
+    """
+
+    line: Connection
+    most_bytes: float
+    is_here: bool
+    baton: Baton
+    handed_on: Baton = None
+
+    def take(self) -> Baton:
+        self.line.send(not self.is_here)
+        if not self.is_here:
+            self.baton, self.is_here = self.line.recv(), True
+        return self.baton
+
+    def pass_on(self, baton: bytes) -> None:
+        self.baton = self.handed_on = baton
+        self.is_here = True
+
+
+def _serve(
+    line: Connection, opening: Callable[[], Callable[[Any], Any]], environment: Mapping[str, str]
+) -> None:
+    """Run jobs, one after the other; the main function of the process.
+
+    `environment` is that of the parent now; the server's is from when it was started.
+    """
+    from stream_icd.core.log import configure_logging
+
+    os.environ.clear()
+    os.environ.update(environment)
+    _live_no_longer_than_parent()
+    configure_logging()
+    opened, work = _attempted(opening)
+    with suppress(EOFError, ConnectionError):  # the parent has ended
+        line.send((opened, None if opened else work))
+        while opened:
+            relays: dict[str, _PipeRelay] = {}
+            for job, link in line.recv():
+                if link is None:
+                    answer, baton = _attempted(work, job), None
+                else:
+                    chain, *begins_with = link
+                    relay = relays.setdefault(chain, _PipeRelay(line, *begins_with))
+                    relay.handed_on = None
+                    answer, baton = _attempted(work, job, relay), relay.handed_on
+                    if baton is None:  # it may have taken what was meant for it alone
+                        del relays[chain]
+                line.send((answer, baton))
+                if not answer[0]:
+                    break
+
+
+def _attempted(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
+    try:
+        return True, work(*arguments)
+    except Exception as error:
+        if not isinstance(error, StreamIcdError):  # pickling drops its traceback
+            error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+        return False, error
+
+
+def _live_no_longer_than_parent() -> None:
+    """Ignore the signals that the parent handles, and end with the parent, even on `kill -9`."""
+    for number in FOR_THE_PARENT:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FOR_THE_PARENT)
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only for a child process"
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

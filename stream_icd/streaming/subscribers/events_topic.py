@@ -1,0 +1,106 @@
+"""Reads the events topic, which is the only state of a tracker."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import structlog
+
+from stream_icd.core.errors import BadEvents, BadInput, BadSettings, OffsetGone
+from stream_icd.core.events import CommunityEvents
+from stream_icd.kafka.messages.claims import MessageReader
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Headers, OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.tracing import context_of
+from stream_icd.streaming.subscribers.seen_results import SeenResults, result_of
+from stream_icd.wire.events import decode_events, is_late
+from stream_icd.wire.message import graph_of
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """An operator has reset a graph, with a record that has the graph's key and no value."""
+
+    graph: str
+
+
+def forget_graph(graph: str, topic: str) -> OutgoingRecord:
+    """Return the record that makes trackers reset a graph."""
+    return OutgoingRecord(topic, value=None, key=graph.encode())
+
+
+@dataclass(slots=True)
+class EventsTopic:
+    """Reads the new records of the topic since the last read; the first time, all records."""
+
+    settings: KafkaSettings
+    topic: str
+    graph: str | None  # read only this graph's events; None for all
+    windows: int  # how many of a graph's last windows to return
+    reader: MessageReader
+    _positions: dict[int, int] = field(default_factory=dict)
+    _first_ids: dict[bytes | None, int] = field(default_factory=dict)
+    _headers: dict[bytes | None, Headers] = field(default_factory=dict)
+
+    def news(self, seen: SeenResults) -> Iterator[CommunityEvents | Forgotten]:
+        """Yield the last tracked windows of each graph with new events, in order; update `seen`.
+
+        If a graph was reset, `Forgotten` precedes its later windows. Raises `TopicMissing`,
+        `BrokerUnavailable`.
+        """
+        latest: dict[bytes | None, deque[Record]] = {}
+        try:
+            self._read(seen, latest)
+        # Retention deleted it, perhaps meanwhile, or it is another topic, perhaps with fewer
+        # partitions: what is there suffices.
+        except (OffsetGone, BadSettings):
+            self._positions.clear()
+            self._read(seen, latest)
+        for records in latest.values():
+            for record in records:
+                self._headers.pop(record.key, None)
+                if context_of(record.headers):
+                    self._headers[record.key] = record.headers
+                try:
+                    yield self._decoded(record)
+                except BadInput as error:
+                    log = structlog.get_logger()
+                    log.warning("not an events message", place=record.place, reason=str(error))
+
+    def _decoded(self, record: Record) -> CommunityEvents | Forgotten:
+        if record.value is None:
+            return Forgotten(graph_of(record.key, self.reader.limits, BadEvents))
+        return self.reader.decoded(record, decode_events)
+
+    def first_id(self, graph: str) -> int:
+        """Return the first stable id above those of all records of a graph that were read."""
+        return self._first_ids.get(graph.encode(), 0)
+
+    def headers(self, key: bytes | None) -> Headers:
+        """Return the headers of a graph's last events that were read, if they have a trace."""
+        return self._headers.get(key, ())
+
+    def _read(self, seen: SeenResults, latest: dict[bytes | None, deque[Record]]) -> None:
+        """Add the new records to the latest ones of each graph, and to `seen`."""
+        key = None if self.graph is None else self.graph.encode()
+        start = self._positions.copy()
+        # A broker may say that a transaction is committed before its records can be read.
+        with open_reader(self.settings, self.topic, start, until="settled") as records:
+            for record in records:
+                self._positions[record.partition] = record.offset + 1
+                if key not in (None, record.key):
+                    continue
+                said = dict(record.headers).get("icd_next_community", b"")
+                next_id = int(said) if said.isdigit() and len(said) < 16 else 0
+                self._first_ids[record.key] = max(next_id, self._first_ids.get(record.key, 0))
+                if record.value is None:
+                    seen.forget(record.key)
+                    latest[record.key] = deque([record], maxlen=self.windows + 1)
+                elif seen.is_new(result_of(record)) and not is_late(record.headers):
+                    newest = latest.setdefault(record.key, deque(maxlen=self.windows + 1))
+                    if newest and result_of(newest[-1]).name == result_of(record).name:
+                        newest.pop()  # replaced by this revision
+                    newest.append(record)

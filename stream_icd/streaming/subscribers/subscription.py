@@ -1,0 +1,339 @@
+"""What all subscriptions share: their options; each result once, in order, with gaps reported."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from threading import Event, Lock
+from typing import Any, Literal, Self, TypedDict, TypeVar
+
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import BadInput, BadSettings
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.imports import with_pandas
+from stream_icd.core.printable import did_you_mean, printable
+from stream_icd.core.snapshot import Window
+from stream_icd.core.times import Gap, missed_windows, too_far_ahead, utc_now
+from stream_icd.kafka.messages.claims import ClaimSettings, Decode, MessageReader
+from stream_icd.kafka.messages.records import graph_in_key
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.tracing import tracing_if_on
+from stream_icd.kafka.waiting import Stop, Worker
+from stream_icd.streaming.subscribers.group_reader import open_group_reader
+from stream_icd.streaming.subscribers.seen_results import (
+    MixedModels,
+    SeenResults,
+    result_of,
+    superseded_among,
+)
+from stream_icd.wire.limits import Limits
+
+Start = Literal["beginning", "latest"] | datetime
+Until = Literal["forever", "end"]
+Revisions = Literal["newest", "all"]
+OnBad = Callable[[Record, BadInput], None]
+OnGap = Callable[[Gap], None]
+
+# The standard library's: without a configuration it writes warnings to standard error, where they
+# do not mix with results.
+LOG = logging.getLogger(__name__)
+
+
+class SubscribeOptions(TypedDict, total=False):
+    """The keyword arguments that all subscribe functions take; `subscribe` explains them.
+
+    None is the same as leaving one out.
+    """
+
+    model: str | None
+    start: Start | None
+    until: Until | None
+    limit: int | None
+    group: str | None
+    revisions: Revisions | None
+    settings: KafkaSettings | None
+    topic: str | None
+    limits: Limits | None
+    claims: ClaimSettings | None
+    on_bad: OnBad | None
+    on_gap: OnGap | None
+
+
+def log_bad(record: Record, error: BadInput) -> None:
+    LOG.warning("skipped %s: %s", record.place, printable(str(error)))
+
+
+def log_gap(gap: Gap) -> None:
+    LOG.warning("%s", printable(str(gap)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Which results to read, from where, and how to report errors; see `read_options`."""
+
+    topic: str
+    graph: str | None = None
+    model: str | None = None
+    start: Start | None = None
+    until: Until = "forever"
+    limit: int | None = None
+    group: str | None = None
+    revisions: Revisions = "newest"
+    settings: KafkaSettings = field(default_factory=KafkaSettings)
+    reader: MessageReader = field(default_factory=MessageReader)
+    on_bad: OnBad = log_bad
+    on_gap: OnGap = log_gap
+
+    def __post_init__(self) -> None:
+        starts = isinstance(self.start, datetime) or self.start in (None, "beginning", "latest")
+        limits = self.limit is None or (hasattr(self.limit, "__index__") and self.limit >= 1)
+        for name in ("topic", "graph", "model", "group"):
+            text = getattr(self, name)
+            sayable = isinstance(text, str) and text.encode(errors="replace").decode() == text
+            if text is not None and not (text and sayable):
+                raise BadSettings(f"{name}={text!r}: it must be a name, or left out")
+        for name, good, rule in (
+            ("start", starts, "beginning, latest or a datetime with a zone"),
+            ("until", self.until in ("forever", "end"), "forever or end"),
+            ("revisions", self.revisions in ("newest", "all"), "newest or all"),
+            ("limit", limits, "a whole number, at least 1"),
+            ("on_bad", callable(self.on_bad), "a function"),
+            ("on_gap", callable(self.on_gap), "a function"),
+        ):
+            if not good:
+                raise BadSettings(f"{name}={getattr(self, name)!r}: it must be {rule}")
+        if self.group is not None and (self.start is not None or self.until == "end"):
+            raise BadSettings(
+                f"group {self.group!r} continues at its position and does not end: leave out start "
+                f"(--from) and until (--until), or the group"
+            )
+
+    def want(self, record: Record) -> bool:
+        """Return whether a record is requested; one without a value, whatever the model is."""
+        if self.graph is not None and record.key != self.graph.encode():
+            return False
+        if self.model is None or record.value is None:
+            return True
+        version = dict(record.headers).get("icd_model", b"").decode(errors="replace")
+        return self.model in (version, version.rpartition("@")[0])
+
+
+def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> ReadOptions:
+    """Return the keyword arguments of a subscriber with their defaults, checked.
+
+    Raises `TypeError` for an unknown keyword, `BadSettings` for a wrong value or combination.
+    """
+    known = SubscribeOptions.__annotations__
+    if unknown := given.keys() - known:
+        name = min(unknown)
+        raise TypeError(f"subscribe functions have no argument {name!r}{did_you_mean(name, known)}")
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for name, kind in _TYPES.items():
+        if not isinstance(value := chosen.get(name), kind | None):  # which may hold a password
+            raise BadSettings(f"{name}={type(value).__name__}(…): it must be {kind.__name__}(…)")
+    claims, limits = chosen.pop("claims", None), chosen.pop("limits", None)
+    reader = MessageReader(claims or ClaimSettings(), limits or Limits())
+    if chosen.get("until") == "end":  # from the latest on, there would be nothing
+        chosen.setdefault("start", "beginning")
+    return ReadOptions(graph=graph, reader=reader, **{"topic": topic, **chosen})
+
+
+_TYPES = {"settings": KafkaSettings, "limits": Limits, "claims": ClaimSettings}
+
+Item = TypeVar("Item")
+Published = TypeVar("Published", Communities, CommunityEvents)
+
+_END: Any = object()
+
+
+class Subscription(Iterator[Item], AsyncIterator[Item]):
+    """An iterator over new items, with `for` or with `async for`, but not both at a time.
+
+    It connects when the first item is requested. If you leave the loop early, resources are freed
+    when the subscription is closed or garbage-collected; a `with` block closes it at its end.
+    `async for` waits in a thread: the event loop continues, and a cancelled wait (a timeout) loses
+    no item. Tasks that share a subscription share its items, each of which one of them gets; so do
+    threads.
+    """
+
+    def __init__(self, open_items: Callable[[Event], Generator[Item, None, None]]) -> None:
+        self._worker: Worker | None = None
+        self._stop = Event()
+        self._items = open_items(self._stop)
+        self._awaited: Future[Item] | None = None
+        self._turn = asyncio.Lock()  # of the tasks that wait
+        self._turn_of_threads = Lock()
+
+    def __next__(self) -> Item:
+        try:
+            with self._turn_of_threads:
+                return next(self._items)
+        except ValueError:
+            if self._stop.is_set():  # another thread is closing it
+                raise StopIteration from None
+            raise
+
+    async def __anext__(self) -> Item:
+        async with self._turn:
+            self._worker = self._worker or Worker("subscription")
+            self._awaited = self._awaited or self._worker.submit(next, self._items, _END)
+            item = await asyncio.shield(asyncio.wrap_future(self._awaited))
+            self._awaited = None
+        if item is _END:
+            self.close()
+            raise StopAsyncIteration
+        return item
+
+    def close(self) -> None:
+        """Close the subscription: pending requests get no item, and the connection is closed."""
+        self._stop.set()
+        if self._worker is not None:
+            self._worker.submit(self._end)
+            self._worker.close()
+            self._worker = None
+        else:
+            self._end()
+
+    def __del__(self) -> None:
+        if self._worker is not None:  # whose thread keeps the generator alive
+            self.close()
+
+    def _end(self) -> None:
+        with suppress(ValueError):  # the generator is running; `stop` ends it
+            self._items.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+def group_of(name: str | None, graph: str | None, **filters: object) -> str | None:
+    """Return the consumer group of readers with this name and these filters; None without a name.
+
+    Readers with different filters need different groups: a group's position also passes records
+    that a member filters out.
+
+    >>> group_of("dashboard", "as733", model="as", event=None)
+    'dashboard-as733-model=as'
+    >>> group_of("dashboard", None)
+    'dashboard'
+    """
+    if name is None:
+        return None
+    of_graph = [] if graph is None else [graph]
+    others = [f"{key}={value}" for key, value in filters.items() if value is not None]
+    return "-".join([name, *of_graph, *others])
+
+
+def following(
+    options: ReadOptions,
+    decode: Decode[Published],
+    items: Callable[[Iterator[Published]], Iterator[Item]],
+    **filters: object,
+) -> Subscription[Item]:
+    """Return a subscription to the results, which `items` converts, and filters by `filters`."""
+    group = group_of(options.group, options.graph, model=options.model, **filters)
+    options = replace(options, group=group)
+
+    def all_items(stop: Stop) -> Iterator[Item]:
+        with_pandas()
+        superseded = _superseded(options, stop)
+        with _open(options, stop) as parts:
+            for records in parts:  # nothing that was seen before says anything about a part
+                yield from items(_results(options, decode, superseded, records))
+
+    def open_items(stop: Event) -> Generator[Item, None, None]:
+        return _limited(all_items(stop), options.limit, stop)
+
+    return Subscription(open_items)
+
+
+@contextmanager
+def _open(options: ReadOptions, stop: Stop) -> Iterator[Iterable[Iterator[Record]]]:
+    """Give the records, in the parts of `open_group_reader`; without a group there is one."""
+    topic = options.settings, options.topic
+    if options.group is not None:
+        with open_group_reader(*topic, options.group, stop) as parts:
+            yield parts
+        return
+    start = "latest" if options.start is None else options.start
+    with open_reader(*topic, start=start, until=options.until, stop=stop) as records:
+        yield [records]
+
+
+def _results(
+    options: ReadOptions,
+    decode: Decode[Published],
+    superseded: Callable[[Record], bool],
+    records: Iterator[Record],
+) -> Iterator[Published]:
+    """Yield each result once; report gaps, and graphs with alternating results of two models."""
+    seen, models, tracing = SeenResults(), MixedModels(), tracing_if_on()
+    last: dict[str, Window] = {}
+    for record in filter(options.want, records):
+        if record.value is None:  # an operator reset the graph
+            last.pop(graph_in_key(record), None)
+            seen.forget(record.key)
+            continue
+        try:
+            with nullcontext() if tracing is None else tracing.receiving(record):
+                result = options.reader.decoded(record, decode)
+        except BadInput as error:
+            options.on_bad(record, error)
+            continue
+        if not seen.is_new(result_of(record)):
+            continue
+        _report_gap(options, last, result)
+        if not superseded(record):
+            if said := models.look_at(result.graph, result.model):
+                LOG.warning("%s; choose one with model= (--model)", printable(said))
+            yield result
+
+
+def _superseded(options: ReadOptions, stop: Stop) -> Callable[[Record], bool]:
+    """Return a test for past records that a newer revision replaces and that are not requested.
+
+    The past is read twice, because a correction follows what it corrects; a group gets all results.
+    """
+    start, topic = options.start, options.topic
+    if start is None or start == "latest" or options.revisions == "all":
+        return lambda _: False
+    with open_reader(options.settings, topic, start=start, until="end", stop=stop) as records:
+        return superseded_among(filter(options.want, records))
+
+
+def _report_gap(
+    options: ReadOptions, last: dict[str, Window], result: Communities | CommunityEvents
+) -> None:
+    """Report the windows of a graph that are missing after its last one."""
+    before = last.get(result.graph)
+    if too_far_ahead(result.window, utc_now()):
+        return  # else it would report a false gap, and hide later ones
+    if before is not None and result.window.end <= before.end:
+        return  # late, or the same window by another model
+    if before is not None and (missed := missed_windows(before, result.window)):
+        options.on_gap(Gap(result.graph, before, result.window, missed))
+    last[result.graph] = result.window
+
+
+def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator[Item, None, None]:
+    """Yield at most `limit` items; the last is acknowledged when another one is requested."""
+    for taken, item in enumerate(items, start=1):
+        yield item
+        if taken == limit:
+            stop.set()

@@ -1,0 +1,96 @@
+"""Detection on a stream: a snapshot in, its communities out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from stream_icd.core.errors import CrashedWorker
+from stream_icd.kafka.messages.records import Outcome, Processed, about, graph_in_key
+from stream_icd.kafka.record import Headers, OutgoingRecord, Record
+from stream_icd.registry.model import VersionedModel
+from stream_icd.streaming.detection.record import TOO_LARGE, RecordDetection, warn_of_k
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.work import Engine, First, InProcess, started_anew
+from stream_icd.streaming.workers.memories import Memories
+from stream_icd.streaming.workers.step import BatchStep
+
+ModelHandle = Callable[[], VersionedModel]
+"""Returns the model for detection. It is called at the start of each batch, so the model may
+change between batches."""
+
+
+@dataclass(eq=False)
+class Detector(BatchStep):
+    """Finds the communities of each snapshot.
+
+    With an `engine`, it detects several in parallel, with the model that the engine was opened
+    with; else one after the other in this process, without resource limits. Without `memories` of
+    the graphs, it detects each snapshot alone.
+    """
+
+    stages = ("decode", "detect")
+
+    model: ModelHandle
+    settings: DetectSettings
+    engine: Engine[Record, Outcome] | None = None
+    memories: Memories | None = None
+    room: Callable[[], float] = lambda: math.inf  # the maximum size of a message with memory
+    warm: Callable[[], object] = lambda: None  # returns when the engine is ready
+    at_once: int | None = None  # see `BatchStep`
+
+    def __post_init__(self) -> None:
+        if self.memories is None:
+            self.settings = replace(self.settings, memory="off")
+        self.ahead = self.engine is not None
+        self._small_graphs: set[str] = set()
+        self._detection = RecordDetection(self.model(), self.settings)
+
+    @property
+    def context(self) -> dict[str, str]:
+        return {"model": self._detection.version}
+
+    def open(self) -> None:
+        self.warm()
+
+    def assigned(self, partitions: Collection[int]) -> None:
+        if self.memories is not None:
+            self.memories.assigned(partitions)
+
+    def begin(self, records: Sequence[Record]) -> None:
+        """Make the memory of all graphs available, and take the current model."""
+        if self.memories is not None:
+            self.memories.begin(records)
+        self._detection = replace(self._detection, model=self.model())
+
+    def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
+        engine = InProcess(self._detection) if self.engine is None else self.engine
+        memories = self.memories
+        first = First() if memories is None else First(memories.get, self.room())
+        for record, outcome in engine(records, first):
+            if isinstance(outcome, Processed) and TOO_LARGE in outcome.facts:
+                with about(record):
+                    warn_of_k(graph_in_key(record), outcome.facts[TOO_LARGE], self._small_graphs)
+            yield record, outcome
+
+    def last_resort(self, record: Record) -> Outcome | None:
+        """Detect the record in a process without the graph's memory, which may be the cause."""
+        graph, memories = self._detection.chain(record), self.memories
+        if self.engine is None or memories is None or graph is None:
+            return None
+        if not (memory := memories.get(graph)):
+            return None
+        anew = started_anew(memory, self._detection.name(record), "it may end processes")
+        try:
+            ((_, outcome),) = self.engine([record], First(lambda _: anew, self.room()))
+        except CrashedWorker:
+            return None
+        return outcome
+
+    def state_headers(self, record: Record) -> Headers:
+        return () if self.memories is None else self.memories.headers(graph_in_key(record))
+
+    def remember(self, record: Record, state: OutgoingRecord) -> None:
+        assert self.memories is not None, "there is no state without memory"
+        self.memories.put(graph_in_key(record), record.partition, state.value or b"")

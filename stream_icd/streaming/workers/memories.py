@@ -1,0 +1,322 @@
+"""The memory of each graph that a detector works on, and the topic that it is kept in."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import structlog
+
+from stream_icd.core.errors import (
+    BadInput,
+    BadMemory,
+    BadSettings,
+    BrokerUnavailable,
+    StoreUnreachable,
+)
+from stream_icd.core.printable import did_you_mean, listed
+from stream_icd.kafka.messages.claims import MessageReader, without_claim
+from stream_icd.kafka.messages.records import graph_in_key, outgoing
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Headers, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic, positions
+from stream_icd.kafka.tracing import context_of
+from stream_icd.streaming.execution.budget import MemorySettings, sent_bytes
+from stream_icd.wire.message import Message, place_in_topic
+from stream_icd.wire.states import (
+    FIRST,
+    State,
+    decode_state,
+    encode_state,
+    next_id_in,
+    read_state_key,
+)
+
+Result = TypeVar("Result")
+
+RETRY_S = 1.0
+
+
+class Place(NamedTuple):
+    """Where a snapshot is in the snapshots topic."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTopic:
+    """The states of one group of detectors; those of others are ignored."""
+
+    settings: KafkaSettings
+    group: str
+    topic: str = MEMORY
+    reader: MessageReader = field(default_factory=MessageReader)
+
+    def read(
+        self,
+        before: Mapping[int, int],
+        want: Callable[[str, int], bool],
+        most_bytes: float = math.inf,
+    ) -> tuple[dict[str, Record], set[str]]:
+        """Return the newest state of each graph that is wanted, and the other graphs.
+
+        Reads the whole topic, also transactions that are still open. After a crash, the topic may
+        hold states of snapshots that will be detected again; these do not count. If the group was
+        moved back to the middle of a graph, and no earlier state is left, one of them is returned
+        without its value: the graph starts anew, and its ids are used up.
+
+        Args:
+            before: for partitions of the snapshots topic, the next offset to be detected.
+            want: whether a graph in a partition of the snapshots topic is wanted.
+            most_bytes: return at most this much, the latest states of all.
+        """
+        newest: dict[str, Record] = {}
+        later: dict[str, Record | None] = {}  # of graphs that come again; None: from their first on
+        others: set[str] = set()
+        n_bytes = 0
+        with open_reader(self.settings, self.topic, until="settled") as records:
+            for record in records:
+                graph = self._graph(record)
+                if graph is None:
+                    continue
+                if record.value is None:  # an operator made the graph start anew
+                    n_bytes -= self._size(newest.pop(graph, None))
+                    later.pop(graph, None)
+                    others.discard(graph)
+                    continue
+                partition, offset = place_in(record.headers)
+                if offset >= (next_offset := before.get(partition, offset + 1)):
+                    begins = next_offset == 0 or FIRST in dict(record.headers)
+                    known = later.setdefault(graph, None if begins else replace(record, value=None))
+                    used = next_id_in(record.headers) or 0
+                    if known is not None and used > (next_id_in(known.headers) or 0):
+                        later[graph] = replace(record, value=None)
+                    continue
+                if not want(graph, partition):
+                    others.add(graph)
+                elif graph not in newest or _is_later(record, newest[graph]):
+                    n_bytes += self._size(record) - self._size(newest.pop(graph, None))
+                    newest[graph] = record
+                while n_bytes > most_bytes:
+                    oldest = next(iter(newest))
+                    n_bytes -= self._size(newest.pop(oldest))
+                    others.add(oldest)
+        for graph in later.keys() - newest.keys() - others:
+            if (state := later[graph]) and want(graph, place_in(state.headers).partition):
+                newest[graph] = state
+        return newest, others - newest.keys()
+
+    def forget(self, graph: str) -> None:
+        """Make a graph start anew; its community ids are not used again.
+
+        The new state has the place of the last snapshot that the group has read, which may be
+        later than the last remembered one: so it is known which snapshots it is for.
+
+        Raises:
+            BadSettings: the group remembers nothing of the graph; the message names those it does.
+        """
+        states, others = self.read({}, lambda name, _: name == graph)
+        if graph not in states:
+            known = listed(sorted(others)) or "none: name another --group"
+            raise BadSettings(
+                f"group {self.group} remembers nothing of graph {graph}; it remembers {known}"
+                f"{did_you_mean(graph, others)}"
+            )
+        read = positions(self.settings, SNAPSHOTS, self.group)
+        value = self.value(states[graph], max(read.values(), default=0))
+        with Publisher(self.settings) as publisher:
+            publisher.send(outgoing(self.topic, self._without_past(states[graph], value, read)))
+
+    def value(self, record: Record, n_messages: int) -> bytes:
+        """Return the encoded memory of a state; that of a graph that starts anew if it is lost.
+
+        A value is lost if it does not even say which ids are used up: then `n_messages`, so many
+        snapshots may have been detected before, are counted instead. The claim store may raise
+        StoreUnreachable; try again.
+        """
+        from stream_icd.methods.memory.encoding import encode_memory, next_id_of
+        from stream_icd.methods.memory.memory import far_id, forgotten
+
+        try:
+            if record.value is None:
+                raise BadMemory("it is of a window that comes again, and no earlier one is left")
+            value = self.reader.decoded(record, decode_state).value
+            if next_id_of(value) is not None:
+                return value
+            _warn(record, "the value does not say which community ids are used")
+        except BadInput as error:
+            _warn(record, str(error))
+        next_id = next_id_in(record.headers)
+        if next_id is None:
+            next_id = far_id(max(n_messages, place_in(record.headers).offset + 1))
+        return encode_memory(forgotten(next_id))
+
+    def _without_past(self, record: Record, value: bytes, read: Mapping[int, int]) -> Message:
+        """Return the state of a graph that starts anew after the snapshots that were `read`."""
+        from stream_icd.methods.memory.encoding import anew, next_id_of
+        from stream_icd.methods.memory.memory import BEFORE_ALL
+
+        last, graph = place_in(record.headers), read_state_key(record.key)[1]
+        offset = max(last.offset, read.get(last.partition, 0) - 1)
+        place = "" if last.partition < 0 else f"{last.partition}@{offset}"
+        try:
+            state = decode_state(record.key, value, without_claim(record.headers))
+        except BadInput:  # the value says which ids are used up, whatever the headers say
+            state = State(self.group, graph, "lost", BEFORE_ALL, "lost", "", place, value)
+        value = anew(value)
+        next_id = next_id_of(value)
+        return encode_state(
+            replace(state, window=BEFORE_ALL, snapshot_place=place, value=value, next_id=next_id)
+        )
+
+    def _graph(self, record: Record) -> str | None:
+        try:
+            group, graph = read_state_key(record.key, self.reader.limits)
+        except BadInput as error:
+            _warn(record, str(error))
+            return None
+        return graph if group == self.group else None
+
+    def _size(self, state: Record | None) -> int:
+        return 0 if state is None else sent_bytes(state, self.reader.limits)
+
+
+def _warn(state: Record, reason: str) -> None:
+    structlog.get_logger().warning("memory cannot be read", place=state.place, reason=reason)
+
+
+def _is_later(state: Record, before: Record) -> bool:
+    """Whether a state is of a later window than one that precedes it in the topic, as it is in
+    another partition: partitions were added, and the graph went to one of them."""
+    (partition, offset), other = place_in(state.headers), place_in(before.headers)
+    return partition != other.partition or offset >= other.offset
+
+
+def place_in(headers: Headers) -> Place:
+    """Return the place of a state's snapshot; -1 and -1 if the headers do not say it."""
+    text = dict(headers).get("icd_snapshot_place", b"").decode(errors="replace")
+    return Place(*(place_in_topic(text) or (-1, -1)))
+
+
+def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memories:
+    """Return the memories of a group of detectors; raise TopicMissing without the topic."""
+    describe_topic(kafka, topic)
+    return Memories(MemoryTopic(kafka, group, topic))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The encoded memory of a graph."""
+
+    value: bytes
+    partition: int
+    batch: int  # the last one with a window of the graph
+    offset: int = -1  # that of the window before; -1 once a batch has used it
+    headers: Headers = ()  # of the state that it was read from, if they have a trace context
+
+
+class Memories:
+    """The memory of each graph after its last window, encoded.
+
+    It is read from the memory topic when a partition is assigned, and kept in RAM up to a limit;
+    above it, a graph is read again when it is needed.
+    """
+
+    def __init__(self, topic: MemoryTopic, settings: MemorySettings | None = None) -> None:
+        self._topic = topic
+        self._most_bytes = (settings or MemorySettings()).cache_bytes
+        self._kept: dict[str, _Kept] = {}  # the longest unused first
+        self._unread: set[str] = set()  # graphs with a state in the topic, but not in RAM
+        self._new: set[int] = set()  # partitions whose states must be read
+        self._early: set[int] = set()  # those whose states were read before the first record came
+        self._batch = 0
+        self.n_bytes = 0  # encoded memory in RAM
+        self.n_restored = 0  # states that have been read
+
+    def assigned(self, partitions: Collection[int]) -> None:
+        """Forget the graphs of these partitions, and read them again before they are needed."""
+        self._new.update(partitions)
+        self._early.difference_update(partitions)
+        for graph in [name for name, kept in self._kept.items() if kept.partition in partitions]:
+            self._drop(graph)
+
+    def begin(self, records: Sequence[Record]) -> None:
+        """Make the memory of all graphs of a batch available."""
+        self._batch += 1
+        first = {record.partition: record.offset for record in reversed(records)}
+        graphs = {graph_in_key(record) for record in records}
+        self.assigned(self._misread(first))
+        if self._new & first.keys():  # read all at once: the topic is read whole
+            new, self._new = self._new, set()
+            self._restore(first, lambda _, partition: partition in new, self._most_bytes)
+            self._early |= new
+        self._early -= first.keys()
+        if missing := graphs & self._unread:
+            self._restore(first, lambda graph, _: graph in missing)
+        for graph in graphs & self._kept.keys():
+            self._keep(graph, replace(self._kept[graph], batch=self._batch, offset=-1))
+        self._evict()
+
+    def get(self, graph: str) -> bytes | None:
+        return self._kept[graph].value if graph in self._kept else None
+
+    def headers(self, graph: str) -> Headers:
+        """Return the headers of the state that the memory of a graph was read from."""
+        return self._kept[graph].headers if graph in self._kept else ()
+
+    def put(self, graph: str, partition: int, value: bytes) -> None:
+        """Set the memory of a graph after a window in this partition."""
+        self._keep(graph, _Kept(value, partition, self._batch))
+        self._unread.discard(graph)
+
+    def _misread(self, first: Mapping[int, int]) -> set[int]:
+        """The partitions of which a state was read early whose window is to be detected again."""
+        read = {p: offset for p, offset in first.items() if p in self._early}
+        kept = self._kept.values() if read else ()
+        return {one.partition for one in kept if one.offset >= read.get(one.partition, math.inf)}
+
+    def _keep(self, graph: str, kept: _Kept) -> None:
+        self._drop(graph)
+        self._kept[graph] = kept
+        self.n_bytes += len(kept.value)
+
+    def _drop(self, graph: str) -> None:
+        if graph in self._kept:
+            self.n_bytes -= len(self._kept.pop(graph).value)
+
+    def _restore(
+        self, first: dict[int, int], want: Callable[[str, int], bool], most_bytes: float = math.inf
+    ) -> None:
+        states, others = self._insist(lambda: self._topic.read(first, want, most_bytes))
+        self._unread = (self._unread | others) - states.keys() - self._kept.keys()
+        for graph, record in states.items():
+            value = self._insist(partial(self._topic.value, record, max(first.values())))
+            partition, offset = place_in(record.headers)
+            headers = record.headers if context_of(record.headers) else ()
+            self._keep(graph, _Kept(value, partition, 0, offset, headers))
+        self.n_restored += len(states)
+        structlog.get_logger().info("memory restored", graphs=len(states), bytes=self.n_bytes)
+
+    def _evict(self) -> None:
+        """Free RAM above the limit; windows of the last two batches may not be in the topic yet."""
+        while self.n_bytes > self._most_bytes:
+            graph, oldest = next(iter(self._kept.items()))
+            if oldest.batch >= self._batch - 1:
+                return
+            self._drop(graph)
+            self._unread.add(graph)
+
+    def _insist(self, work: Callable[[], Result]) -> Result:
+        while True:
+            try:
+                return work()
+            except (BrokerUnavailable, StoreUnreachable) as error:
+                structlog.get_logger().warning("memory is not available", reason=str(error))
+                time.sleep(RETRY_S)

@@ -1,0 +1,158 @@
+"""Tracking a stream: reads communities, publishes events; the events topic is the only state."""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import BadInput, LimitExceeded
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.snapshot import Window
+from stream_icd.core.times import too_far_ahead, utc_now
+from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages.claims import MessageReader
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused, outgoing
+from stream_icd.kafka.record import Headers, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import EVENTS
+from stream_icd.methods.names.names import Naming
+from stream_icd.methods.tracking.settings import TrackSettings
+from stream_icd.methods.tracking.track import remember, track
+from stream_icd.streaming.subscribers.events_topic import EventsTopic, Forgotten
+from stream_icd.streaming.subscribers.seen_results import MixedModels, SeenResults, result_of
+from stream_icd.streaming.workers.step import Step
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.events import encode_events
+
+Recent = tuple[CommunityEvents, ...]
+
+
+@dataclass(eq=False)
+class Tracker(Step):
+    """Assigns stable ids to communities and publishes their lifecycle events.
+
+    It reads the events topic at the start, and its new records whenever partitions are assigned:
+    another worker may have tracked their graphs. Raises `TopicMissing` or `BrokerUnavailable` if it
+    cannot.
+    """
+
+    stages = ("decode", "track")
+
+    kafka: KafkaSettings
+    settings: TrackSettings = field(default_factory=TrackSettings)
+    graph: str | None = None  # remember only this graph; None: all
+    naming: Naming | None = None  # names the communities of each window
+    topic: str = EVENTS
+    reader: MessageReader = field(default_factory=MessageReader)
+
+    def __post_init__(self) -> None:
+        self._unnamed_because = ""
+        windows = self.settings.absence + 2
+        self._memory = EventsTopic(self.kafka, self.topic, self.graph, windows, self.reader)
+        self._committed: dict[str, Recent] = {}
+        self._recent = ChainMap({}, self._committed)  # first those of this batch
+        self._seen = SeenResults()
+        self._seen_in_batch = SeenResults(self._seen)
+        self._models = MixedModels()
+        self._is_caught_up = False
+        self._first_ids: dict[str, int] = {}  # of graphs with windows that are forgotten
+        self._before: tuple[str, Recent] = "", ()  # the last window's graph, and its state before
+
+    def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
+        self._is_caught_up = False
+
+    def begin(self, records: Sequence[Record]) -> None:  # noqa: ARG002
+        """Forget what a batch has changed that was not committed."""
+        self._recent = ChainMap({}, self._committed)
+        self._seen_in_batch = SeenResults(self._seen)
+
+    def process(self, record: Record) -> Outcome:
+        """Return the events of a window, unless it was tracked before."""
+        try:
+            communities = self.reader.decoded(record, decode_communities)
+        except BadInput as error:
+            return Refused("decode", error)
+        if self._is_ahead(communities.window):
+            reason = (
+                f"the window ends at {communities.window.end}, too far in the future of the clock "
+                f"here, {utc_now():%Y-%m-%d %X} UTC; the limit is {self.settings.ahead}. If both "
+                "are right, raise --ahead of the tracker"
+            )
+            return Refused("track", LimitExceeded(reason))
+        if communities.memory == "damaged":
+            return Processed("not tracked: the window lacks most of its nodes")
+        if not self._is_caught_up:
+            self._catch_up()
+        if not self._seen_in_batch.is_new(result_of(record)):
+            return Processed("tracked before")
+        try:
+            return self._tracked(communities)
+        except LimitExceeded as error:
+            self._seen_in_batch.take_back(result_of(record))
+            return Refused("track", error)
+
+    def state_headers(self, record: Record) -> Headers:
+        """Return the headers of the events that the graph's last window was read from."""
+        return self._memory.headers(record.key)
+
+    def forget(self, record: Record) -> None:
+        """Undo the tracking of the last window."""
+        self._seen_in_batch.take_back(result_of(record))
+        graph, recent = self._before
+        self._recent[graph] = recent
+
+    def done(self, batch: BatchDone) -> None:  # noqa: ARG002
+        self._committed |= self._recent.maps[0]
+        self._seen_in_batch.keep()
+
+    def _is_ahead(self, window: Window) -> bool:
+        return too_far_ahead(window, utc_now(), self.settings.ahead)
+
+    def _tracked(self, communities: Communities) -> Processed:
+        recent = self._recent.get(communities.graph, ())
+        self._before = communities.graph, recent
+        first_id = self._first_ids.get(communities.graph, 0)
+        if not recent:  # records without a window, such as late ones, may have used ids
+            first_id = self._memory.first_id(communities.graph)
+        tracked = track(recent, communities, self.settings, first_id)
+        self._recent[communities.graph] = remember(recent, tracked, self.settings)
+        if said := self._models.look_at(communities.graph, communities.model):
+            structlog.get_logger().warning(f"{said}; its events are of whichever came first")
+        tracked = self._named(tracked)
+        kinds = Counter(event.kind for event in tracked.events)
+        return Processed(
+            "too late to be tracked" if tracked.late else "tracked",
+            {"missed": tracked.missed, "events": dict(kinds)},
+            (outgoing(self.topic, encode_events(tracked)),),
+        )
+
+    def _named(self, tracked: CommunityEvents) -> CommunityEvents:
+        """Return the events with the names of their communities; one that has ended has none."""
+        if self.naming is None or tracked.late:
+            return tracked
+        window = self.naming.window(tracked.graph, tracked.nodes, tracked.communities)
+        if self.naming.trouble != self._unnamed_because:
+            self._unnamed_because = self.naming.trouble
+            structlog.get_logger().warning("names are missing", reason=self.naming.trouble)
+        names = {} if window is None else window.names()
+        said = {community: str(name) for community, name in names.items()}
+        events = (replace(event, name=said.get(event.community)) for event in tracked.events)
+        return replace(tracked, events=tuple(events))
+
+    def _catch_up(self) -> None:
+        """Read the new events; no other worker tracks these graphs while we have the partitions."""
+        for tracked in self._memory.news(self._seen):
+            if isinstance(tracked, Forgotten):
+                self._committed[tracked.graph] = ()
+                continue
+            if self._is_ahead(tracked.window):  # tracked with another limit, or without one
+                first_id = self._first_ids.get(tracked.graph, 0)
+                self._first_ids[tracked.graph] = max(first_id, tracked.next_community)
+                continue
+            recent = self._committed.get(tracked.graph, ())
+            self._committed[tracked.graph] = remember(recent, tracked, self.settings)
+        self._is_caught_up = True

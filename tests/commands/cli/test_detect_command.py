@@ -1,0 +1,59 @@
+"""Options of `stream-icd consume detect` that contradict each other."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from consumers.detect import app, batch_limits
+from stream_icd.commands.programs import options as program_options
+from stream_icd.core.errors import BadSettings, ModelNotFound
+
+
+@pytest.mark.parametrize(
+    ("cores", "processes", "threads"), [(1, 1, 1), (2, 1, 2), (8, 2, 4), (16, 1, 4), (2, 3, 1)]
+)
+def test_threads_and_processes_together_use_no_more_than_the_cores(
+    monkeypatch: pytest.MonkeyPatch, cores: int, processes: int, threads: int
+) -> None:
+    monkeypatch.setattr(program_options.os, "cpu_count", lambda: cores)  # type: ignore[attr-defined]
+    assert program_options.threads_for(None, processes) == threads
+    assert program_options.threads_for(3, processes) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--horizon", "soon"], "horizon 'soon': give auto, off, or a number of windows"),
+        (["--horizon", "0.5"], "horizon 0.5: give auto"),
+        (["--horizon", "5", "--memory", "off"], "--horizon 5 has no effect with --memory off"),
+    ],
+)
+def test_a_horizon_that_is_none_is_refused_at_the_start(options: list[str], reason: str) -> None:
+    for method in ("bp", "icd"):
+        done = CliRunner().invoke(app, ["--method", method, *options])
+        assert isinstance(done.exception, BadSettings)
+        assert reason in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "match"),
+    [
+        ("nosuch", ModelNotFound, "no model 'nosuch'"),
+        ("champion", BadSettings, "--registry"),
+        ("previous", BadSettings, "--registry"),
+    ],
+)
+def test_a_model_that_is_not_there_is_named_before_a_broker_that_is_not(
+    model: str, error: type[Exception], match: str
+) -> None:
+    nobody = ["--bootstrap-servers", "127.0.0.1:1"]
+    done = CliRunner().invoke(app, ["--model", model, *nobody])
+    assert isinstance(done.exception, error)
+    assert match in str(done.exception)
+
+
+def test_batches_are_limited_by_time_but_have_several_graphs_for_several_processes() -> None:
+    assert batch_limits(1, remembers=True) == (16, 1)
+    assert batch_limits(4, remembers=False) == (64, 4)
+    assert batch_limits(4, remembers=True) == (128, None)

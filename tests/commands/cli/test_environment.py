@@ -1,0 +1,83 @@
+"""Settings in the environment and in the settings file: names that do not exist are reported."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import stream_icd
+from stream_icd.commands.cli.environment import SETTINGS, check_environment, variables
+from stream_icd.commands.cli.main import app
+from stream_icd.core.errors import BadSettings
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("STREAM_ICD_BOOTSTRAP_SERVER", "STREAM_ICD_BOOTSTRAP_SERVERS"),
+        ("STREAM_ICD_SECURITY_PROTOCAL", "STREAM_ICD_SECURITY_PROTOCOL"),
+        ("STREAM_ICD_CLAIM_URI", "STREAM_ICD_CLAIMS_URI"),
+        ("STREAM_ICD_LIMIT_ROWS", "STREAM_ICD_LIMITS_ROWS"),
+        ("STREAM_ICD_LOGLEVEL", "STREAM_ICD_LOG_LEVEL"),
+        ("STREAM_ICD_CONFIGFILE", "STREAM_ICD_CONFIG_FILE"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_the_name_that_was_meant(
+    given: str, meant: str
+) -> None:
+    with pytest.raises(BadSettings, match=f"{given} is not a setting; did you mean {meant}"):
+        check_environment({given: "x"})
+
+
+def test_what_other_programs_set_is_reported_and_changes_nothing() -> None:
+    given = {"STREAM_ICD_PORT": "tcp://10.0.0.1:9464", "STREAM_ICD_SERVICE_HOST": "10.0.0.1"}
+    warnings = check_environment(given)
+    assert [warning.split()[2] for warning in warnings] == sorted(given)
+    assert all("has no effect" in warning for warning in warnings)
+
+
+def test_real_settings_and_those_of_the_tests_are_silent() -> None:
+    names = [*variables(), "STREAM_ICD_TEST_KAFKA", "STREAM_ICD_REQUIRE_KAFKA", "PATH"]
+    given = {name: "x" for name in names if name != "STREAM_ICD_CONFIG_FILE"}
+    assert check_environment(given) == []
+    assert check_environment({name.lower(): "x" for name in given}) == []
+
+
+def test_a_misspelt_table_of_the_settings_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[kafak]\nbootstrap_servers = "a:1"\n')
+    with pytest.raises(BadSettings, match="table kafak is not a setting; did you mean kafka"):
+        check_environment({"STREAM_ICD_CONFIG_FILE": str(file)})
+    file.write_text('[someone_elses]\nx = 1\n[kafka]\nbootstrap_servers = "a:1"\n')
+    (warning,) = check_environment({"STREAM_ICD_CONFIG_FILE": str(file)})
+    assert "table someone_elses is not a setting" in warning
+
+
+def test_a_setting_outside_of_its_table_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('security_protocol = "SASL_SSL"\n[traces]\ntraces = "on"\n')
+    with pytest.raises(BadSettings, match=r"security_protocol is in no table: .* below \[kafka\]"):
+        check_environment({"STREAM_ICD_CONFIG_FILE": str(file)})
+    file.write_text('[traces]\ntraces = "on"\n')
+    assert check_environment({"STREAM_ICD_CONFIG_FILE": str(file)}) == []
+
+
+def test_every_command_checks_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_ICD_LOG_LEVEL", "loud")
+    assert isinstance(CliRunner().invoke(app, ["data", "list"]).exception, BadSettings)
+    monkeypatch.setenv("STREAM_ICD_LOG_LEVEL", "debug")
+    monkeypatch.setenv("STREAM_ICD_PORT", "1")
+    result = CliRunner().invoke(app, ["data", "list"])
+    assert result.exit_code == 0
+    assert "STREAM_ICD_PORT is not a setting" in result.stderr
+
+
+def test_all_settings_classes_are_known() -> None:
+    root = Path(stream_icd.__file__).parent
+    text = "".join(file.read_text(encoding="utf-8") for file in root.rglob("*.py"))
+    assert set(re.findall(r"^class (\w+)\(Settings\)", text, re.MULTILINE)) == {
+        one.__name__ for one in SETTINGS
+    }

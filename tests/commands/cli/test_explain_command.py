@@ -1,0 +1,105 @@
+"""`stream-icd explain`: words first, numbers after."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from stream_icd.commands.cli.report import _say_numbers
+from stream_icd.core.store.store import open_store
+from stream_icd.history.archive import Archive
+from stream_icd.methods.tracking.explain import explain
+from stream_icd.wire.communities import encode_communities
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.methods.tracking.test_explain import AFTER, BEFORE, GRAPHS, TRACKED, graph
+from tests.run_here import run_here
+from tests.streaming.workers.tracked import window
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> str:
+    archive = Archive(open_store(str(tmp_path / "history")))
+    for hour, labels in enumerate((BEFORE, AFTER)):
+        archive.add(
+            "snapshots", encode_snapshot(graph(hour, labels, hour * ((9, 0), (9, 1)))), (hour, 0)
+        )
+        archive.add("communities", encode_communities(window("g", hour, labels)), (hour, 1))
+    return str(tmp_path / "history")
+
+
+def test_a_move_is_told_in_words_and_then_in_numbers(history: str, tmp_path: Path) -> None:
+    classes = tmp_path / "classes.csv"
+    rows = [f"{node},{'PC' if node < 7 else 'MP'}" for node in range(20)]
+    classes.write_text("\n".join(["node,class", *rows, ""]))
+    done = run_here("explain", "--history", history, "--node", "9", "--names", str(classes))
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("Node 9 is in community 1 (MP, 13 of 13) in the window of 2020")
+    assert lines[1] == "It was in community 0 (PC, 7 of 7) until 2020-01-01 01:00."
+    assert "moved with it: 7, 8" in lines
+    assert "edge to community" in " ".join(done.stdout.split())
+    assert "no community has a name" not in done.stderr
+
+
+def test_a_table_that_names_no_node_is_said(history: str, tmp_path: Path) -> None:
+    (names := tmp_path / "names.csv").write_text("node,class\n1009,PC\n")
+    done = run_here("explain", "--history", history, "--node", "9", "--names", str(names))
+    assert done.returncode == 0
+    assert done.stderr == f"{names} has no node of the graph: no community has a name\n"
+
+
+def test_names_of_nodes_with_other_ids_are_refused(history: str, tmp_path: Path) -> None:
+    (names := tmp_path / "names.csv").write_text("node,class\nAS9,PC\n")
+    done = run_here("explain", "--history", history, "--node", "9", "--names", str(names))
+    assert done.returncode == 78
+    assert "names nodes by text, the graph by integers" in done.stderr
+
+
+def test_ids_as_long_as_a_uuid_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    found, to = explain("9", TRACKED, GRAPHS[:1]), str(UUID(int=2**127))
+    first, *others = found.edges
+    _say_numbers(replace(found, edges=(replace(first, to=to), *others)))
+    lines = capsys.readouterr().out.split("edge to")[1].splitlines()
+    assert lines[1].startswith(f"{to} ")
+    assert {len(line) for line in lines[1:]} == {len(to) + len(lines[0])}
+
+
+def test_another_time_is_another_window(history: str) -> None:
+    done = run_here("explain", "--history", history, "--node", "9", "--at", "2020-01-01T00:30:00Z")
+    assert "Node 9 is in community 0" in done.stdout
+    early = run_here("explain", "--history", history, "--node", "9", "--at", "2019-01-01")
+    assert early.returncode != 0
+    assert "the first window begins at 2020" in early.stderr
+
+
+def test_a_node_that_no_window_has_is_an_error(history: str) -> None:
+    done = run_here("explain", "--history", history, "--node", "99")
+    assert done.returncode == 78
+    assert "has node '99'; nodes of that window are, for example, 0, 1, 2" in done.stderr
+
+
+def test_a_community_is_told_in_words_and_then_in_numbers(history: str) -> None:
+    done = run_here("explain", "--history", history, "--community", "1")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Community 1 has 13 members in the window of 2020-01-01 01:00 UTC."
+    assert "bits for two communities rather than one with community 0:" in lines
+    assert "member inside across" in " ".join(done.stdout.split())
+    early = run_here("explain", "--history", history, "--community", "0", "--at", "2020-01-01")
+    assert "In the window after, 7 are in it, 3 in community 1." in early.stdout
+
+
+def test_one_of_a_node_and_a_community_is_explained(history: str) -> None:
+    for options in ((), ("--node", "9", "--community", "1")):
+        done = run_here("explain", "--history", history, *options)
+        assert done.returncode != 0
+        assert "give --node or --community, one of them" in done.stderr
+
+
+def test_an_archive_without_the_graphs_says_so(tmp_path: Path) -> None:
+    archive = Archive(open_store(str(tmp_path)))  # such as that of a replay
+    archive.add("communities", encode_communities(window("g", 0, BEFORE)))
+    done = run_here("explain", "--history", str(tmp_path), "--node", "9")
+    assert done.returncode == 78
+    assert "holds the communities of g/0, not the snapshot itself" in done.stderr

@@ -1,0 +1,202 @@
+"""`--help`, `--version` and completion: what a newcomer types first."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from consumers.archive import Kinds
+from stream_icd.commands.cli.main import app
+from stream_icd.commands.cli.plugins import BuiltIn, Consumers, flowing
+from stream_icd.history.files import KINDS
+from tests.command_lines import all_commands, arguments_of, complaint
+from tests.run_here import run_here
+
+GROUPS = [(), *sorted({command[:1] for command in all_commands() if len(command) > 1})]
+EVERYTHING = [*GROUPS, *all_commands()]
+
+
+@cache
+def rendered(command: tuple[str, ...]) -> str:
+    """The help of a command in a terminal of 80 columns."""
+    result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def source_of(command: tuple[str, ...]) -> str:
+    """The text that the help of a command is made of."""
+    found: Any = typer.main.get_command(app)
+    for name in command:
+        found = found.get_command(found.context_class(found), name)
+    return inspect.getdoc(found.callback) or ""
+
+
+def examples(command: tuple[str, ...]) -> Iterator[str]:
+    lines = source_of(command).splitlines()
+    return (line.strip() for line in lines if line.strip().startswith(("stream-icd ", "bgpdump ")))
+
+
+@pytest.mark.parametrize("command", EVERYTHING, ids=" ".join)
+def test_examples_are_whole_in_80_columns_and_can_be_typed(command: tuple[str, ...]) -> None:
+    shown = [line.strip() for line in rendered(command).splitlines()]
+    for example in examples(command):
+        assert example in shown, f"{command}: shorten {example!r}, or indent it by two"
+        arguments = arguments_of(example.removesuffix("\\"))
+        assert arguments is None or not complaint(arguments), complaint(arguments or [])
+
+
+@pytest.mark.parametrize("command", list(all_commands()), ids=" ".join)
+def test_paragraphs_fill_the_lines_of_the_terminal(command: tuple[str, ...]) -> None:
+    shown = [line.strip() for line in rendered(command).splitlines()]
+    for paragraph in source_of(command).split("\n\n"):
+        if not paragraph.startswith(" "):
+            text = " ".join(paragraph.split())
+            assert set(textwrap.wrap(text, 78, break_on_hyphens=False)) <= set(shown)
+
+
+@pytest.mark.parametrize("command", EVERYTHING, ids=" ".join)
+def test_flags_are_shown_without_a_value(command: tuple[str, ...]) -> None:
+    assert "<bool>" not in rendered(command)
+
+
+def test_every_command_that_people_type_has_an_example() -> None:
+    lacking = [command for command in all_commands() if not list(examples(command))]
+    assert lacking == []
+
+
+def test_brackets_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "'stream-icd[local]'" in rendered(("broker",))
+    other = typer.Typer(help="Needs [red] and [/red].")
+
+    @other.command(help="Read a[b].")
+    def read(path: str = typer.Option("x", help="One of [local] or [train].")) -> None:
+        """It has options only."""
+
+    monkeypatch.setattr(BuiltIn, "members", lambda _: {"read": lambda: other})
+    said = rendered(("read",))
+    assert "a[b]" in said
+    assert "[local] or [train]" in said
+
+
+def test_indented_lines_stay_as_they_are() -> None:
+    assert flowing("One\ntwo.\n\n  a  b\n  c") == "One two.\n\n  a  b\n  c"
+
+
+def test_the_version_is_shown() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"stream-icd {version('stream-icd')}\n")
+
+
+def test_completion_is_offered_once_for_the_whole_program() -> None:
+    offering = [command for command in EVERYTHING if "--install-completion" in rendered(command)]
+    assert offering == [()]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("stream-icd prod", "produce"), ("stream-icd consume det", "detect")],
+)
+def test_completion_finds_commands_of_all_levels(words: str, expected: str) -> None:
+    completing = {
+        "_STREAM_ICD_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    program = (
+        "import sys; sys.argv[0] = 'stream-icd'; "
+        "from stream_icd.commands.cli.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **completing},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.split() == [expected], done.stderr
+
+
+def test_the_help_of_consume_names_every_consumer() -> None:
+    said = rendered(("consume",)).partition("Options")[0]
+    for name in Consumers().members():
+        assert name.removesuffix("e")[:6] in said
+
+
+def test_archive_takes_every_kind_that_it_stores_by_default() -> None:
+    assert [Kind.value for Kind in Kinds] == list(KINDS)
+
+
+def test_a_name_that_no_file_may_have_is_refused_in_one_line() -> None:
+    refused = run_here("report", "--history", "x", "--names", 300 * "n", "--out", "y.html")
+    assert refused.returncode == 78
+    assert refused.stderr.startswith("OSError: [Errno 36] File name too long")
+
+
+def test_a_link_to_itself_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").symlink_to("x.csv")
+    refused = run_here("produce", "events", str(tmp_path / "x.csv"))
+    assert refused.returncode == 78
+    assert refused.stderr.startswith("OSError: [Errno 40] Too many levels of symbolic links")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_behind_the_output_is_said_in_one_line() -> None:
+    program = (
+        "import sys; sys.argv = ['stream-icd', '--version']; "
+        "import stream_icd.commands.cli.main as m"
+    )
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", f"{program}; m.main()"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (75, "OSError: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize("command", ["as", "files", "events"])
+def test_an_empty_path_is_not_this_folder(command: str) -> None:
+    done = run_here("produce", command, "")
+    assert done.returncode == 78
+    assert "the path of a file or folder is empty" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["produce events -", "report --history x --out -", "train --data lfr --out -"],
+)
+def test_a_dash_makes_no_file_of_that_name(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run_here(*command.split())
+    assert done.returncode == 78
+    assert "- is not standard" in done.stderr
+
+
+def test_a_missing_permission_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> Iterator[Path]:  # root may read all folders
+        raise PermissionError(errno.EACCES, "Permission denied", "days")
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    done = run_here("produce", "as", str(tmp_path))
+    assert (done.returncode, done.stderr) == (78, "OSError: [Errno 13] Permission denied: 'days'\n")

@@ -1,0 +1,340 @@
+"""A name from outside forges no line, moves no cursor, breaks no table and fills no screen."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from prometheus_client import generate_latest
+from rich.console import Console
+from rich.table import Table
+
+import stream_icd
+from stream_icd.commands.cli import main, models, subscribe
+from stream_icd.commands.cli import subscribe_formats as formats
+from stream_icd.commands.cli.dlq import table_lines
+from stream_icd.commands.cli.history import graphs_table, windows_lines
+from stream_icd.commands.cli.model_lines import card_lines
+from stream_icd.commands.cli.replay_run import agreements_table, qualities_table
+from stream_icd.commands.cli.subscribe_shapes import OfCommunities
+from stream_icd.commands.programs.process import wide_console
+from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.errors import BadSettings, BadSnapshot, HistoryDamaged
+from stream_icd.core.printable import did_you_mean, listed, printable, say, shortened
+from stream_icd.core.snapshot import Window
+from stream_icd.core.store.store import open_store
+from stream_icd.core.times import Gap
+from stream_icd.history.archive import Archive, Selection
+from stream_icd.history.export import export
+from stream_icd.history.replay.compare import Agreement, Comparison, VersionQuality
+from stream_icd.interfaces.view.report import read_archive
+from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages.records import described
+from stream_icd.kafka.record import Record
+from stream_icd.registry.aliases import Aliases
+from stream_icd.registry.find import shipped_models
+from stream_icd.streaming.dead_letters.box import BadRecord, dead_letter_of
+from stream_icd.streaming.dead_letters.letters import dead_letter
+from stream_icd.streaming.metrics.metrics import MOST_GRAPHS, Health, Metrics
+from stream_icd.wire.communities import encode_communities
+from tests.run_here import run_here
+
+DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+FORGED = "g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"
+ESCAPED = r"g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"
+
+
+def found(graph: str = FORGED, nodes: tuple[str, ...] = ("a", "b")) -> Communities:
+    return Communities(
+        graph=graph,
+        snapshot_id=graph,
+        window=DAY,
+        nodes=pa.array(nodes),
+        labels=np.zeros(len(nodes), np.int32),
+        n_edges=1,
+        model=graph,
+        modularity=0.0,
+        ncut=0.0,
+        milliseconds=dict.fromkeys(STAGES, 1.0),
+        detected_at=DAY.end,
+    )
+
+
+def test_what_prints_stays_as_it_is_and_the_rest_is_escaped() -> None:
+    assert printable(FORGED) == ESCAPED
+    assert printable("Überwachung/北京 [/red] ✓") == "Überwachung/北京 [/red] ✓"
+    assert printable("\ud800") == r"\ud800"
+
+
+@pytest.mark.parametrize("long", ["é" * 8_000_000, ("é" * 8_000_000).encode(), b"\xff" * 8_000_000])
+def test_a_long_name_is_shortened(long: str | bytes) -> None:
+    assert len(shortened(long)) == 120
+    assert shortened(long).endswith("…")
+    assert shortened("é" * 120) == "é" * 120
+
+
+def test_a_subscriber_s_table_has_a_line_a_snapshot(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    formats.write_table([found(f"{FORGED}\t"), found()], OfCommunities())
+    lines = capsys.readouterr().out.splitlines()
+    assert (len(lines), "\t" in "".join(lines)) == (3, False)
+    assert all(line.count(ESCAPED) == 3 for line in lines[1:])  # graph, snapshot, model
+
+
+def test_nothing_is_written_to_a_closed_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)  # as Python starts with `>&-`
+    say("as733")
+
+
+class TakesLittle(io.RawIOBase):
+    """A pipe whose writes a signal cuts short."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.taken += bytes(data[:3])
+        return min(3, len(data))
+
+
+def test_without_buffers_all_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = TakesLittle()
+    unbuffered: Any = pipe  # as with PYTHONUNBUFFERED
+    output = io.TextIOWrapper(unbuffered, "utf-8", write_through=True)
+    for name in ("stdout", "__stdout__"):
+        monkeypatch.setattr(sys, name, output)
+    monkeypatch.setattr(main, "app", lambda: say("as733 Zürich"))
+    main.main()
+    assert pipe.taken.decode() == "as733 Zürich\n"
+
+
+def test_an_output_that_a_program_put_in_its_place_stays_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unbuffered: Any = TakesLittle()
+    output = io.TextIOWrapper(unbuffered, "utf-8", write_through=True)
+    monkeypatch.setattr(sys, "stdout", output)
+    monkeypatch.setattr(main, "app", lambda: None)
+    main.main()
+    assert sys.stdout is output
+    assert output.buffer is unbuffered
+
+
+def test_a_closed_output_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(main, "app", lambda: formats.write_csv([found()], OfCommunities()))
+    main.main()
+
+
+@pytest.mark.parametrize("reader_is_there", [True, False])
+def test_a_stopped_subscriber_does_not_wait_for_its_reader(
+    monkeypatch: pytest.MonkeyPatch, reader_is_there: bool
+) -> None:
+    numbers = signal.SIGALRM, signal.SIGINT, signal.SIGTERM
+    before = [signal.getsignal(number) for number in numbers]
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(4096))
+    os.set_blocking(writer, True)
+    if not reader_is_there:
+        os.close(reader)
+    try:
+        with os.fdopen(writer, "w") as output:
+            monkeypatch.setattr(sys, "stdout", output)
+            output.write("as733")
+            with pytest.raises(SystemExit) as ended:
+                subscribe.let_reader_finish(0.01)
+        assert ended.value.code == 0
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("write", [say, lambda line: wide_console().print(line)])
+def test_a_program_ends_well_when_its_reader_has_left(
+    write: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)  # as `| head` does
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(SystemExit) as ended:
+            write("as733")
+    assert ended.value.code == 0
+
+
+def test_a_narrow_terminal_cuts_nothing_off(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as if on a terminal
+    monkeypatch.setenv("COLUMNS", "20")
+    row = ["a graph", "default@b02dce28", "2026-01-31 12:00", "1,000", 200 * "x"]
+    (table := Table(box=None, show_header=False)).add_row(*row)
+    wide_console().print(table)
+    assert capsys.readouterr().out.split("  ") == [f" {row[0]}", *row[1:4], f"{row[4]} \n"]
+
+
+def test_of_many_graphs_to_choose_from_some_are_named(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    for number in range(11):
+        Archive(store).add("communities", encode_communities(found(f"g{number}")))
+    with pytest.raises(BadSettings, match="holds 11 graphs: choose .* and 1 more"):
+        read_archive(store)
+
+
+def test_a_gap_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    subscribe._say_gap(Gap(FORGED, DAY, DAY, 1))
+    assert capsys.readouterr().err.splitlines()[0].startswith(ESCAPED)
+
+
+def test_the_further_lines_of_an_error_are_indented(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise HistoryDamaged("\x1b[2J first\nsecond")
+
+    monkeypatch.setattr(main, "app", fail)
+    with pytest.raises(SystemExit):
+        main.main()
+    assert capsys.readouterr().err == "HistoryDamaged: \\x1b[2J first\n  second\n"
+
+
+def test_an_output_without_a_character_gets_its_escape(tmp_path: Path) -> None:
+    listed = run_here("models", "list", encoding="ascii")
+    assert (listed.returncode, "\\xb1" in listed.stdout) == (0, True)  # ±
+    Archive(open_store(str(tmp_path))).add("communities", encode_communities(found("Zürich")))
+    assert "Z\\xfcrich" in run_here("history", "list", str(tmp_path), encoding="ascii").stdout
+
+
+def test_the_archive_is_listed_whatever_its_graphs_are_called(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    Archive(store).add("communities", encode_communities(found()))
+    selection = Selection("communities")
+    assert drawn(graphs_table(store, [selection])).count(ESCAPED) == 2
+    (line,) = windows_lines(store, selection)
+    assert line.split("\t")[4:7] == [ESCAPED] * 3
+
+
+def test_versions_are_compared_whatever_they_are_called() -> None:
+    version = (FORGED, FORGED, "before")
+    comparison = Comparison(
+        qualities=[VersionQuality(version, 1, 1.0, 0.5, 0.5, 0.0, 2.0, 0.25)],
+        agreements=[Agreement(version, version, 1, 1, 1.0, 1.0, FORGED)],
+    )
+    assert drawn(qualities_table(comparison)).count(ESCAPED) == 2
+    assert drawn(agreements_table(comparison)).count(ESCAPED) == 5
+
+
+def drawn(table: object) -> str:
+    out = io.StringIO()
+    Console(file=out, width=1000).print(table)
+    text = out.getvalue()
+    assert "\x1b" not in text
+    return text
+
+
+def test_an_error_lists_names_in_one_line() -> None:
+    assert listed([FORGED, "as733"]) == f"{ESCAPED}, as733"
+    assert did_you_mean("as733 0 lost", ["as733 0 lost\n"]) == r"; did you mean as733 0 lost\n?"
+
+
+def test_a_spreadsheet_runs_no_node(tmp_path: Path) -> None:
+    store, out = open_store(str(tmp_path / "history")), tmp_path / "rows.csv"
+    nodes = ("+1", "-1", "=1+1", "@a", "＝1", "＋1", "－1", "＠a", "a=1", "北京")
+    Archive(store).add("communities", encode_communities(found("=cmd", nodes)))
+    export(store, Selection("communities"), out)
+    rows = pa.csv.read_csv(out).to_pylist()
+    assert [row["node"] for row in rows] == [*(f"'{node}" for node in nodes[:8]), *nodes[8:]]
+    assert {row["graph"] for row in rows} == {"'=cmd"}
+
+
+def test_a_cell_is_one_line_and_commands_no_terminal(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    nodes = ("\n=1+1", "\r=1+1", "\t=1+1", "\x1b[2J\x07", "\x9b2J", "\u202ea", "\u2028a")
+    formats.write_csv([found("=cmd\x1b[2J", nodes)], OfCommunities())
+    lines = capfdbinary.readouterr().out.decode().split("\n")
+    assert all(line.isprintable() for line in lines)
+    cells = [row["node"] for row in csv.DictReader(lines)]
+    assert cells == [printable(node) for node in nodes]
+
+
+def test_a_card_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in shipped_models().values():
+        say(*card_lines(folder))
+        assert capsys.readouterr().out == "\n".join(card_lines(folder)) + "\n"
+
+
+def test_versions_are_shown_whatever_they_are_called(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aliases = Aliases(1, FORGED, FORGED, "promoted", FORGED, "models", DAY.start, None, "id")
+    for name in ("aliases.current", "aliases.champion", "aliases.promote", "aliases.roll_back"):
+        monkeypatch.setattr(f"stream_icd.registry.{name}", lambda *_, **__: aliases)
+    for name in (
+        "registry.find.find_version",
+        "registry.versions.read_lineage",
+        "messages.announce.change",
+    ):
+        monkeypatch.setattr(f"stream_icd.{name}", mock.Mock())
+    monkeypatch.setenv("STREAM_ICD_REGISTRY", "models")
+    models.Promote(version=FORGED, no_announce=True).run()
+    models.Rollback(no_announce=True).run()
+    line = f"champion {ESCAPED}, previous {ESCAPED}\n"
+    assert capsys.readouterr().out == 2 * line
+
+
+def test_commands_write_through_one_function() -> None:
+    """It escapes names: nothing else may write to a terminal, except tables of rich."""
+    root = Path(stream_icd.__file__).parent
+    for path in [*root.rglob("*.py"), *(root.parent / "consumers").rglob("*.py")]:
+        calls = [
+            call for call in ast.walk(ast.parse(path.read_text())) if isinstance(call, ast.Call)
+        ]
+        names = {ast.unparse(call.func) for call in calls}
+        raw = {"print", "typer.echo", "typer.secho", "click.echo"}
+        raw |= {f"sys.{out}.write{more}" for out in ("stdout", "stderr") for more in ("", "lines")}
+        assert not names & raw, path
+
+
+LONG = Record("icd.snapshots.v1", 0, 7, 0, b"x" * 8_000_000, b"", (("ce_id", b"y" * 60_000),))
+
+
+def test_a_line_of_the_log_is_short_whatever_the_key() -> None:
+    assert len(str(described(LONG))) < 500
+
+
+def test_a_dead_letter_says_briefly_what_is_wrong_with_a_long_name() -> None:
+    letter = dead_letter(LONG, "decode", BadSnapshot("z" * 100_000))
+    assert len(dict(letter.headers)["icd_dlq_message"]) < 1100
+    came = Record(letter.topic, 0, 0, 0, letter.key, letter.value, letter.headers)
+    assert all(len(line) < 600 for line in table_lines([BadRecord([dead_letter_of(came)])]))
+
+
+def test_labels_of_metrics_are_short_and_few() -> None:
+    metrics = Metrics(Health(60, 60), now=lambda: 0.0)
+    records = [
+        Record("t", 0, at, 0, b"%d" % at + b"x" * 80_000, b"") for at in range(2 * MOST_GRAPHS)
+    ]
+    metrics.watch("t", "g").done(BatchDone(tuple(records), (), 0.1))
+    assert len(generate_latest(metrics.registry)) < 100_000

@@ -1,0 +1,294 @@
+"""`stream-icd subscribe` of events, nodes, groups and Parquet."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stream_icd.commands.cli.subscribe_formats import write_parquet
+from stream_icd.commands.cli.subscribe_shapes import OfCommunities
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import BrokerUnavailable
+from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
+from stream_icd.wire.events import encode_events
+from tests.run_here import Done, run_here
+from tests.streaming.workers.tracked import outgoing, unbroken, window
+from tests.testbed.brokers import Broker
+from tests.testbed.streams import publish
+
+APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
+LABELS = {0: APART, 1: APART, 3: TOGETHER}
+ALL = ("--from", "beginning", "--until", "end")
+
+
+@pytest.fixture
+def graph(embedded: Broker, topic_name: str) -> str:
+    """Hours 0, 1 and 3 of a graph in the live topics: two communities, which merge in the last."""
+    create_topics(embedded.settings())
+    hours = [window(topic_name, hour, found) for hour, found in LABELS.items()]
+    publish(embedded, [*(outgoing(one, COMMUNITIES) for one in hours), *events_of(hours)])
+    return topic_name
+
+
+def events_of(hours: Sequence[Communities]) -> list[OutgoingRecord]:
+    messages = map(encode_events, unbroken(hours))
+    return [OutgoingRecord(EVENTS, m.value, m.key, m.headers) for m in messages]
+
+
+def command(broker: Broker, *options: str) -> list[str]:
+    address = ("-b", broker.bootstrap_servers)
+    return [sys.executable, "-m", "stream_icd.commands.cli", "subscribe", *options, *address]
+
+
+def subscribe(broker: Broker, *options: str) -> Done:
+    return run_here("subscribe", *options, "-b", broker.bootstrap_servers)
+
+
+def test_events_as_a_table_and_the_gap_on_standard_error(embedded: Broker, graph: str) -> None:
+    done = subscribe(embedded, "--graph", graph, "--events", *ALL)
+    heading, *lines = (line.split(maxsplit=6) for line in done.stdout.splitlines())
+    assert heading == ["graph", "snapshot", "event", "community", "before", "members", "relatives"]
+    assert {line[0] for line in lines} == {graph}
+    assert [line[1:] for line in lines] == [
+        [f"{graph}/0", "born", "0", "0", "10"],
+        [f"{graph}/0", "born", "1", "0", "8"],
+        [f"{graph}/1", "continued", "0", "10", "10"],
+        [f"{graph}/1", "continued", "1", "8", "8"],
+        [f"{graph}/3", "merged", "0", "10", "18", "out of 0, 1; not seen for 1"],
+    ]  # fmt: skip
+    assert done.stderr.startswith(f"{graph}: 1 window is missing from 2020-01-01 02:00")
+
+
+def test_a_node_and_a_kind_of_event_as_json(embedded: Broker, graph: str) -> None:
+    done = subscribe(embedded, "--graph", graph, "--node", "12", *ALL, "--format", "json")
+    changes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(change["snapshot_id"], change["before"], change["after"]) for change in changes] == [
+        (f"{graph}/0", None, 1), (f"{graph}/3", 1, 0)]  # fmt: skip
+    done = subscribe(embedded, "--graph", graph, "--event", "merged", *ALL, "--format", "json")
+    (merged,) = map(json.loads, done.stdout.splitlines())
+    assert [(e["kind"], e["parents"]) for e in merged["events"]] == [("merged", [0, 1])]
+    assert (merged["missed"], merged["communities"]) == (1, [0] * 18)
+
+
+def test_parquet_as_one_file_and_as_a_file_a_snapshot(
+    embedded: Broker, graph: str, tmp_path: Path
+) -> None:
+    file, folder = tmp_path / "found.parquet", tmp_path / "found"
+    for out in (file, folder):
+        options = ("--graph", graph, *ALL, "--format", "parquet", "--out", str(out))
+        assert subscribe(embedded, *options).returncode == 0
+    whole = pq.read_table(file)
+    place = ["graph", "snapshot_id", "window_start", "window_end", "model", "revision"]
+    said = ["evidence", "bits_saved", "horizon", "predicted_bits"]
+    assert whole.column_names == [*place, *said, "node", "community", "community_id"]
+    assert whole.num_rows == 54
+    files = sorted(folder.iterdir())
+    named = [f"{graph}@{graph}%2F{hour}@m@1.parquet" for hour in (0, 1, 3)]
+    assert [one.name for one in files] == named
+    assert pa.concat_tables(map(pq.read_table, files)).equals(whole)
+
+
+def test_members_of_a_community_and_csv(embedded: Broker, graph: str) -> None:
+    options = ("--graph", graph, "--node", "12", *ALL, "--members")
+    heading, *rows = subscribe(embedded, *options, "--format", "csv").stdout.splitlines()
+    columns = heading.replace('"', "").split(",")
+    assert columns[-2:] == ["community", "node"]
+    assert [tuple(map(int, row.split(",")[-2:])) for row in rows] == [
+        *((1, node) for node in range(10, 18)),
+        *((0, node) for node in range(18)),
+    ]
+    options = ("--graph", graph, "--community", "1", *ALL, "--members", "--format", "json")
+    found = [json.loads(line) for line in subscribe(embedded, *options).stdout.splitlines()]
+    assert [one["members"] for one in found] == [list(range(10, 18))] * 2 + [[]]
+    lines = subscribe(embedded, *options[:-2]).stdout.splitlines()
+    assert lines[1].split()[2:] == ["1", "8", *map(str, range(10, 18))]
+    events = subscribe(embedded, "--graph", graph, "--event", "merged", *ALL, "--format", "csv")
+    assert ',"0 1",' in events.stdout.splitlines()[1]
+
+
+def test_a_name_that_is_a_formula_is_none_in_csv(embedded: Broker, graph: str) -> None:
+    formula = f"=1+{graph}"
+    publish(embedded, [outgoing(window(formula, 0, [0, 1]), COMMUNITIES)])
+    done = subscribe(embedded, "--graph", formula, *ALL, "--format", "csv")
+    rows = done.stdout.splitlines()[1:]
+    assert len(rows) == 2
+    assert all(row.startswith(f'"\'{formula}",') for row in rows)
+
+
+def test_a_graph_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> None:
+    for more in ((), ("--events",)):
+        done = subscribe(embedded, "--graph", f"{graph}x", *ALL, *more)
+        assert done.returncode == 78
+        assert "holds nothing of graph" in done.stderr
+        assert f"did you mean {graph}?" in done.stderr
+    assert subscribe(embedded, "--graph", graph, "--event", "died", *ALL).returncode == 0
+
+
+def test_a_model_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> None:
+    for more in ((), ("--events",)):
+        done = subscribe(embedded, "--graph", graph, "--model", "nonesuch", *ALL, *more)
+        assert done.returncode == 78
+        assert "holds nothing of model nonesuch; it holds " in done.stderr
+
+
+def test_where_no_tracker_ever_ran_it_says_so() -> None:
+    with embedded_broker() as broker:
+        bare = Broker("embedded", broker.bootstrap_servers)
+        create_topics(bare.settings())
+        for asked in (("--events",), ("--node", "1")):
+            done = subscribe(bare, *asked, *ALL)
+            assert done.returncode == 78
+            assert "no tracker has published events" in done.stderr
+            assert "stream-icd consume track" in done.stderr
+        following = subprocess.Popen(command(bare, "--events"), stderr=subprocess.PIPE, text=True)
+        assert following.stderr is not None
+        assert "waiting for one" in following.stderr.readline()
+        following.send_signal(signal.SIGTERM)
+        assert following.wait(60) == 0
+        following.stderr.close()
+        assert subscribe(bare, *ALL).returncode == 0
+
+
+def test_two_graphs_and_a_correction_in_a_folder_are_files_of_their_own(
+    tmp_path: Path,
+) -> None:
+    same = {"snapshot_id": "2026-01-01"}
+    found = [
+        replace(window("a", 0, [0, 1]), **same),
+        replace(window("b", 0, [0, 1]), **same),
+        replace(window("b", 0, [0, 0]), **same, revision="f00d"),
+        replace(window(".hidden/..", 0, [0, 0]), snapshot_id="x" * 400),
+    ]
+    write_parquet(found, OfCommunities(), tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[1:] == [
+        "a@2026-01-01@m@1.parquet",
+        "b@2026-01-01@m@1.parquet",
+        "b@2026-01-01@m@1@f00d.parquet",
+    ]
+    assert names[0].startswith("%2Ehidden%2F..@xxx")
+    assert len(names[0]) < 255
+
+
+def test_an_error_leaves_no_file_under_the_name_and_what_came_before_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> Iterator[Communities]:
+        yield window("g", 0, [0, 1])
+        raise BrokerUnavailable("nobody there")
+
+    out = tmp_path / "found.parquet"
+    with pytest.raises(BrokerUnavailable):
+        write_parquet(fails(), OfCommunities(), out)
+    assert [path.name for path in tmp_path.iterdir()] == ["found.incomplete.parquet"]
+    assert pq.read_table(tmp_path / "found.incomplete.parquet").num_rows == 2
+    assert "found.incomplete.parquet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_asked_to_end_leaves_a_whole_file(
+    embedded: Broker, graph: str, tmp_path: Path, asked: signal.Signals
+) -> None:
+    out = tmp_path / "events.parquet"
+    options = ("--graph", graph, "--events", "--from", "beginning")
+    running = subprocess.Popen(
+        command(embedded, *options, "--format", "parquet", "--out", str(out)),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    assert "1 window is missing" in running.stderr.readline()
+    # Who tells of a gap before the sixth hour has written what came before it.
+    hours = [window(graph, hour, found) for hour, found in (LABELS | {5: TOGETHER}).items()]
+    publish(embedded, events_of(hours)[-1:])
+    assert "1 window is missing" in running.stderr.readline()
+    assert not out.exists()
+    running.send_signal(asked)
+    assert running.wait(60) == 0
+    running.stderr.close()
+    table = pq.read_table(out)
+    whole = ["born", "born", "continued", "continued", "merged"]
+    assert table["event"].to_pylist() in (whole, [*whole, "continued"])
+    assert table["members"].to_pylist()[0] == list(range(10))
+
+
+def test_a_group_goes_on_where_it_was(
+    embedded: Broker, graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_ICD_SESSION_TIMEOUT_S", "3")
+    options = ("--graph", graph, "--group", graph, "--limit", "1", "--format", "json")
+    first, second = (subscribe(embedded, *options) for _ in range(2))
+    assert [json.loads(done.stdout)["snapshot_id"] for done in (first, second)] == [
+        f"{graph}/0", f"{graph}/1"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (("--event", "eaten"), "choose from born, grown, shrunk, merged, split, continued, died"),
+        (("--node", "1", "--event", "born"), "leave out --event"),
+        (("--format", "parquet"), "--out FILE.parquet or --out FOLDER go together"),
+        (("--format", "parquet", "--out", "x.parquet", "--group", "g"), "give --out a folder"),
+        (("--members",), "name it with --community or --node"),
+        (("--out", "x"), "--out FILE.parquet or --out FOLDER go together"),
+        (("--group", "g", "--from", "beginning"), "leave out start (--from)"),
+        (("--graph", "\udcff"), r"graph '\udcff' is not UTF-8 text"),
+    ],
+)
+def test_options_that_do_not_go_together_are_explained(
+    options: tuple[str, ...], advice: str
+) -> None:
+    done = run_here("subscribe", *options)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert advice in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_names_stand_in_lines_documents_and_tables(
+    embedded: Broker, graph: str, tmp_path: Path
+) -> None:
+    classes = tmp_path / "classes.csv"
+    rows = [f"{node},{'PC' if node < 10 else 'MP'}" for node in range(18)]
+    classes.write_text("\n".join(["node,class", *rows, ""]))
+    options = ("--graph", graph, "--names", str(classes), *ALL)
+    lines = subscribe(embedded, "--events", *options).stdout.splitlines()
+    assert lines[0].endswith("name")
+    assert [line.endswith("PC, 10 of 10") for line in lines[1:3]] == [True, False]
+    last = json.loads(
+        subscribe(embedded, "--events", "--format", "json", *options).stdout.splitlines()[1]
+    )
+    assert last["names"] == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+    out = tmp_path / "c.parquet"
+    subscribe(embedded, "--format", "parquet", "--out", str(out), *options)
+    table = pq.read_table(out)
+    assert table["name"].to_pylist()[:18] == ["PC, 10 of 10"] * 10 + ["MP, 8 of 8"] * 8
+
+
+def test_names_of_other_ids_are_refused(embedded: Broker, graph: str, tmp_path: Path) -> None:
+    classes = tmp_path / "classes.csv"
+    classes.write_text("node,class\nanna,PC\n")
+    done = subscribe(embedded, "--graph", graph, "--names", str(classes), *ALL)
+    assert done.returncode != 0
+    assert "names nodes by text, the graph by integers" in done.stderr
+
+
+def test_only_confirmed_events_and_only_strong_ones(embedded: Broker, graph: str) -> None:
+    options = ("--graph", graph, "--event", "merged", *ALL)
+    assert len(subscribe(embedded, *options).stdout.splitlines()) == 2
+    waiting = subscribe(embedded, "--confirmed", "1", *options)
+    assert "merged" not in waiting.stdout
+    unknown = subscribe(embedded, "--least-bits", "1", *options)
+    assert "merged" not in unknown.stdout
+    refused = subscribe(embedded, "--confirmed", "1", "--group", "g", "--graph", graph)
+    assert "leave out the group" in refused.stderr

@@ -1,0 +1,120 @@
+"""`stream-icd topics` with names that nobody uses: an error, not a success that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.port import TopicPartition
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics, members_of
+from tests.run_here import Done, run_here
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.handlers import Calls
+from tests.testbed.streams import beside, publish
+
+pytestmark = pytest.mark.brokers("memory")
+
+
+def topics(broker: Broker, *arguments: str) -> Done:
+    return run_here("topics", *arguments, "-b", broker.bootstrap_servers)
+
+
+def test_trackers_start_only_a_graph_anew_that_has_events(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    refused = topics(broker, "track-anew", "as773", "--topic", topic)
+    assert refused.stderr.startswith(
+        f"BadSettings: {topic} holds nothing of graph as773; it is empty: what publishes there"
+    )
+    publish(broker, [OutgoingRecord(topic, b"events", b"as733")])
+    publish(broker, [OutgoingRecord(topic, None, b"as773")])  # as from before this was refused
+    refused = topics(broker, "track-anew", "as773", "--topic", topic)
+    assert refused.returncode == 78
+    assert refused.stderr == (
+        f"BadSettings: {topic} holds nothing of graph as773; it holds as733; did you mean as733?\n"
+    )
+    assert topics(broker, "track-anew", "as733", "--topic", topic).returncode == 0
+    with open_reader(broker.settings(), topic, until="end") as records:
+        assert [(record.key, record.value) for record in records][2:] == [(b"as733", None)]
+
+
+@pytest.mark.parametrize("command", ["track-anew", "detect-anew"])
+def test_an_empty_name_of_a_graph_is_refused(broker: Broker, command: str) -> None:
+    refused = topics(broker, command, "")
+    assert refused.returncode == 78
+    assert "the name of the graph is empty" in refused.stderr
+
+
+@pytest.mark.parametrize("command", [("skip", "--to", "0:1"), ("detect-anew", "as733")])
+def test_an_empty_group_is_refused(broker: Broker, command: tuple[str, ...]) -> None:
+    refused = topics(broker, *command, "--group", "")
+    assert refused.returncode == 78
+    assert "--group is empty" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "group"),
+    [
+        ("track-anew", "stream-icd-track"),
+        ("track-anew", "stream-icd-track-as733"),
+        ("detect-anew", "stream-icd-detect"),
+    ],
+)
+def test_no_graph_starts_anew_under_running_workers_which_would_undo_it(
+    broker: Broker, command: str, group: str
+) -> None:
+    create_topics(broker.settings())
+    publish(broker, [OutgoingRecord(EVENTS, b"events", b"as733")])
+    worker = partial(run_consumer, broker.settings(), SNAPSHOTS, group, Calls(lambda _: ()))
+    with beside(worker) as errors:
+        wait_until(lambda: members_of(broker.settings(), group))
+        refused = topics(broker, command, "as733")
+    assert not errors
+    assert refused.returncode != 0
+    assert f"group {group} still has running members: stop them first" in refused.stderr
+    with open_reader(broker.settings(), EVENTS, until="end") as records:
+        assert all(record.value for record in records)
+
+
+def test_a_group_of_detectors_without_memory_is_named(broker: Broker) -> None:
+    create_topics(broker.settings())
+    refused = topics(broker, "detect-anew", "as733", "--group", "nobody")
+    assert refused.returncode == 78
+    assert "nobody remembers nothing of graph as733; it remembers none: " in refused.stderr
+
+
+def test_a_group_without_a_position_skips_nothing(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic, group = make_topic(), f"{make_topic()}-group"
+    refused = topics(broker, "skip", "--group", group, "--topic", topic)
+    assert refused.returncode == 78
+    assert refused.stderr == (
+        f"BadSettings: group {group} has no committed position in {topic}; it has one in no topic: "
+        "name another --group or --topic\n"
+    )
+    publish(broker, [OutgoingRecord(topic, b"1", b"g"), OutgoingRecord(topic, b"2", b"g")])
+    new = topics(broker, "skip", "--group", group, "--topic", topic, "--to", "0:1")
+    assert new.stdout == f"skipped   {topic}[0] from 0 to 1\n"
+    assert f"warning: no group {group} has read {topic}: is it the right name?" in new.stderr
+    further = topics(broker, "skip", "--group", group, "--topic", topic, "--to", "0:2")
+    assert (further.returncode, further.stderr) == (0, "")
+    with connect(broker.settings()).admin() as admin:
+        admin.move_group(group, {TopicPartition(topic, 0): 0})
+    kept = topics(broker, "skip", "--group", group, "--topic", topic)
+    assert kept.stdout == f"{topic} has lost no records: group {group} keeps its position\n"
+    with connect(broker.settings()).admin() as admin:
+        admin.move_group(group, {TopicPartition(topic, 0): 3})  # as if the broker had lost records
+    back = topics(broker, "skip", "--group", group, "--topic", topic)
+    assert back.stdout == f"back      {topic}[0] from 3 to 0\n"
+    huge = topics(broker, "skip", "--group", group, "--topic", topic, "--to", f"0:{10**20}")
+    assert (huge.returncode, "give PARTITION:OFFSET" in huge.stderr) == (78, True)
+    elsewhere = topics(broker, "skip", "--group", group, "--topic", make_topic())
+    assert f"it has one in {topic}: " in elsewhere.stderr

@@ -1,0 +1,152 @@
+"""Every file store keeps whole files, finds them, and says what is wrong without its secrets."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs
+
+from stream_icd.core.errors import BadSettings, MissingExtra, StoreUnreachable, StoreUnwritable
+from stream_icd.core.store.store import Store, open_store
+from tests.testbed.object_store import new_folder
+
+
+def put(store: Store, path: str, content: bytes) -> None:
+    store.put(path, pa.py_buffer(content))
+
+
+def test_what_is_put_is_found_and_read(store: Store) -> None:
+    assert (store.files(), store.folders()) == ([], [])
+    for path in ("b=1/y", "b=1/x", "a/deep/er/z", "top"):
+        put(store, path, path.encode())
+    assert store.files() == ["a/deep/er/z", "b=1/x", "b=1/y", "top"]
+    assert store.files("b=1") == ["b=1/x", "b=1/y"]
+    assert store.folders() == ["a", "b=1"]
+    assert store.folders("a") == ["deep"]
+    assert store.exists("b=1/x")
+    assert not store.exists("b=1/z")
+    assert not store.exists("b=1")
+    assert store.size("b=1/x") == 5
+    assert abs(store.modified("top") - datetime.now(UTC)) < timedelta(minutes=5)
+    assert store.open("a/deep/er/z").read() == b"a/deep/er/z"
+    assert open_store(store.uri).read("top", 3) == b"top"
+
+
+def test_a_file_is_replaced_whole(store: Store) -> None:
+    for content in (bytes(12_000_000), b"short"):  # more than one part of an upload
+        put(store, "x", content)
+        assert store.read("x", len(content)) == content
+    assert store.files() == ["x"]
+
+
+def test_one_of_another_size_is_not_read(store: Store) -> None:
+    put(store, "x", b"bytes")
+    assert store.read("x", 4) is None
+
+
+def test_what_is_gone_is_gone(store: Store) -> None:
+    put(store, "a/x", b"x")
+    for _ in range(2):
+        store.delete("a/x")
+    assert store.files() == []
+    assert store.size("a/x") == 0
+    assert store.modified("a/x") == datetime.min.replace(tzinfo=UTC)
+    with pytest.raises(FileNotFoundError, match="a/x"):
+        store.read("a/x", 1)
+
+
+def test_a_bucket_that_is_not_there_is_said(s3: str) -> None:
+    store = open_store(f"s3://no-bucket/x?{s3}")
+    with pytest.raises(StoreUnwritable, match=r"s3://no-bucket/x/y: .*bucket"):
+        put(store, "y", b"y")
+    with pytest.raises(
+        StoreUnreachable, match="no-bucket does not exist; s3://no-bucket/x should be there"
+    ):
+        store.read("y", 1)
+
+
+def test_the_folder_above_is_found_and_a_bucket_is_above_itself(disk: Store, s3: str) -> None:
+    folder = open_store(new_folder(s3))
+    bucket = folder.above()
+    assert (bucket.root, bucket.uri) == ("bucket", f"s3://bucket?{s3}")
+    assert bucket.above() == bucket
+    assert disk.above().below(disk.name) == disk
+
+
+def test_an_empty_place_is_not_this_folder() -> None:
+    with pytest.raises(BadSettings, match="is empty: give a folder or a URI"):
+        open_store("")
+
+
+@pytest.mark.parametrize("place", ["models/\udcff", "models/\0", "s3://models/\udcff"])
+def test_a_name_that_no_store_can_have_is_refused(place: str) -> None:
+    with pytest.raises(BadSettings, match="must be UTF-8, without NUL"):
+        open_store(place)
+
+
+def test_a_uri_with_letters_that_no_url_has_is_shown_as_a_url() -> None:
+    with pytest.raises(BadSettings, match="as a URL, it is s3://bucket/%C3%A4%20b$"):
+        open_store("s3://bucket/ä b")
+    with pytest.raises(BadSettings, match="cannot open nowhere://bucket/a%20b: [^;]*$"):
+        open_store("nowhere://bucket/a%20b")
+
+
+def test_a_device_is_no_folder() -> None:
+    with pytest.raises(BadSettings, match="/dev/null is a file: give a folder"):
+        open_store("/dev/null")
+
+
+def test_a_place_below_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadSettings, match="/file is a file: give a folder"):
+        open_store(str(tmp_path / "file" / "history"))
+
+
+def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
+    for uri in ("s3://key:hidden@bucket/x?region=eu", "abfs://c@a/x?client_secret=hidden"):
+        with pytest.raises(BadSettings, match="holds a password.*AWS_SECRET_ACCESS_KEY") as refused:
+            open_store(uri)
+        assert "hidden" not in str(refused.value)
+
+
+def test_it_is_named_without_its_options(store: Store) -> None:
+    assert store.place == store.uri.partition("?")[0]
+    assert store.place.endswith(store.root)
+
+
+def test_a_file_is_created_once(store: Store) -> None:
+    assert store.create("a/x", pa.py_buffer(b"first"))
+    assert not store.create("a/x", pa.py_buffer(b"second"))
+    assert store.read("a/x", 5) == b"first"
+    assert store.files() == ["a/x"]  # no temporary file is left
+
+
+def test_of_many_writers_at_once_one_creates_the_file(store: Store) -> None:
+    contents = [b"%2d" % i for i in range(16)]
+    with ThreadPoolExecutor(len(contents)) as threads:
+        buffers = map(pa.py_buffer, contents)
+        created = list(threads.map(lambda content: store.create("x", content), buffers))
+    assert sum(created) == 1
+    assert store.read("x", 2) == contents[created.index(True)]
+
+
+def test_creating_in_a_bucket_that_is_not_there_is_refused(s3: str) -> None:
+    with pytest.raises(StoreUnwritable, match=r"s3://no-bucket/x/y: .*NoSuchBucket"):
+        open_store(f"s3://no-bucket/x?{s3}").create("y", pa.py_buffer(b"y"))
+
+
+def test_a_store_that_cannot_keep_two_writers_apart_is_refused() -> None:
+    store = Store(fs._MockFileSystem(), "x", "mock://x")
+    with pytest.raises(BadSettings, match="mock store cannot create a file only if there is none"):
+        store.create("y", pa.py_buffer(b"y"))
+
+
+def test_boto3_is_asked_for_where_it_is_missing(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'stream-icd\[s3\]'"):
+        open_store(new_folder(s3)).create("y", pa.py_buffer(b"y"))

@@ -1,0 +1,105 @@
+"""Two versions of the same past, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.history.replay.compare import Assignment, churn, compare
+
+Make = Callable[..., Communities]
+
+
+@pytest.fixture
+def found(snapshot: Callable[..., Snapshot]) -> Make:
+    """`found(i, labels)`: a result for the i-th snapshot, labels repeated over its nodes."""
+
+    def make(
+        i: int, labels: Sequence[int], model: str = "old@1", quality: float = 0.5
+    ) -> Communities:
+        one = snapshot(i)
+        return Communities(
+            graph=one.graph,
+            snapshot_id=one.id,
+            window=one.window,
+            nodes=one.nodes,
+            labels=np.resize(np.asarray(labels, np.int32), one.n_nodes),
+            n_edges=one.n_edges,
+            model=model,
+            modularity=quality,
+            ncut=1.0,
+            milliseconds=dict.fromkeys(STAGES, 1.0),
+            detected_at=one.window.end,
+        )
+
+    return make
+
+
+def test_the_same_partition_by_other_names_agrees_and_does_not_move(found: Make) -> None:
+    before = [found(i, (0, 1)) for i in range(3)]
+    after = [found(i, (1, 0), "new@1", 0.75) for i in range(3)]
+    comparison = compare(before, after)
+    (agreement,) = comparison.agreements
+    assert (agreement.windows, agreement.same) == (3, 0)
+    assert agreement.nmi == agreement.least_nmi == pytest.approx(1.0)
+    old, new = sorted(comparison.qualities, key=lambda quality: quality.modularity)
+    assert old.version == ("past", "old@1", "before")
+    assert new.version == ("past", "new@1", "replayed")
+    assert (new.modularity, new.communities, new.windows) == (0.75, 2, 3)
+    assert old.churn == new.churn == 0.0
+
+
+def test_the_window_where_they_differ_most_is_named(found: Make) -> None:
+    before = [found(i, (0, 1)) for i in range(3)]
+    after = [found(0, (0, 1), "n"), found(1, (0, 0, 1, 1), "n"), found(2, (0, 1), "n")]
+    (agreement,) = compare(before, after).agreements
+    assert agreement.least_at == "past/1"
+    assert agreement.least_nmi == pytest.approx(0.0, abs=0.01)
+    assert agreement.nmi == pytest.approx(2 / 3, abs=0.01)
+    assert agreement.same == 2
+
+
+def test_windows_without_a_common_node_do_not_agree(found: Make) -> None:
+    """As after a correction that turns ids from numbers into texts."""
+    before = [found(i, (0, 1)) for i in range(2)]
+    after = replace(found(1, (0, 1), "n"), nodes=before[1].nodes.cast(pa.string()))
+    (agreement,) = compare(before, [found(0, (0, 1), "n"), after]).agreements
+    assert (agreement.nmi, agreement.least_nmi, agreement.least_at) == (0.5, 0.0, "past/1")
+
+
+def test_the_mean_horizon_and_bits_are_of_windows_that_say_them(found: Make) -> None:
+    first = replace(found(0, (0, 1)), horizon=1.0)
+    told = [first, replace(found(1, (0, 1)), horizon=4.0, predicted_bits=0.5)]
+    (with_memory,) = compare([], told).qualities
+    assert (with_memory.horizon, with_memory.predicted_bits) == (2.5, 0.5)
+    (alone,) = compare([], [found(i, (0, 1)) for i in range(2)]).qualities
+    assert np.isnan([alone.horizon, alone.predicted_bits]).all()
+
+
+def test_churn_is_the_share_of_nodes_that_moved(found: Make) -> None:
+    earlier, later = found(0, (0, 1)), found(1, (1, 0))
+    assert earlier.nodes.equals(later.nodes)
+    moved = later.labels.copy()
+    moved[:10] = 1 - moved[:10]
+    assert churn(earlier, replace(later, labels=moved)) == pytest.approx(0.1)
+
+
+def test_churn_is_of_the_nodes_in_both_windows(found: Make) -> None:
+    labels = np.random.default_rng(0).integers(0, 4, 100)
+    earlier, later = found(0, labels), found(1, labels)
+    fewer = replace(later, nodes=later.nodes.slice(3), labels=later.labels[3:])
+    assert churn(earlier, fewer) == 0.0
+    assert churn(Assignment(earlier.nodes[:3], earlier.labels[:3]), fewer) is None
+
+
+def test_snapshots_that_were_not_replayed_do_not_count(found: Make) -> None:
+    before = [found(i, (0, 1)) for i in range(3)]
+    comparison = compare(before, [found(1, (0, 1), "new@1")])
+    assert [quality.windows for quality in comparison.qualities] == [1, 1]
+    assert comparison.agreements[0].windows == 1

@@ -1,0 +1,251 @@
+"""Every engine gives what the stream gave, in order; and what is killed leaves nothing behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from unittest.mock import MagicMock
+
+import pytest
+from structlog.testing import capture_logs
+
+from stream_icd.core.errors import (
+    BadSettings,
+    BadSnapshot,
+    HistoryDamaged,
+    ModelDamaged,
+    Overloaded,
+    WorkersLost,
+)
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store
+from stream_icd.history.archive import Selection, windows
+from stream_icd.history.replay.ray_engine import RayActors, _connected
+from stream_icd.history.replay.redetect import Job, Outcome, Redetection, archived_job
+from stream_icd.kafka.messages.records import Refused
+from stream_icd.kafka.record import Record
+from stream_icd.registry.model import VersionedModel
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.execution.processes import Processes, in_processes
+from stream_icd.streaming.execution.work import Engine, First, InProcess
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.runner import Runner
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.testbed.fingerprint import fingerprint
+
+
+def make_engine(name: str, redetection: Redetection, model_folder: Path) -> Engine[Job, Outcome]:
+    if name == "pool":
+        return in_processes(redetection, str(model_folder), 2)
+    if name == "ray":
+        pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
+        return RayActors(redetection, workers=1)
+    return InProcess(redetection)
+
+
+def jobs(archive: Store) -> list[Job]:
+    return [archived_job(archive.uri, noted) for noted in windows(archive, Selection())]
+
+
+def streamed(redetection: Redetection, sent: list[Snapshot]) -> list[str]:
+    """Fingerprints of what a detector on the stream publishes."""
+    detector = Detector(lambda: redetection.model, redetection.settings)
+    runner = Runner(detector, DeadLetterLimit())
+    messages = [encode_snapshot(snapshot) for snapshot in sent]
+    records = [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
+    return [
+        fingerprint(Message(record.key or b"", record.value or b"", record.headers))
+        for record in runner.handle(records)
+    ]
+
+
+def damaged() -> Snapshot:
+    raise HistoryDamaged("the file cannot be read")
+
+
+@pytest.mark.parametrize("name", ["serial", "pool", "ray"])
+def test_replayed_is_streamed_to_the_bit_up_to_a_file_that_is_damaged(
+    name: str,
+    archive: Store,
+    redetection: Redetection,
+    model_folder: Path,
+    snapshot: Callable[..., Snapshot],
+) -> None:
+    todo = jobs(archive)
+    engine = make_engine(name, redetection, model_folder)
+    outcomes = engine(iter([*todo, replace(todo[0], snapshot=damaged)]), First())
+    done = list(islice(outcomes, len(todo)))
+    with pytest.raises(HistoryDamaged, match="^the file cannot be read$"):
+        next(outcomes)
+    assert [job for job, _ in done] == todo
+    found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
+    assert found == streamed(redetection, [snapshot(i) for i in range(len(todo))])
+    assert len(set(found)) == len(todo)
+
+
+def test_a_fingerprint_tells_what_was_found_from_when(
+    archive: Store, redetection: Redetection
+) -> None:
+    (job, *_) = jobs(archive)
+    first, second = redetection(job), redetection(job)
+    assert isinstance(first, Message)
+    assert isinstance(second, Message)
+    assert first.headers != second.headers  # other times
+    assert fingerprint(first) == fingerprint(second)
+    changed = tuple((n, b"0.1" if n == "icd_modularity" else v) for n, v in first.headers)
+    assert fingerprint(Message(first.key, first.value, changed)) != fingerprint(first)
+
+
+def broken() -> Snapshot:
+    """A snapshot whose file breaks the contract."""
+    raise BadSnapshot("no column src")
+
+
+def test_what_breaks_the_contract_is_an_outcome(archive: Store, redetection: Redetection) -> None:
+    noted = next(windows(archive, Selection()))
+    outcome = redetection(replace(archived_job(archive.uri, noted), snapshot=broken))
+    assert isinstance(outcome, Refused)
+    assert outcome.stage == "decode"
+    assert outcome.reason == "no column src"
+
+
+def test_a_worker_that_is_killed_is_replaced_and_nothing_is_missing(
+    archive: Store, redetection: Redetection, model_folder: Path
+) -> None:
+    todo = jobs(archive) * 4  # so many that some are given out after the kill
+    with Processes(redetection, str(model_folder), 2) as engine:
+        outcomes = engine(todo)
+        done = [next(outcomes)]
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        done += list(outcomes)
+        assert engine.alive == 2
+    assert [job for job, _ in done] == todo
+    found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
+    assert found == [
+        fingerprint(message) for message in map(redetection, todo) if isinstance(message, Message)
+    ]
+    assert not multiprocessing.active_children()
+
+
+class Deadly(Redetection):
+    """One snapshot takes all memory, so that the system kills who works on it."""
+
+    def __call__(self, job: Job) -> Outcome:
+        if job.snapshot_id == "past/2":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(job)
+
+
+@pytest.mark.parametrize(("name", "who"), [("pool", "worker processes"), ("ray", "actors")])
+def test_a_snapshot_that_kills_every_worker_is_named(
+    name: str, who: str, archive: Store, redetection: Redetection, model_folder: Path
+) -> None:
+    deadly = Deadly(redetection.model, redetection.settings)
+    outcomes = make_engine(name, deadly, model_folder)(jobs(archive), First())
+    assert [next(outcomes)[0].snapshot_id for _ in range(2)] == ["past/0", "past/1"]
+    with pytest.raises(Overloaded, match=f"snapshot past/2: 3 {who} .* fewer than "):
+        next(outcomes)
+
+
+class DeadlyTwice(Redetection):
+    """The first and the second that work on one snapshot are killed."""
+
+    def __call__(self, job: Job) -> Outcome:
+        killed = Path(os.environ["ICD_TEST_KILLED"])
+        if job.snapshot_id == "past/2" and len(list(killed.iterdir())) < 2:
+            (killed / str(os.getpid())).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(job)
+
+
+def test_an_actor_that_dies_is_replaced_and_nothing_is_missing(
+    archive: Store, redetection: Redetection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    monkeypatch.setenv("ICD_TEST_KILLED", str(killed))
+    todo = jobs(archive)
+    deadly = DeadlyTwice(redetection.model, redetection.settings)
+    done = list(RayActors(deadly, workers=1)(todo))
+    assert len(list(killed.iterdir())) == 2
+    assert [job for job, _ in done] == todo
+    found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
+    assert found == [
+        fingerprint(message) for message in map(redetection, todo) if isinstance(message, Message)
+    ]
+
+
+def _ray_that_starts_by(monkeypatch: pytest.MonkeyPatch, init: Callable[..., object]) -> None:
+    ray = ModuleType("ray")
+    monkeypatch.setattr(ray, "init", init, raising=False)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 1.0}, raising=False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None, raising=False)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (ConnectionError("nobody"), (WorkersLost, "no Ray cluster answers at auto: nobody")),
+        (ValueError("no address"), (BadSettings, "cannot use Ray at auto: no address")),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_said(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, said: tuple[type[Exception], str]
+) -> None:
+    def fail(**_: object) -> None:
+        raise raised
+
+    _ray_that_starts_by(monkeypatch, fail)
+    with pytest.raises(said[0], match=said[1]), _connected("auto", 1):
+        pass
+
+
+def test_actors_that_wait_for_cores_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    _ray_that_starts_by(monkeypatch, lambda **_: None)
+    with capture_logs() as logs, _connected("auto", 1), _connected("auto", 3):
+        pass
+    assert [(log["cores"], log["workers"]) for log in logs] == [(1, 3)]
+
+
+def test_a_replay_that_is_stopped_waits_for_no_core(
+    archive: Store, redetection: Redetection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = dict.fromkeys(("RayActorError", "OutOfMemoryError", "RayTaskError"), TypeError)
+    ray = MagicMock(exceptions=MagicMock(**errors))
+    ray.wait.return_value = [], ["outcome"]
+    detect = ray.remote().options().remote().detect
+    detect.options().remote.return_value = "outcome", "memory"
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    stop = threading.Event()
+    stop.set()
+    assert list(RayActors(redetection, 1, stop=stop)(jobs(archive))) == []
+
+
+def test_ray_does_not_take_the_signal_that_stops_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    _ray_that_starts_by(monkeypatch, lambda **_: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with _connected(None, 1):
+            assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_model_that_changed_meanwhile_is_said(
+    archive: Store, redetection: Redetection, model_folder: Path
+) -> None:
+    other = Redetection(VersionedModel("small@0", redetection.model.model), redetection.settings)
+    with pytest.raises(ModelDamaged, match="was small@0 and is now test@"):
+        list(in_processes(other, str(model_folder), 1)(jobs(archive), First()))

@@ -1,0 +1,214 @@
+"""`stream-icd replay` and `stream-icd produce replay`: what is typed, said and refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner, Result
+
+from stream_icd.commands.cli import replay_run
+from stream_icd.commands.cli.main import app
+from stream_icd.core.errors import (
+    BadSettings,
+    ModelNotFound,
+    SourceNotFound,
+    StreamIcdError,
+    TopicMissing,
+)
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.replay.redetect import Redetection
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.replay.conftest import N_SNAPSHOTS, filled
+from tests.testbed.brokers import Broker
+from tests.testbed.fingerprint import fingerprint
+from tests.testbed.object_store import new_folder
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(app, list(arguments))
+    if isinstance(result.exception, StreamIcdError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_a_dry_run_says_what_would_happen_and_does_nothing(
+    archive: Store, model_folder: Path, redetection: Redetection, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    options = ["--model", str(model_folder), "--dry-run", "--speed", "60x", "--to", "2026-01-01T04"]
+    said = run("replay", "history", archive.uri, "--out", str(out), *options).stderr
+    assert "4 snapshots of past" in said
+    assert "windows that end from 2026-01-01 01:00:00 to 2026-01-01 04:00:00 UTC" in said
+    assert f"to be detected with {redetection.version}, results to {out}" in said
+    assert "takes 0:03:00 at the least" in said
+    assert not out.exists()
+
+
+def test_earlier_snapshots_are_those_that_are_detected_first(
+    archive: Store, snapshot: Callable[..., Snapshot], tmp_path: Path
+) -> None:
+    Archive(archive).add("snapshots", encode_snapshot(snapshot(0, "over")))
+    options = ["--out", str(tmp_path / "out"), "--engine", "serial", "--from", "2026-01-01T04"]
+    assert "4 earlier snapshots" in run("replay", "history", archive.uri, *options).stderr
+    assert "earlier snapshots" not in run("replay", "history", archive.uri, *options).stderr
+
+
+@pytest.mark.parametrize("tempo", [("--speed", f"0.{'0' * 20}1x"), ("--rate", f"0.{'0' * 300}1")])
+def test_a_tempo_may_be_as_slow_as_it_likes(
+    archive: Store, model_folder: Path, tempo: tuple[str, str], tmp_path: Path
+) -> None:
+    options = ["--model", str(model_folder), "--dry-run", *tempo]
+    said = run("replay", "history", archive.uri, "--out", str(tmp_path / "out"), *options).stderr
+    assert "takes 3652059 days" in said
+
+
+def test_a_replay_compares_versions(archive: Store, model_folder: Path, tmp_path: Path) -> None:
+    options = ["--engine", "serial", "--model", str(model_folder), "--to", "2026-01-01T03"]
+    run("replay", "history", archive.uri, "--out", archive.uri, *options)  # as if it were streamed
+    icd = ["--method", "icd", "--k", "5", "--compare"]
+    shown = run("replay", "history", archive.uri, "--out", str(tmp_path / "x"), *options, *icd)
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    before = next(row for row in rows if "before" in row and row[0] == "past")
+    replayed = next(row for row in rows if "replayed" in row and row[0] == "past")
+    assert before[3] == replayed[3] == "3"
+    assert replayed[1] == f"{before[1]}-icd"
+    agreement = next(row for row in rows if row[:2] == ["past", before[1]] and "before" not in row)
+    assert agreement[4] == "3"
+    assert 0 <= float(agreement[6]) <= 1
+
+
+def test_a_snapshot_that_is_refused_does_not_prevent_the_comparison(
+    archive: Store, model_folder: Path
+) -> None:
+    broken = read_message(archive, next(windows(archive, Selection())))
+    table = pa.ipc.open_stream(broken.value).read_all().select(["src"])
+    Archive(archive).add("snapshots", replace(broken, value=write_table(table)), (1, 1))
+    here = ["replay", "history", archive.uri, "--out", archive.uri, "--to", "2026-01-01T02"]
+    options = ["--engine", "serial", "--model", str(model_folder), "--compare"]
+    shown = CliRunner().invoke(app, [*here, *options])
+    assert shown.exit_code == 1
+    assert "quality, means over the windows" in shown.stdout
+
+
+def test_snapshots_that_vanish_after_they_were_counted_are_said(
+    archive: Store, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop() -> threading.Event:
+        archive.delete(next(windows(archive, Selection())).path)
+        return threading.Event()
+
+    monkeypatch.setattr(replay_run, "stop_on_signals", stop)
+    options = ["--out", str(tmp_path / "out"), "--engine", "serial", "--model", str(model_folder)]
+    done = CliRunner().invoke(app, ["replay", "history", archive.uri, *options])
+    assert done.exit_code == 1
+    assert "removed or corrected after they were counted" in done.stderr
+    monkeypatch.undo()
+    run("replay", "history", archive.uri, *options)
+
+
+def test_a_replay_into_its_own_archive_is_compared_with_what_it_replaces(
+    archive: Store, model_folder: Path
+) -> None:
+    here = ["replay", "history", archive.uri, "--out", archive.uri, "--to", "2026-01-01T02"]
+    options = ["--engine", "serial", "--model", str(model_folder), "--compare"]
+    assert "no other results of these snapshots" in run(*here, *options).stderr
+    shown = run(*here, *options, "--k", "101")  # of 100 nodes
+    assert shown.stderr.count("each node becomes its own community") == 1
+    agreement = shown.stdout.splitlines()[-1].split()
+    assert agreement[4:6] == ["2", "0"]  # two windows, none the same
+
+
+def test_an_object_store_is_replayed_as_a_disk_is(
+    s3: str, archive: Store, model_folder: Path, tmp_path: Path
+) -> None:
+    options = ["--model", str(model_folder), "--workers", "2", "--seed", "7"]
+    found = []
+    for past, out in (
+        (archive, str(tmp_path / "out")),
+        (filled(open_store(new_folder(s3))), new_folder(s3)),
+    ):
+        run("replay", "history", past.uri, "--out", out, *options)
+        results = open_store(out)
+        noted = windows(results, Selection("communities"))
+        found.append([fingerprint(read_message(results, window)) for window in noted])
+    assert found[0] == found[1]
+    assert len(found[1]) == N_SNAPSHOTS
+
+
+def test_a_replay_takes_the_champion_of_a_registry(
+    archive: Store, model_folder: Path, redetection: Redetection, tmp_path: Path
+) -> None:
+    registry, out = str(tmp_path / "registry"), tmp_path / "out"
+    history = ["replay", "history", archive.uri, "--out", str(out), "--to", "2026-01-01T02"]
+    with pytest.raises(BadSettings, match="champion is an alias of a model registry"):
+        run(*history, "--model", "champion")
+    run("models", "import", str(model_folder), "--registry", registry, "--first-champion")
+    for engine, model in (("pool", "champion"), ("serial", redetection.model.version)):
+        options = ["--model", model, "--registry", registry, "--engine", engine]
+        said = run(*history, *options).stderr
+        assert f"to be detected with {redetection.version}, results to {out}" in said
+    assert "2 results are there already" in said  # the version goes on with what the alias began
+    assert sum(1 for _ in windows(open_store(str(out)), Selection("communities"))) == 2
+
+
+def test_what_cannot_be_meant_is_refused(archive: Store, model_folder: Path) -> None:
+    history = ["replay", "history", archive.uri, "--model", str(model_folder)]
+    with pytest.raises(BadSettings, match="either --out or --out-topic"):
+        run(*history)
+    with pytest.raises(BadSettings, match="--into-live"):
+        run(*history, "--out-topic", COMMUNITIES)
+    with pytest.raises(BadSettings, match="no snapshots of graph pats.*did you mean past"):
+        run(*history, "--out", archive.uri, "--graph", "pats")
+    with pytest.raises(SourceNotFound, match="there is no .*histry"):
+        run("replay", "history", "histry", "--out", archive.uri, "--model", str(model_folder))
+    with pytest.raises(BadSettings, match="--engine ray"):
+        run(*history, "--out", f"{archive.uri}-2", "--ray-address", "auto")
+    with pytest.raises(ModelNotFound, match="not as@00000000"):
+        run("replay", "history", archive.uri, "--out", archive.uri, "--model", "as@00000000")
+
+
+def test_a_topic_is_not_made_by_a_dry_run(
+    broker: Broker, make_topic: Callable[..., str], model_folder: Path
+) -> None:
+    source = make_topic()
+    address = ["--bootstrap-servers", broker.bootstrap_servers, "--model", str(model_folder)]
+    with pytest.raises(BadSettings, match="holds the snapshots: give another --out-topic"):
+        run("replay", "topic", "--topic", source, "--out-topic", source, *address)
+    options = ["--topic", source, "--out-topic", f"{source}.again", "--dry-run"]
+    with pytest.raises(BadSettings, match="no snapshot of graph g from the beginning to the end"):
+        run("replay", "topic", *options, *address, "--graph", "g")
+    with pytest.raises(TopicMissing), open_reader(broker.settings(), f"{source}.again"):
+        pass
+
+
+def test_archived_snapshots_are_sent_again_byte_for_byte(
+    broker: Broker, topic_name: str, tmp_path: Path, snapshot: Callable[..., Snapshot]
+) -> None:
+    store, graph = open_store(str(tmp_path / "history")), topic_name
+    sent = [encode_snapshot(snapshot(i, graph)) for i in range(4)]
+    for message in sent:
+        Archive(store).add("snapshots", message)
+    command = ("produce", "replay", store.uri, "-b", broker.bootstrap_servers)
+    run(*command, "--limit", "2", "--rate", "1000/s")
+    run(*command)  # goes on where it was
+    with open_reader(broker.settings(), SNAPSHOTS, until="end") as records:
+        found = [
+            Message(record.key or b"", record.value or b"", record.headers)
+            for record in records
+            if record.key == graph.encode()
+        ]
+    assert found == sent
+    with pytest.raises(BadSettings, match=f"no snapshots of graph another; it holds {graph}"):
+        run(*command, "--graph", "another")

@@ -1,0 +1,463 @@
+"""A replay with memory finds what the stream found: from an archive, a topic, or a part of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_icd.commands.cli.replay_run import (
+    PastOfArchive,
+    PastOfTopic,
+    check_smooth,
+)
+from stream_icd.commands.programs.options import ReplayOptions
+from stream_icd.core.errors import BadSettings, OffsetGone
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.archiver import Archiver
+from stream_icd.history.replay.ray_engine import RayActors
+from stream_icd.history.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
+from stream_icd.history.replay.replay import HistoryResults, Plan, Replayed, make_plan, replay
+from stream_icd.kafka.in_process.broker import memory_broker
+from stream_icd.kafka.messages.pacing import Tempo
+from stream_icd.kafka.messages.records import Processed
+from stream_icd.kafka.messages.topic_range import TopicRange
+from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import create_topics
+from stream_icd.methods.memory import encoding
+from stream_icd.methods.memory.smoothing import detect_smoothed
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import save_model
+from stream_icd.streaming.detection.detect import Method
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.processes import in_processes
+from stream_icd.streaming.execution.work import Engine, InProcess, Relay
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.wire.states import State, archived_state, encode_state
+from tests.streaming.workers.remembered import Found, records, said, uninterrupted
+from tests.testbed.brokers import Broker
+from tests.testbed.drifting import MINUTE, START, outgoing, remembering_model, stream
+from tests.testbed.streams import publish
+
+GRAPHS = ("a", "b", "c")
+N_WINDOWS = 6
+
+
+def detect_settings(options: ReplayOptions) -> DetectSettings:
+    return options.settings(options.processes)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that remembers, as a process of a pool opens it."""
+    folder = tmp_path_factory.mktemp("models") / "test"
+    save_model(remembering_model().model, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def redetection(folder: Path) -> Redetection:
+    return Redetection(open_model(str(folder)), DetectSettings(memory="auto", threads=1))
+
+
+@pytest.fixture(scope="module")
+def expected(redetection: Redetection) -> dict[str, list[Found]]:
+    """What an uninterrupted run finds in each graph."""
+    return {g: uninterrupted(stream(g, N_WINDOWS), redetection.model)[0] for g in GRAPHS}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An archive of three graphs, without memory."""
+    store = open_store(str(tmp_path / "history"))
+    for graph in GRAPHS:
+        for snapshot in stream(graph, N_WINDOWS):
+            Archive(store).add("snapshots", encode_snapshot(snapshot))
+    return store
+
+
+def archive_memory(
+    store: Store,
+    redetection: Redetection,
+    graph: str,
+    last: int,
+    received_ms: int = 1000,
+    **other: Any,
+) -> None:
+    """Archive the memory after each window up to number `last`, as a detector publishes it."""
+    settings = DetectSettings(memory="auto", memory_topic="memory", group="one", threads=1)
+    work = RecordDetection(redetection.model, replace(settings, **other))
+    archiver = Archiver(Archive(store), "memory")
+    batch = records(stream(graph, last + 1))
+    for number, (_, outcome) in enumerate(InProcess(work)(batch)):
+        assert isinstance(outcome, Processed)
+        state = outcome.state
+        assert state is not None
+        archiver.process(
+            Record("memory", 0, number, received_ms, state.key, state.value, state.headers)
+        )
+
+
+def replayed(
+    past: PastOfTopic | PastOfArchive,
+    redetection: Redetection,
+    out: Store,
+    engine: Engine[Job, Outcome] | None = None,
+    stop: threading.Event = threading.Event(),
+) -> tuple[Plan, Replayed]:
+    jobs, first = past(redetection)
+    results = HistoryResults(out)
+    plan = make_plan(jobs(None), results, redetection)
+    done = replay(
+        jobs(None),
+        plan,
+        engine or InProcess(redetection),
+        results,
+        Tempo(),
+        lambda: 0.0,
+        stop,  # type: ignore[arg-type]
+        first=first,
+    )
+    return plan, done
+
+
+def found_in(out: Store) -> dict[str, list[Found]]:
+    """What the results in an archive say, by graph."""
+    found: dict[str, list[Found]] = {}
+    for noted in windows(out, Selection("communities")):
+        message = read_message(out, noted)
+        result = decode_communities(message.key, message.value, message.headers)
+        found.setdefault(result.graph, []).append(said(result))
+    return found
+
+
+@pytest.mark.parametrize("name", ["serial", "pool", "ray"])
+def test_each_engine_finds_what_an_uninterrupted_run_finds(
+    name: str,
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    folder: Path,
+    expected: dict[str, list[Found]],
+) -> None:
+    engine: Engine[Job, Outcome] = InProcess(redetection)
+    if name == "pool":
+        engine = in_processes(redetection, str(folder), 2)
+    if name == "ray":
+        pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
+        engine = RayActors(redetection, workers=1)
+    out = open_store(str(tmp_path / "again"))
+    past = PastOfArchive(store, Selection())
+    _, done = replayed(past, redetection, out, engine)
+    assert done == Replayed(snapshots=len(GRAPHS) * N_WINDOWS, refused=0)
+    assert found_in(out) == expected
+
+
+class DeadlyOnce(Redetection):
+    """One window ends its process the first time, after it has taken the memory before it."""
+
+    def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
+        sign = Path(os.environ["SIGN"])
+        if job.snapshot_id == "a/2" and not sign.exists():
+            sign.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(job, relay)
+
+
+def test_a_worker_that_is_killed_changes_nothing(
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    folder: Path,
+    expected: dict[str, list[Found]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SIGN", str(tmp_path / "sign"))
+    deadly = DeadlyOnce(redetection.model, redetection.settings)
+    out = open_store(str(tmp_path / "again"))
+    engine: Engine[Job, Outcome] = in_processes(deadly, str(folder), 2)
+    replayed(PastOfArchive(store, Selection()), deadly, out, engine)
+    assert (tmp_path / "sign").exists()
+    assert found_in(out) == expected
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("last", [None, 1, 2, 4])
+def test_a_part_starts_with_the_archived_memory_before_it(
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    expected: dict[str, list[Found]],
+    last: int | None,
+) -> None:
+    """The part begins at window 3: the archive holds no memory, an older one, or the one needed."""
+    for graph in GRAPHS:
+        if last is not None:
+            archive_memory(store, redetection, graph, last)
+    selection = Selection(start=START + 3 * MINUTE)
+    out = open_store(str(tmp_path / "again"))
+    plan, done = replayed(PastOfArchive(store, selection), redetection, out)
+    assert done.snapshots == len(GRAPHS) * 3
+    assert found_in(out) == {graph: found[3:] for graph, found in expected.items()}
+    first = {None: 3, 1: 1, 2: 0, 4: 0}[last]  # windows that had to be detected for their memory
+    assert len(plan.earlier) == len(GRAPHS) * first
+
+
+def test_a_part_does_not_start_with_memory_of_another_version(
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    expected: dict[str, list[Found]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(encoding, "FORMAT", 0)
+        archive_memory(store, redetection, "a", 4)
+    out = open_store(str(tmp_path / "again"))
+    selection = Selection(graph="a", start=START + 3 * MINUTE)
+    plan, _ = replayed(PastOfArchive(store, selection), redetection, out)
+    assert found_in(out) == {"a": expected["a"][3:]}
+    assert len(plan.earlier) == 3
+
+
+@pytest.mark.parametrize(
+    ("smooth", "other"), [(False, {"horizon": "off"}), (True, {"n_communities": 4})]
+)
+def test_a_part_starts_with_the_memory_of_its_own_settings(
+    store: Store, tmp_path: Path, redetection: Redetection, other: dict[str, Any], smooth: bool
+) -> None:
+    """A second group of detectors tries other settings, and its memory comes later."""
+    selection, found = Selection(start=START + 3 * MINUTE), []
+    asked = replace(redetection, smooth=smooth)
+    for received_ms, settings in ((1000, {}), (2000, {"group": "two", **other})):
+        for graph in GRAPHS:
+            archive_memory(store, redetection, graph, 2, received_ms, **settings)
+        out = open_store(str(tmp_path / f"again{len(found)}"))
+        engine: Engine[Job, Outcome] = InProcess(asked)
+        if smooth:
+            engine = SmoothedGraphs(InProcess(Smoothing(asked.model, asked.settings)))
+        replayed(PastOfArchive(store, selection), asked, out, engine)
+        found.append(found_in(out))
+    assert found[0] == found[1]
+
+
+def test_a_replay_that_stopped_goes_on_with_the_same_memory(
+    store: Store, tmp_path: Path, redetection: Redetection, expected: dict[str, list[Found]]
+) -> None:
+    class AfterSeven(threading.Event):
+        looked = 0
+
+        def is_set(self) -> bool:
+            self.looked += 1
+            return self.looked > 7
+
+    out = open_store(str(tmp_path / "again"))
+    past = PastOfArchive(store, Selection())
+    _, first = replayed(past, redetection, out, stop=AfterSeven())
+    _, second = replayed(past, redetection, out)
+    _, third = replayed(past, redetection, out)
+    assert (first.snapshots, second.snapshots, third.snapshots) == (7, 11, 0)
+    assert found_in(out) == expected
+
+
+def smoothed(windows: list[Snapshot], redetection: Redetection) -> list[Found]:
+    """What `detect_smoothed` finds."""
+    return [
+        (
+            snapshot.id,
+            one.communities.tolist(),
+            one.community_ids.tolist(),
+            one.replaced.tolist(),
+            "smoothed",
+        )
+        for snapshot, one in zip(
+            windows, detect_smoothed(windows, redetection.model.model), strict=True
+        )
+    ]
+
+
+@pytest.mark.parametrize("name", ["serial", "pool"])
+def test_smoothed_replays_use_the_windows_after_each_one(
+    name: str,
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    folder: Path,
+    expected: dict[str, list[Found]],
+) -> None:
+    smooth = replace(redetection, smooth=True)
+    smoothing = Smoothing(redetection.model, redetection.settings)
+    engine: Engine[Any, Any] = InProcess(smoothing)
+    if name == "pool":
+        engine = in_processes(smoothing, str(folder), 2)
+    out = open_store(str(tmp_path / "again"))
+    past = PastOfArchive(store, Selection())
+    _, done = replayed(past, smooth, out, SmoothedGraphs(engine))
+    assert done == Replayed(snapshots=len(GRAPHS) * N_WINDOWS, refused=0)
+    found = found_in(out)
+    assert found == {g: smoothed(stream(g, N_WINDOWS), redetection) for g in GRAPHS}
+    assert any(
+        one[1] != other[1] for g in GRAPHS for one, other in zip(found[g], expected[g], strict=True)
+    )
+    # Forward detection has other revisions, so both are kept in one archive.
+    _, again = replayed(past, redetection, out)
+    assert again.snapshots == len(GRAPHS) * N_WINDOWS
+
+
+def test_a_smoothed_replay_that_stopped_goes_on(
+    store: Store, tmp_path: Path, redetection: Redetection
+) -> None:
+    class AfterFour(threading.Event):
+        looked = 0
+
+        def is_set(self) -> bool:
+            self.looked += 1
+            return self.looked > 4
+
+    smooth = replace(redetection, smooth=True)
+    engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
+    out = open_store(str(tmp_path / "again"))
+    past = PastOfArchive(store, Selection())
+    _, first = replayed(past, smooth, out, engine, AfterFour())
+    _, second = replayed(past, smooth, out, engine)
+    assert (first.snapshots, second.snapshots) == (4, len(GRAPHS) * N_WINDOWS - 4)
+    assert found_in(out) == {g: smoothed(stream(g, N_WINDOWS), redetection) for g in GRAPHS}
+
+
+def test_a_window_that_does_not_follow_is_refused_when_smoothing(
+    store: Store, tmp_path: Path, redetection: Redetection
+) -> None:
+    twice = replace(stream("a", 3)[2], id="a/another")
+    Archive(store).add("snapshots", encode_snapshot(twice))
+    engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
+    out = open_store(str(tmp_path / "again"))
+    past = PastOfArchive(store, Selection(graph="a"))
+    _, done = replayed(past, replace(redetection, smooth=True), out, engine)
+    assert done == Replayed(snapshots=N_WINDOWS, refused=1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"memory": "off"}, "needs memory"),
+        ({"method": "icd"}, "needs memory"),
+        ({"engine": "ray"}, "not ray"),
+        ({"rate": 1.0}, "excludes --speed"),
+    ],
+)
+def test_what_cannot_be_smoothed_is_refused(
+    redetection: Redetection, changed: dict[str, Any], reason: str
+) -> None:
+    plain = ReplayOptions()
+    options = replace(plain, **changed)
+    asked = replace(redetection, settings=detect_settings(options))
+    check_smooth(plain, redetection)
+    with pytest.raises(BadSettings, match=reason):
+        check_smooth(options, asked)
+
+
+@pytest.mark.parametrize("method", ["bp", "icd"])
+def test_a_horizon_without_memory_is_refused(method: Method) -> None:
+    plain = ReplayOptions(method=method, horizon="5")
+    assert detect_settings(plain).horizon == 5
+    with pytest.raises(BadSettings, match="--horizon 5 has no effect with --memory off"):
+        detect_settings(replace(plain, memory="off"))
+    with pytest.raises(BadSettings, match="horizon 'long': give auto, off"):
+        detect_settings(replace(plain, horizon="long"))
+
+
+def test_processes_share_the_cores_unless_threads_are_asked_for() -> None:
+    assert detect_settings(ReplayOptions(workers=4096)).threads == 1
+    assert detect_settings(ReplayOptions(workers=4096, threads=3)).threads == 3
+    alone = detect_settings(ReplayOptions(engine="serial")).threads
+    assert alone == min(os.cpu_count() or 1, 4)
+
+
+def test_a_part_of_a_topic_needs_the_windows_before_it(
+    memory: Broker,
+    topic_name: str,
+    tmp_path: Path,
+    redetection: Redetection,
+    expected: dict[str, list[Found]],
+) -> None:
+    windows = [stream(graph, N_WINDOWS)[at] for at in range(N_WINDOWS) for graph in GRAPHS]
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
+    publish(memory, (outgoing(window, topic_name) for window in windows))
+    part = TopicRange(topic_name, {0: 9}, {0: 15})
+    out = open_store(str(tmp_path / "again"))
+    plan, done = replayed(PastOfTopic(memory.settings(), part, None), redetection, out)
+    assert (done.snapshots, len(plan.earlier)) == (6, 9)
+    assert found_in(out) == {graph: found[3:5] for graph, found in expected.items()}
+
+
+def test_a_part_of_a_topic_begins_at_an_offset_that_the_topic_holds(
+    topic_name: str, redetection: Redetection
+) -> None:
+    with memory_broker("retained") as broker:
+        retained = Broker("memory", broker.bootstrap_servers, os.getpid())
+        create_topics(retained.settings(), [TopicSpec(topic_name)])
+        publish(retained, (outgoing(window, topic_name) for window in stream(GRAPHS[0], 3)))
+        broker.remove_before(topic_name, 0, 2)
+        part = TopicRange(topic_name, {0: 1})
+        jobs, _ = PastOfTopic(retained.settings(), part, None)(redetection)
+        with pytest.raises(OffsetGone, match="from 2 up to, not including, 3; .* 1$"):
+            list(jobs(None))
+
+
+def test_a_part_of_a_topic_may_repeat_a_window_before_it(
+    memory: Broker,
+    topic_name: str,
+    tmp_path: Path,
+    redetection: Redetection,
+    expected: dict[str, list[Found]],
+) -> None:
+    graph, windows = GRAPHS[0], stream(GRAPHS[0], 3)
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
+    publish(memory, (outgoing(windows[at], topic_name) for at in (0, 1, 2, 1)))
+    out = open_store(str(tmp_path / "again"))
+    part = TopicRange(topic_name, {0: 3}, None)
+    plan, done = replayed(PastOfTopic(memory.settings(), part, None), redetection, out)
+    assert (done.snapshots, plan.total) == (1, 1)
+    assert found_in(out) == {graph: expected[graph][1:2]}
+
+
+def test_memory_is_archived_byte_for_byte_whichever_group_it_is_of(
+    store: Store, redetection: Redetection
+) -> None:
+    archive_memory(store, redetection, "a", 2)
+    (*_, noted) = windows(store, Selection("memory", graph="a"))
+    assert noted.identity.model == redetection.version
+    assert read_message(store, noted).value == uninterrupted(stream("a", 3), redetection.model)[1]
+    state = State(
+        "g", "a", "a/9", noted.window, "m@1", "r", "0@1", read_message(store, noted).value
+    )
+    assert Archive(store).add("memory", _by_graph(state))
+    assert not Archive(store).add("memory", _by_graph(state))
+
+
+def _by_graph(state: State) -> Message:
+    assert encode_state(state).key != archived_state(state).key
+    return archived_state(state)
+
+
+def test_off_needs_nothing_of_the_time_before(
+    store: Store, tmp_path: Path, redetection: Redetection
+) -> None:
+    off = Redetection(redetection.model, DetectSettings(threads=1))
+    selection = Selection(start=START + 3 * MINUTE)
+    out = open_store(str(tmp_path / "again"))
+    plan, _ = replayed(PastOfArchive(store, selection), off, out)
+    assert plan.earlier == {}
+    assert all(one[2] == [] for found in found_in(out).values() for one in found)

@@ -1,0 +1,335 @@
+"""`stream-icd evaluate`: methods on the windows of an archive, labelled or not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+import pytest
+
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.store.store import open_store
+from stream_icd.history.archive import Archive
+from stream_icd.interfaces.evaluation.evaluate import (
+    Result,
+    evaluate,
+    learn,
+    open_windows,
+    that_learned,
+    worth,
+    write_rows,
+)
+from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun
+from stream_icd.interfaces.evaluation.method import OWN
+from stream_icd.interfaces.evaluation.page import COLUMNS, summarised, write_page
+from stream_icd.learning.training.yardstick import against_default, judge
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.registry.find import open_model
+from stream_icd.streaming.execution.budget import Allowance
+from stream_icd.wire.communities import encode_labels
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.run_here import run_here
+from tests.testbed.lessons import GRAPH, small_windows
+
+WINDOWS = small_windows(5, p_in=0.9)
+N_PAST, N_NEWEST = 2, 3
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+UNRULY = "tests.interfaces.evaluation.unruly"
+LIMITS = Allowance(seconds=600, memory_bytes=8 << 30)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Five windows; the first three and the last are labelled. K is not known."""
+    folder = str(tmp_path_factory.mktemp("archive"))
+    archive = Archive(open_store(folder))
+    for number, (snapshot, labels) in enumerate(WINDOWS):
+        archive.add("snapshots", encode_snapshot(replace(snapshot, n_communities=None)))
+        if number != 3:
+            archive.add("labels", encode_labels(labels))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(archive: str) -> list[Result]:
+    windows = open_windows(open_store(archive), None, N_NEWEST, N_PAST, NOW)
+    assert windows.graph == GRAPH
+    assert [graph.labels is not None for graph in windows.past()] == [True, True]
+    methods = ["bp", "halves", "fails"]
+    packages = OWN, UNRULY
+    learned = learn(windows, methods, LIMITS, packages=packages)
+    assert that_learned(learned) == ["bp", "halves"]
+    return list(evaluate(windows, learned, LIMITS, packages=packages))
+
+
+def test_every_method_has_a_result_for_each_of_the_newest_windows(results: list[Result]) -> None:
+    newest = [snapshot.id for snapshot, _ in WINDOWS[N_PAST:]]
+    seen = [(result.snapshot, result.method) for result in results]
+    assert seen == [(name, method) for name in newest for method in ("bp", "halves", "fails")]
+
+
+def test_clear_communities_are_found_and_measured(results: list[Result]) -> None:
+    bp = [result for result in results if result.method == "bp"]
+    assert [result.measures and result.measures.nmi for result in bp] == pytest.approx(
+        [1.0, None, 1.0]
+    )
+    assert all(result.hidden_edges is not None and result.hidden_edges > 1 for result in bp)
+    halves = [result for result in results if result.method == "halves"]
+    assert all(half.hidden_edges is not None and half.hidden_edges < 0.5 for half in halves)
+
+
+def test_stability_counts_who_keeps_the_community(results: list[Result]) -> None:
+    halves = [result.stability for result in results if result.method == "halves"]
+    assert halves == [None, 1.0, 1.0]
+    bp = [result.stability for result in results if result.method == "bp"]
+    assert bp[0] is None
+    truth = [labels.labels for _, labels in WINDOWS]
+    assert nmi(truth[2], truth[3]) < 0.9, "the communities of the windows are independent"
+    assert all(value is not None and value < 0.6 for value in bp[1:])
+
+
+def test_labels_that_contradict_the_edges_are_said(tmp_path: Path) -> None:
+    snapshot, labels = WINDOWS[0]
+    archive = Archive(open_store(str(tmp_path / "archive")))
+    archive.add("snapshots", encode_snapshot(snapshot))
+    archive.add("labels", encode_labels(replace(labels, labels=np.zeros_like(labels.labels))))
+    done = run_here(
+        *("evaluate", "--history", str(tmp_path / "archive"), "--methods", "bp"),
+        *("--out", str(tmp_path / "page.html")),
+    )
+    assert "the labels contradict the edges, so they are not used" in done.stdout
+
+
+def test_a_method_that_fails_is_named_with_the_reason(results: list[Result]) -> None:
+    fails = summarised(results)[-1]
+    assert (fails.method, fails.windows) == ("fails", 0)
+    assert fails.detail == "ZeroDivisionError: no halves of 160"
+    assert set(fails.means.values()) == {None}
+
+
+def test_the_page_shows_progress_until_all_windows_are_there(
+    results: list[Result], tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    write_page(path, "<b>&", results[:3], N_NEWEST)
+    begun = path.read_text(encoding="utf-8")
+    assert "1 of 3 windows" in begun
+    assert 'http-equiv="refresh"' in begun
+    assert "<b>&" not in begun
+    write_page(path, GRAPH, results, N_NEWEST)
+    done = path.read_text(encoding="utf-8")
+    assert "refresh" not in done
+    assert done.count("<tr>") == 1 + 3
+    assert "<svg" in done
+    assert "no halves of 160" in done
+    assert not re.search(r"(?:src|href)=\"https?:", done), "the page asks for nothing"
+
+
+def test_the_command_prints_the_table_and_writes_the_files(archive: str, tmp_path: Path) -> None:
+    page, rows, picture = (tmp_path / name for name in ("page.html", "rows.csv", "picture.png"))
+    files = ("--out", str(page), "--csv", str(rows), "--picture", str(picture))
+    options = ("--methods", "bp", "--windows", "3", "--learn", "1")
+    done = run_here("evaluate", "--history", archive, *options, *files)
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name, _, _ in COLUMNS)
+    assert re.search(r"^ ?bp +\d", done.stdout, re.MULTILINE)
+    assert [str(path) in done.stdout for path in (page, rows, picture)] == 3 * [True]
+    assert "3 of 3 windows" in page.read_text(encoding="utf-8")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    table = pyarrow.csv.read_csv(rows)
+    assert table["snapshot"].to_pylist() == [snapshot.id for snapshot, _ in WINDOWS[N_PAST:]]
+    assert table["nmi"].to_pylist() == pytest.approx([1.0, None, 1.0])
+    assert table["stability"].null_count == 1
+
+
+def test_a_file_that_cannot_be_written_is_said_with_the_first_window(
+    archive: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    options = ("--methods", "bp", "--windows", "3", "--learn", "0", "--out", str(page))
+    done = run_here("evaluate", "--history", archive, *options, "--csv", str(tmp_path))
+    assert done.returncode == 75
+    assert "is no regular file" in done.stderr
+    assert "1 of 3 windows" in page.read_text(encoding="utf-8")
+
+
+def test_the_page_is_drawn_every_few_seconds_and_after_the_last_window(
+    archive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+
+    def stopped(*_: object) -> Iterator[Result]:
+        for number in range(3):
+            yield from (Result(method, str(number), "missing") for method in ("bp", "icd"))
+        yield Result("bp", "3", "missing")
+        raise KeyboardInterrupt
+
+    def noted(path: Path, graph: str, results: Sequence[Result], *rest: Any) -> None:
+        drawn.append(len(results))
+        write_page(path, graph, results, *rest)
+
+    monkeypatch.setattr("stream_icd.interfaces.evaluation.evaluate.evaluate", stopped)
+    monkeypatch.setattr("stream_icd.interfaces.evaluation.page.write_page", noted)
+    monkeypatch.setattr("stream_icd.interfaces.evaluation.page.REFRESH_S", 600)
+    files = ("--out", str(tmp_path / "page.html"), "--csv", str(tmp_path / "rows.csv"))
+    options = ("--methods", "bp,icd", "--windows", "4", "--learn", "0")
+    run_here("evaluate", "--history", archive, *options, *files)
+    assert drawn == [2, 6]
+    assert "3 of 4 windows" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(pyarrow.csv.read_csv(tmp_path / "rows.csv")) == 6
+
+
+def test_it_fails_if_no_method_has_a_result(archive: str, tmp_path: Path) -> None:
+    options = ("--methods", "bp", "--windows", "1", "--learn", "0", "--memory-gb", "0.001")
+    done = run_here("evaluate", "--history", archive, *options, "--out", str(tmp_path / "x.html"))
+    assert done.returncode == 1
+    assert done.stderr.endswith("no method has a result\n")
+
+
+def test_a_window_without_a_result_has_empty_numbers(results: list[Result], tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    write_rows(path, [result for result in results if result.method == "fails"])
+    table = pyarrow.csv.read_csv(path)
+    assert table["status"].to_pylist() == ["error"] * N_NEWEST
+    assert table["detail"][0].as_py() == "ZeroDivisionError: no halves of 160"
+    assert table["modularity"].null_count == N_NEWEST
+
+
+@pytest.mark.parametrize("method", ["bp", "icd"])
+def test_memory_keeps_communities_from_window_to_window(method: str, stream: str) -> None:
+    """Too few edges in a window to find its communities alone."""
+    windows = open_windows(open_store(stream), None, 6, 0, NOW)
+    nothing = learn(windows, [method, f"{method}-memory"], LIMITS)
+    assert that_learned(nothing) == []
+    assert worth(windows, nothing, LIMITS) == []
+    found = {summary.method: summary for summary in summarised(evaluate(windows, nothing, LIMITS))}
+    alone, with_memory = (found[name].means["stability"] for name in (method, f"{method}-memory"))
+    assert alone is not None
+    assert with_memory is not None
+    assert with_memory > alone + 0.1
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Six windows of a stream whose communities stay."""
+    return _archived_stream(tmp_path_factory.mktemp("stream"), 6)
+
+
+def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_from(
+    stream: str,
+) -> None:
+    windows = open_windows(open_store(stream), None, 2, 4, NOW)
+    learned = learn(windows, ["bp", "bp-memory", "plm"], LIMITS)
+    assert that_learned(learned) == ["bp", "bp-memory"]
+    assert len(windows.past()) == 4
+    first, *_ = compared = worth(windows, learned, LIMITS)
+    assert (first.name, first.measure) == ("bp with memory", "bits saved per edge")
+    assert (first.control_name, first.n_graphs) == ("default", 2)
+    candidates = learned["bp"].learned, open_model("default").model.bp
+    of_newest = [lesson.graph(by_labels=True) for lesson in windows.newest()]
+    judged = list(judge([*windows.past(), *of_newest], candidates))
+    assert against_default(judged[4:], memory=True) == compared
+    assert worth(windows, learned, replace(LIMITS, seconds=1e-9)) is None
+
+
+def test_methods_that_learn_alike_learn_once(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    learning, learn_one = [], MethodProcess.learn
+
+    def noted(self: MethodProcess, name: str, *arguments: Any) -> MethodRun:
+        learning.append(name)
+        return learn_one(self, name, *arguments)
+
+    monkeypatch.setattr(MethodProcess, "learn", noted)
+    windows = open_windows(open_store(stream), None, 2, 4, NOW)
+    learned = learn(windows, ["bp", "bp-memory"], LIMITS)
+    assert learning == ["bp"]
+    assert learned["bp"] is learned["bp-memory"]
+
+
+@pytest.mark.parametrize("memory", ["nan", "inf"])
+def test_a_limit_of_memory_is_a_number(memory: str) -> None:
+    assert run_here("evaluate", "--history", "x", "--memory-gb", memory).returncode == 2
+
+
+def test_the_command_says_what_was_learned_from_how_many_windows(
+    stream: str, tmp_path: Path
+) -> None:
+    options = ("--methods", "bp,bp-memory", "--out", str(tmp_path / "page.html"))
+    of_six = ("--history", stream, "--windows", "2", "--learn", "4")
+    done = run_here("evaluate", *options, *of_six)
+    assert done.stdout.startswith(
+        f"{GRAPH}: 2 windows; bp and bp-memory learn from the 4 before them\n"
+    )
+    assert re.search(
+        r"What bp and bp-memory learned: .*better than the model default.*: [+-]\d.* bits saved "
+        r"per edge \(bp with memory, 2 graphs not learned from\)\.",
+        done.stdout,
+    )
+    assert "not learned from" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    three = _archived_stream(tmp_path / "three", 3)
+    all_of_them = ("--history", three, "--windows", "50", "--learn", "1")
+    none = run_here("evaluate", *options, *all_of_them)
+    assert none.stdout.startswith(
+        f"{GRAPH}: 3 windows; bp and bp-memory learn from none, since the archive has none before "
+        "these: --windows 2 leaves 1 to learn from\n"
+    )
+    assert "What bp" not in none.stdout
+
+
+def _archived_stream(folder: Path, n_windows: int) -> str:
+    rng = np.random.default_rng(3)
+    for number in range(n_windows):
+        window = encode_snapshot(_sparse_window(rng, number))
+        Archive(open_store(str(folder))).add("snapshots", window)
+    return str(folder)
+
+
+def _sparse_window(rng: np.random.Generator, number: int) -> Snapshot:
+    """120 nodes in the same 4 communities in every window, a minute each."""
+    src, dst = np.triu_indices(120, 1)
+    drawn = rng.random(len(src)) < np.where(src % 4 == dst % 4, 0.2, 0.05)
+    start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(minutes=1)
+    window = Window(start, start + timedelta(minutes=1))
+    return snapshot_from_pairs(src[drawn], dst[drawn], graph=GRAPH, id=f"{number}", window=window)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--picture", "picture.jpeg"), ".png, .svg, .pdf"),
+        (("--methods", "bp,louvian"), "no method 'louvian'"),
+        (("--graph", "other"), "no snapshots of graph other; it holds"),
+        (("--seconds", "0"), "above 0"),
+        (("--out", "rows", "--csv", "./rows"), "give --out, --csv and --picture different files"),
+    ],
+)
+def test_wrong_options_are_refused(archive: str, options: tuple[str, ...], said: str) -> None:
+    done = run_here("evaluate", "--history", archive, *options)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_one_of_several_graphs_must_be_named(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    for name, (snapshot, _) in zip(("a", "b"), WINDOWS, strict=False):
+        Archive(store).add("snapshots", encode_snapshot(replace(snapshot, graph=name)))
+    with pytest.raises(BadSettings, match="holds several graphs: give --graph, of a, b"):
+        open_windows(store, None, 5, 0, NOW)
+    assert len(open_windows(store, "b", 5, 0, NOW)) == 1
+
+
+def test_windows_that_overlap_the_evaluated_ones_teach_nothing(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    for snapshot, _ in small_windows(9):
+        start = snapshot.window.start
+        three = replace(snapshot, window=Window(start, start + timedelta(minutes=3)))
+        Archive(store).add("snapshots", encode_snapshot(three))
+    windows = open_windows(store, None, 4, 9, NOW)
+    assert (len(windows.before), len(windows)) == (3, 4)

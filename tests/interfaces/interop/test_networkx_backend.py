@@ -1,0 +1,211 @@
+"""NetworkX finds our backend by its entry point, and its own suite holds with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from stream_icd import ICD
+from stream_icd.interfaces.interop import networkx_backend
+from stream_icd.interfaces.interop.networkx_info import get_info
+
+ROOT = Path(__file__).parents[3]
+
+pytestmark = pytest.mark.skipif(
+    not entry_points(group="networkx.backends", name="stream_icd"),
+    reason="run `make test`: the project was installed here before it was a backend of NetworkX",
+)
+
+
+@pytest.fixture(autouse=True)
+def _without_a_warning_of_cached_graphs() -> Iterator[None]:
+    with nx.config(warnings_to_ignore={"cache"}):
+        yield
+
+
+both = pytest.mark.parametrize("function", ["louvain_communities", "leiden_communities"])
+
+
+@pytest.fixture(scope="module")
+def graph() -> nx.Graph:
+    """Ten groups, clear to a method that sees the weights; the names are no numbers."""
+    planted = nx.planted_partition_graph(10, 40, 0.3, 0.02, seed=1)
+    return nx.relabel_nodes(planted, lambda node: f"n{node}")
+
+
+def communities(graph: nx.Graph, function: str = "louvain_communities", **named) -> list[set]:
+    return getattr(nx.community, function)(graph, backend="stream_icd", **named)
+
+
+@both
+def test_it_finds_at_least_the_modularity_of_networkx(graph: nx.Graph, function: str) -> None:
+    ours = communities(graph, function, seed=3)
+    theirs = nx.community.louvain_communities(graph, seed=3, backend="networkx")
+    assert nx.community.is_partition(graph, ours)
+    assert nx.community.modularity(graph, ours) >= nx.community.modularity(graph, theirs) - 1e-9
+    assert all(nx.is_connected(graph.subgraph(members)) for members in ours)
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    random = nx.gnm_random_graph(200, 600, seed=0)
+    answers = [communities(random, seed=seed) for seed in (1, 1, np.random.RandomState(1))]
+    assert answers[0] == answers[1]
+    assert any(communities(random, seed=seed) != answers[0] for seed in range(2, 8))
+
+
+def test_weights_count_and_may_be_left_out() -> None:
+    squares = nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (4, 5), (5, 6), (6, 7), (7, 4), (0, 4)])
+    for u, v in squares.edges:
+        squares.edges[u, v]["heavy"] = 100.0 if u // 2 == v // 2 else 0.1
+    pairs = [{0, 1}, {2, 3}, {4, 5}, {6, 7}]
+    assert sorted(communities(squares, weight="heavy"), key=min) == pairs
+    for unweighted in (None, "weight"):
+        assert len(communities(squares, weight=unweighted)) == 2
+    assert len(communities(nx.MultiGraph([(0, 1)] * 9 + [(1, 2)] + [(2, 3)] * 9))) == 2
+
+
+@pytest.mark.parametrize("unit", [1e-140, 1e-12, 1e140])
+def test_the_unit_of_the_weights_changes_nothing(unit: float) -> None:
+    karate = nx.karate_club_graph()
+    karate.add_edge(0, 0, weight=2)
+    found = communities(karate, seed=1)
+    for _, _, edge in karate.edges(data=True):
+        edge["weight"] *= unit
+    assert communities(karate.copy(), seed=1) == found
+
+
+def test_a_self_loop_counts_as_networkx_counts_it() -> None:
+    """The best partition at each weight of the loop, by trying all of them with NetworkX."""
+    graph = nx.Graph([(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (3, 5)])
+    found = {}
+    for loop in (0.0, 30.0):
+        graph.add_edge(0, 0, weight=loop)
+        found[loop] = communities(graph, seed=0)
+        best = max(
+            nx.community.modularity(graph, partition) for partition in _partitions(list(graph))
+        )
+        assert nx.community.modularity(graph, found[loop]) == pytest.approx(best)
+    assert sorted(found[0.0], key=min) != sorted(found[30.0], key=min)
+
+
+def _partitions(nodes: list[int]) -> list[list[set[int]]]:
+    if not nodes:
+        return [[]]
+    first, *rest = nodes
+    return [
+        partition
+        for smaller in _partitions(rest)
+        for partition in (
+            [{first}, *smaller],
+            *([*smaller[:i], smaller[i] | {first}, *smaller[i + 1 :]] for i in range(len(smaller))),
+        )
+    ]
+
+
+def test_communities_are_connected() -> None:
+    graph = nx.gnm_random_graph(50, 75, seed=418)  # in which a node leaves two parts behind
+    assert all(nx.is_connected(graph.subgraph(one)) for one in communities(graph, seed=418))
+
+
+def test_a_higher_resolution_finds_smaller_communities(graph: nx.Graph) -> None:
+    numbers = [len(communities(graph, resolution=one, seed=0)) for one in (0.1, 1, 20)]
+    assert numbers == sorted(numbers)
+    assert numbers[0] < numbers[-1]
+
+
+def test_a_model_gives_what_icd_finds(graph: nx.Graph, tmp_path: Path) -> None:
+    icd = ICD.load("default")
+    icd.save(tmp_path / "copy")
+    labels = icd.predict(graph)
+    expected = {frozenset(icd.nodes_[labels == label]) for label in set(labels.tolist())}
+    for model in ("default", tmp_path / "copy"):
+        found = communities(graph, model=model, seed=0)
+        assert {frozenset(community) for community in found} == expected
+
+
+@pytest.mark.parametrize(
+    ("graph", "arguments", "reason"),
+    [
+        (nx.DiGraph([(0, 1)]), {}, "to_undirected"),
+        (nx.path_graph(3), {"max_level": 2}, "leave out threshold and max_level"),
+        (nx.path_graph(3), {"threshold": 0.1}, "leave out threshold and max_level"),
+        (nx.path_graph(3), {"model": "default", "resolution": 2}, "leave out resolution"),
+        (nx.path_graph(3), {"resolution": float("nan")}, "must be a finite number"),
+        (nx.path_graph(3), {"resolution": "1"}, "must be a finite number"),
+        (nx.path_graph(3), {"model": ICD()}, "the name of a shipped model or the folder of one"),
+        (nx.Graph([(0, 1, {"weight": -1})]), {}, "not negative"),
+        (nx.Graph([(0, 1, {"weight": 1e-200})]), {}, "multiply or divide all"),
+        (nx.Graph([(0, 1, {"weight": 1e308}), (1, 2, {"weight": 1e308})]), {}, "divide all"),
+        (nx.Graph([(0, 1, {"weight": "x"})]), {}, "must be numbers"),
+        (nx.Graph([(0, 1, {"weight": 10**400})]), {}, "must be numbers"),
+        (nx.Graph([(0, 1, {"weight": [1, 2]})]), {}, "must be numbers, not lists"),
+    ],
+)
+def test_what_is_not_supported_is_refused_with_its_reason(
+    graph: nx.Graph, arguments: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(NotImplementedError) as refused:
+        communities(graph, **arguments)
+    logged = networkx_backend.can_run("louvain_communities", (graph,), arguments)
+    assert reason in f"{refused.value} {refused.value.__cause__} {logged}"
+
+
+def test_networkx_falls_back_to_its_own_where_we_cannot(graph: nx.Graph) -> None:
+    with nx.config(backend_priority=["stream_icd"]):
+        found = nx.community.louvain_communities(graph.to_directed(), seed=0)
+    assert nx.community.is_partition(graph, found)
+
+
+def test_a_graph_is_converted_once(graph: nx.Graph) -> None:
+    converted = networkx_backend.convert_from_nx(graph, edge_attrs={"weight": 1})
+    assert nx.community.louvain_communities(converted, seed=1) == communities(graph, seed=1)
+    assert networkx_backend.convert_to_nx(converted) is graph
+    with pytest.raises(NotImplementedError, match="converted without 'heavy'"):
+        converted.weights_of("heavy")
+
+
+def test_a_function_as_weight_is_refused_and_leaves_the_graph_usable(graph: nx.Graph) -> None:
+    fresh = nx.Graph(graph.edges)
+    with pytest.raises(NotImplementedError, match="not implemented by 'stream_icd' .* arguments"):
+        communities(fresh, weight=lambda *_: 1)
+    assert nx.community.is_partition(fresh, communities(fresh))
+
+
+def test_a_graph_without_edges_is_single_nodes() -> None:
+    assert communities(nx.empty_graph(3)) == [{0}, {1}, {2}]
+    assert communities(nx.Graph()) == []
+
+
+def test_the_documentation_names_our_functions() -> None:
+    assert set(get_info()["functions"]) == set(networkx_backend._PARAMETERS)
+    assert "model : str or path, optional" in nx.community.louvain_communities.__doc__
+
+
+def test_networkx_own_suite_of_communities_holds(tmp_path: Path) -> None:
+    suite = ["--pyargs", "networkx.algorithms.community", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *suite],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "NETWORKX_TEST_BACKEND": "stream_icd",
+            "NETWORKX_FALLBACK_TO_NX": "True",
+        },
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    counted = {what: int(n) for n, what in re.findall(r"(\d+) (\w+)", done.stdout.splitlines()[-1])}
+    assert counted["passed"] > 100
+    assert counted["xfailed"] == len(networkx_backend._OF_ITS_OWN_ORDER)

@@ -1,0 +1,492 @@
+"""ICD is a scikit-learn estimator that a stranger can use on graphs of any kind."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import igraph
+import networkx
+import numpy as np
+import pandas
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from stream_icd.core.errors import BadInput, BadSettings, ModelNotFound
+from stream_icd.core.snapshot import Window, snapshot_from_pairs
+from stream_icd.interfaces.estimator import ICD
+from stream_icd.methods.bp.evidence import evidence_for
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.synthetic.drift import generate_drifting_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
+from stream_icd.sources.generated import planted_snapshots
+from stream_icd.streaming.detection.detect import Method
+
+both_methods = pytest.mark.parametrize("method", ["bp", "icd"])
+
+
+def needs_torch(method: str) -> None:
+    if method == "icd":
+        pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
+
+
+class FittedOnUse(dict[str, ICD]):
+    """An estimator of each method; only fitting icd needs torch."""
+
+    def __init__(self, history: list[LabelledGraph], recipe: Recipe) -> None:
+        self._history, self._recipe = history, recipe
+
+    def __missing__(self, method: Method) -> ICD:
+        needs_torch(method)
+        graphs = [graph.adjacency for graph in self._history]
+        labels = [graph.labels for graph in self._history]
+        return self.setdefault(method, ICD(method, self._recipe).fit(graphs, labels))
+
+
+@pytest.fixture(scope="module")
+def fitted(history: list[LabelledGraph], recipe: Recipe) -> dict[str, ICD]:
+    return FittedOnUse(history, recipe)
+
+
+@both_methods
+def test_it_finds_the_communities_of_a_new_graph(
+    fitted: dict[str, ICD], graph: LabelledGraph, method: Method
+) -> None:
+    found = fitted[method].predict(graph.adjacency, 15)
+    assert found.shape == (300,)
+    assert found.dtype == np.int32
+    assert nmi(graph.labels, found) > 0.95
+
+
+@both_methods
+def test_k_is_a_whole_number_from_1_to_n(graph: LabelledGraph, method: Method) -> None:
+    icd = ICD.load("gn", method=method)
+    few = icd.predict(graph.adjacency, np.uint8(15))  # type: ignore[arg-type]
+    assert few.tolist() == icd.predict(graph.adjacency, 15).tolist()
+    for wrong in (2.5, 15.0, float("nan"), "3", True, np.True_, [3], 0, -1, 301):
+        for predict in (icd.predict, icd.predict_next):
+            with pytest.raises(BadSettings, match="from 1 to 300"):
+                predict(graph.adjacency, n_communities=wrong)  # type: ignore[arg-type]
+
+
+@both_methods
+def test_k_may_be_left_out(fitted: dict[str, ICD], graph: LabelledGraph, method: Method) -> None:
+    assert nmi(graph.labels, fitted[method].predict(graph.adjacency)) > 0.7
+
+
+@both_methods
+def test_the_order_of_the_nodes_does_not_matter(
+    fitted: dict[str, ICD], graph: LabelledGraph, method: Method
+) -> None:
+    order = np.random.default_rng(7).permutation(300)
+    found = fitted[method].predict(graph.adjacency, 15)
+    permuted = fitted[method].predict(graph.adjacency[order][:, order], 15)
+    assert nmi(found[order], permuted) > 0.97
+
+
+@both_methods
+def test_the_same_seed_gives_the_same_answer_on_any_number_of_threads(
+    history: list[LabelledGraph], graph: LabelledGraph, recipe: Recipe, method: Method
+) -> None:
+    needs_torch(method)
+    graphs = [graph.adjacency for graph in history]
+    labels = [graph.labels for graph in history]
+    answers = [
+        ICD(method, recipe, seed=3, threads=threads)
+        .fit(graphs, labels)
+        .predict(graph.adjacency, 15)
+        for threads in (1, 2)
+    ]
+    assert np.array_equal(*answers)
+
+
+@both_methods
+def test_a_networkx_graph_gives_the_same_answer(
+    fitted: dict[str, ICD], graph: LabelledGraph, method: Method
+) -> None:
+    theirs = networkx.from_scipy_sparse_array(graph.adjacency)
+    answers = [fitted[method].predict(g, 15) for g in (graph.adjacency, theirs)]
+    assert np.array_equal(*answers)
+
+
+@both_methods
+def test_it_can_be_saved_and_loaded(
+    fitted: dict[str, ICD], graph: LabelledGraph, method: Method, tmp_path: Path
+) -> None:
+    fitted[method].save(tmp_path / "model")
+    loaded = ICD.load(tmp_path / "model", method=method)
+    assert np.array_equal(
+        loaded.predict(graph.adjacency, 15), fitted[method].predict(graph.adjacency, 15)
+    )
+    assert np.array_equal(loaded.embed(graph.adjacency), fitted[method].embed(graph.adjacency))
+
+
+def test_an_embedding_has_a_row_a_node(fitted: dict[str, ICD], graph: LabelledGraph) -> None:
+    assert fitted["icd"].embed(graph.adjacency).shape == (300, 32)
+
+
+def test_it_is_cloned_without_what_it_learned(fitted: dict[str, ICD]) -> None:
+    copy = clone(fitted["bp"])
+    assert copy.get_params() == fitted["bp"].get_params()
+    with pytest.raises(BadSettings, match="fit"):
+        copy.embed((np.array([[0], [1]]), 2))
+
+
+def test_another_seed_gives_another_encoder(graph: LabelledGraph, recipe: Recipe) -> None:
+    known = [graph.adjacency], [graph.labels]
+    one, two = (ICD(recipe=recipe, seed=seed).fit(*known) for seed in (1, 2))
+    assert not np.allclose(one.embed(graph.adjacency), two.embed(graph.adjacency))
+
+
+def test_icd_says_that_it_needs_two_graphs(graph: LabelledGraph) -> None:
+    needs_torch("icd")
+    with pytest.raises(BadSettings, match="give two"):
+        ICD(method="icd").fit([graph.adjacency])
+
+
+def test_icd_leaves_out_graphs_without_edges(
+    fitted: dict[str, ICD], history: list[LabelledGraph], recipe: Recipe
+) -> None:
+    needs_torch("icd")
+    known = [*history, LabelledGraph(csr_array((3, 3)), np.zeros(3, np.int32))]
+    graphs, labels = [graph.adjacency for graph in known], [graph.labels for graph in known]
+    history_ = ICD("icd", recipe).fit(graphs, labels).history_
+    assert [epoch.validation for epoch in history_] == [
+        epoch.validation for epoch in fitted["icd"].history_
+    ]
+    with pytest.raises(BadSettings, match="have edges"):
+        ICD("icd", recipe).fit([graphs[0], graphs[-1]])
+
+
+def test_parameters_can_be_set() -> None:
+    icd = ICD().set_params(method="icd", seed=4)
+    assert (icd.get_params()["method"], icd.get_params()["seed"]) == ("icd", 4)
+
+
+def test_bp_learns_with_labels_and_without(fitted: dict[str, ICD], recipe: Recipe) -> None:
+    assert [name for name, _ in fitted["bp"].learned_.compared] == [
+        "the model default",
+        "what the labels taught",
+    ]
+    rng, settings = np.random.default_rng(1), LfrSettings(n_nodes=600, mixing=0.3)
+    *seen, new = (generate_lfr(rng, settings) for _ in range(3))
+    unlabelled = ICD(recipe=recipe).fit([one.adjacency() for one in seen])
+    assert unlabelled.learned_.learned_from == "hidden edges"
+    assert unlabelled.model_.bp == unlabelled.learned_.parameters != BpParameters()
+    assert nmi(new.communities, unlabelled.predict(new.adjacency())) > 0.95
+
+
+def test_one_graph_is_learned_from_and_answered(graph: LabelledGraph) -> None:
+    found = ICD().fit_predict(graph.adjacency, 15)
+    assert found.max() == 14
+    assert nmi(graph.labels, found) > 0.95
+
+
+def test_labels_that_name_the_nodes_in_another_order_are_refused() -> None:
+    graph = [("ann", "bob"), ("bob", "cat")]
+    teams = pandas.Series(["red", "red", "blue"], index=["bob", "ann", "cat"])
+    said = "the label of node 'bob' is in the place of node 'ann'"
+    with pytest.raises(BadInput, match=said):
+        ICD().fit([graph], [teams])
+    ICD().fit([graph], [teams.sort_index()])
+    ICD().fit([graph], [teams.reset_index(drop=True)])
+    joined = pandas.Series([0, 0, 1], index=[7.0, 5.0, 9.0])
+    with pytest.raises(BadInput, match="the label of node '7' is in the place of node '5'"):
+        ICD().fit([[(5, 7), (7, 9)]], [joined])
+
+
+def test_labels_may_be_strings_and_any_other_names(history: list[LabelledGraph]) -> None:
+    graphs = [graph.adjacency for graph in history[:2]]
+    named = [
+        [graph.labels.tolist() for graph in history[:2]],
+        [[f"team {label}" for label in graph.labels] for graph in history[:2]],
+        [graph.labels * 7 - 40 for graph in history[:2]],
+    ]
+    fits = [ICD().fit(graphs, labels).learned_ for labels in named]
+    assert fits[0] == fits[1] == fits[2]
+
+
+@pytest.mark.parametrize("name", ["as", "default", "gn", "lfr", "taxi"])
+def test_a_shipped_model_is_loaded_by_its_name(name: str, graph: LabelledGraph) -> None:
+    icd = ICD.load(name)
+    assert icd.model_.recipe.name == name
+    assert icd.predict(graph.adjacency, 15).shape == (300,)
+
+
+def test_a_loaded_model_that_learns_anew_does_not_claim_its_old_graphs(
+    graph: LabelledGraph,
+) -> None:
+    icd = ICD.load("default")
+    assert icd.model_.recipe.data
+    recipe = icd.fit([graph.adjacency]).model_.recipe
+    assert (recipe.data, recipe.every_kind) == ("", False)
+
+
+def test_a_name_that_is_no_model_lists_those_that_are() -> None:
+    with pytest.raises(ModelNotFound, match="as, default, gn, lfr, taxi"):
+        ICD.load("internet")
+
+
+def test_a_graph_may_be_given_in_any_form(graph: LabelledGraph) -> None:
+    theirs = networkx.from_scipy_sparse_array(graph.adjacency)
+    pairs = np.stack(graph.adjacency.nonzero())
+    table = pandas.DataFrame({"src": pairs[0], "dst": pairs[1]})
+    icd = ICD.load("gn")
+    expected = icd.predict(graph.adjacency)
+    same = [theirs, igraph.Graph.from_networkx(theirs), pairs, graph.adjacency.toarray()]
+    for one in (*same, (pairs, 300), table, list(zip(*pairs.tolist(), strict=True))):
+        assert np.array_equal(icd.predict(one), expected)
+
+
+def test_predict_leaves_the_names_of_the_nodes_and_the_evidence(graph: LabelledGraph) -> None:
+    icd = ICD.load("gn")
+    named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(graph.adjacency), "n{}".format)
+    found = icd.predict(named)
+    assert icd.nodes_.tolist() == list(named)
+    expected = evidence_for(graph.adjacency, found)
+    assert (icd.bits_, icd.evidence_) == expected
+    assert icd.evidence_ == "strong"
+    icd.predict(networkx.gnm_random_graph(100, 300, seed=1))
+    assert (icd.bits_, icd.evidence_) == (0.0, "none")
+    with pytest.raises(BadSettings, match="3 nodes cannot form 4"):
+        icd.predict(networkx.path_graph(3), 4)
+    assert len(icd.nodes_) == 100
+    icd.predict_next(networkx.disjoint_union_all([networkx.complete_graph(9)] * 9))
+    assert (icd.evidence_, len(icd.nodes_)) == ("strong", 81)
+
+
+def test_embed_leaves_the_names_of_the_nodes() -> None:
+    icd = ICD.load("gn")
+    icd.predict(networkx.path_graph(9))
+    embedding = icd.embed([("b", "a"), ("c", "b")])
+    assert icd.nodes_.tolist() == ["a", "b", "c"]
+    other = icd.embed(networkx.path_graph(["b", "a", "c"]))
+    assert icd.nodes_.tolist() == ["b", "a", "c"]
+    assert len(embedding) == len(other) == 3
+
+
+def test_a_table_of_pairs_is_the_next_window_by_its_ids(drifting: list[PlantedGraph]) -> None:
+    icd = ICD.load("lfr")
+    one, other = (planted.adjacency() for planted in drifting[:2])
+    names = np.array([f"n{i:03}" for i in range(1000)])
+    first = icd.predict_next(one, nodes=names)
+    expected = icd.predict_next(other, first.memory, nodes=names)
+    ends = other.nonzero()
+    table = pandas.DataFrame({"a": names[ends[0]], "b": names[ends[1]], "weight": 0.5})
+    assert len(set(ends[0])) == 1000
+    found = icd.predict_next(table, first.memory)
+    assert str(found).startswith("<Remembered: 1,000 nodes in ")  # no arrays, in a notebook
+    assert str(found).endswith("after 2 windows up to 1970-01-03 00:00:00+00:00>>")
+    assert found.communities.tolist() == expected.communities.tolist()
+    assert icd.nodes_.tolist() == names.tolist()
+
+
+def test_icd_trains_and_tells_how(fitted: dict[str, ICD]) -> None:
+    assert [epoch.number for epoch in fitted["icd"].history_] == [0, 1, 2]
+    assert fitted["bp"].history_ == ()
+
+
+def test_without_labels_it_learns_from_pseudo_labels(
+    history: list[LabelledGraph], graph: LabelledGraph, recipe: Recipe
+) -> None:
+    needs_torch("icd")
+    icd = ICD("icd", recipe).fit([graph.adjacency for graph in history])
+    assert len(icd.history_) == 3
+    assert nmi(graph.labels, icd.predict(graph.adjacency, 15)) > 0.9
+
+
+def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> None:
+    with pytest.raises(BadSettings, match="at least one"):
+        ICD().fit([])
+    with pytest.raises(BadInput, match="one labelling each"):
+        ICD().fit([history[0].adjacency], [])
+    with pytest.raises(BadInput, match="one each"):
+        ICD().fit([history[0].adjacency], [[0, 1]])
+    with pytest.raises(BadInput, match="a list that cannot be sorted"):
+        ICD().fit([history[0].adjacency], [[None, "a"] * 150])
+    with pytest.raises(BadInput, match="MaskedArray .* a missing one"):
+        ICD().fit([history[0].adjacency], [np.ma.masked_equal(np.arange(300), 7)])
+    with pytest.raises(BadInput, match="a list that cannot be sorted.*missing"):
+        ICD().fit([history[0].adjacency], [[float("nan"), 1.0] * 150])
+    with pytest.raises(BadInput, match="a list that cannot be sorted.*inhomogeneous"):
+        ICD().fit([history[0].adjacency], [[[1], [2, 3]]])
+    with pytest.raises(BadSettings, match="not a csr_array; for one graph: fit"):
+        ICD().fit(history[0].adjacency)
+    for pairs in (((0, 1), (1, 2)), [("a", "b"), ("b", "c")]):
+        with pytest.raises(BadSettings, match="not a list of pairs; for one graph: fit"):
+            ICD().fit(pairs)
+    with pytest.raises(BadSettings, match="icd"):
+        ICD("exact").fit([history[0].adjacency])
+    with pytest.raises(BadSettings, match="GN-0"):
+        ICD(recipe="no such data set").fit([history[0].adjacency])
+    with pytest.raises(BadSettings, match="recipe is None; give a Recipe"):
+        ICD(recipe=None).fit([history[0].adjacency])
+
+
+def test_a_fit_that_fails_changes_nothing(graph: LabelledGraph) -> None:
+    icd = ICD().fit([graph.adjacency], [graph.labels])
+    fitted = icd.model_, icd.learned_, icd.history_
+    with pytest.raises(BadSettings, match="that has edges"):
+        icd.fit([csr_array((3, 3))])
+    assert (icd.model_, icd.learned_, icd.history_) == fitted
+
+
+@pytest.mark.parametrize("wrong", [{"threads": 0}, {"threads": None}, {"seed": -1}, {"seed": 0.5}])
+def test_a_wrong_parameter_is_named_by_fit_and_predict(
+    wrong: dict[str, Any], graph: LabelledGraph
+) -> None:
+    (name,) = wrong
+    with pytest.raises(BadSettings, match=f"{name} is .* at least"):
+        ICD(**wrong).fit([graph.adjacency])
+    loaded = ICD.load("default", **wrong)
+    for use in (loaded.predict, loaded.predict_next, loaded.embed):
+        with pytest.raises(BadSettings, match=f"{name} is .* at least"):
+            use(graph.adjacency)
+
+
+def test_icd_names_the_recipes_that_train_an_encoder(history: list[LabelledGraph]) -> None:
+    needs_torch("icd")
+    with pytest.raises(BadSettings, match=r"'model' trains no encoder.*GN-0\.3"):
+        ICD("icd").fit([graph.adjacency for graph in history])
+
+
+@pytest.fixture(scope="module")
+def drifting() -> list[PlantedGraph]:
+    """Windows of which each alone shows little."""
+    settings = LfrSettings(1000, mixing=0.5)
+    return [planted for planted, _ in generate_drifting_lfr(3, 5, settings)]
+
+
+def test_memory_improves_the_next_windows_and_gives_ids_that_last(
+    drifting: list[PlantedGraph],
+) -> None:
+    icd, memory = ICD.load("lfr"), None
+    for planted in drifting:
+        found = icd.predict_next(planted, memory)
+        if memory is None:
+            assert found.communities.tolist() == icd.predict(planted).tolist()
+            first = set(found.community_ids)
+        memory = found.memory
+    alone = nmi(planted.communities, icd.predict(planted))
+    assert nmi(planted.communities, found.communities) > alone + 0.1
+    assert first <= set(found.community_ids)
+
+
+def test_nodes_are_known_by_their_ids_in_whatever_order_they_come(
+    drifting: list[PlantedGraph],
+) -> None:
+    icd = ICD.load("lfr")
+    one, other = (planted.adjacency() for planted in drifting[:2])
+    names = np.array([f"n{i}" for i in range(1000)])
+    order = np.random.default_rng(0).permutation(1000)
+    first = icd.predict_next(one, nodes=names)
+    found = icd.predict_next(other, first.memory, nodes=names)
+    shuffled = icd.predict_next(other[order][:, order], first.memory, nodes=names[order])
+    assert shuffled.communities.tolist() == found.communities[order].tolist()
+    assert icd.nodes_.tolist() == names[order].tolist()
+    categories = icd.predict_next(other, first.memory, nodes=pandas.Categorical(names))
+    assert categories.communities.tolist() == found.communities.tolist()
+    named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(other), dict(enumerate(names)))
+    assert icd.predict_next(named, first.memory).communities.tolist() == found.communities.tolist()
+    high = icd.predict_next(one, nodes=[2**63 + place for place in range(1000)])
+    assert high.communities.tolist() == icd.predict_next(one).communities.tolist()
+
+
+@pytest.mark.parametrize("name", [int, str])
+def test_a_window_without_nodes_leaves_the_memory(name: type) -> None:
+    icd = ICD.load("lfr")
+    graph = networkx.relabel_nodes(networkx.ring_of_cliques(5, 8), name)
+    first = icd.predict_next(graph)
+    none = icd.predict_next(networkx.Graph(), first.memory)
+    assert none.damaged
+    again = icd.predict_next(graph, none.memory)
+    assert again.community_ids.tolist() == first.community_ids.tolist()
+
+
+def test_snapshots_have_times_and_ids_of_their_own(drifting: list[PlantedGraph]) -> None:
+    icd = ICD.load("lfr")
+    days = [snapshot for snapshot, _ in planted_snapshots(iter(drifting[:2]), "g", "test")]
+    first = icd.predict_next(days[0])
+    found = icd.predict_next(days[1], first.memory)
+    assert found.memory.window == days[1].window
+    expected = detect_remembering(days[1], icd.model_, first.memory)
+    assert found.communities.tolist() == expected.communities.tolist()
+    late = icd.predict_next(days[0], found.memory)
+    assert late.memory is found.memory
+    with pytest.raises(BadInput, match="leave out nodes"):
+        icd.predict_next(days[0], nodes=np.arange(1000))
+
+
+def test_snapshots_teach_how_long_nodes_stay(drifting: list[PlantedGraph]) -> None:
+    days = [snapshot for snapshot, _ in planted_snapshots(iter(drifting), "g", "test")]
+    assert 0.8 < ICD().fit(days, [graph.communities for graph in drifting]).model_.bp.stay < 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ([1, 2], "3 nodes need as many different ids; got 2"),
+        ([1, 1, 2], "got 3, 2 different"),
+        ([0.5, 1, 2], "are double"),
+        ([1, "a", 2], "not all integers of 64 bits or all strings"),
+        ([1, None, 2], "int64, 1 of them missing: give nodes, integers or strings"),
+        ({"c", "a", "b"}, "a set, which has no order"),
+    ],
+)
+def test_ids_of_nodes_must_be_different_and_of_one_type(nodes: object, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        ICD.load("lfr").predict_next(np.ones((3, 3)), nodes=nodes)
+
+
+@pytest.mark.parametrize(("weight", "what_to_do"), [(1e-300, "multiply"), (1e308, "divide")])
+def test_weights_that_cannot_be_added_up_over_windows_are_refused(
+    weight: float, what_to_do: str
+) -> None:
+    with pytest.raises(BadInput, match=f"{what_to_do} all weights"):
+        ICD.load("lfr").predict_next(np.full((3, 3), weight))
+
+
+def test_the_papers_method_sees_the_edges_of_earlier_windows(drifting: list[PlantedGraph]) -> None:
+    icd, memory, k = ICD.load("lfr", method="icd"), None, drifting[0].n_communities
+    for number, planted in enumerate(drifting):
+        found = icd.predict_next(planted, memory, k)
+        if number == 0:
+            assert nmi(found.communities, icd.predict(planted, k)) == pytest.approx(1)
+        memory = found.memory
+    assert found.communities.max() == k - 1
+    assert found.n_continued > k / 2
+    alone = icd.predict(planted, k)
+    assert nmi(planted.communities, found.communities) > nmi(planted.communities, alone) + 0.1
+
+
+def test_a_result_is_not_taken_for_its_memory() -> None:
+    icd = ICD.load("lfr")
+    found = icd.predict_next(np.ones((3, 3)))
+    with pytest.raises(BadSettings, match="memory is a Remembered; give the `memory`"):
+        icd.predict_next(np.ones((3, 3)), found)  # type: ignore[arg-type]
+
+
+def test_no_window_follows_the_end_of_time() -> None:
+    icd, end = ICD.load("lfr"), datetime(9999, 12, 31, tzinfo=UTC)
+    window = Window(end - timedelta(days=2), end)
+    last = icd.predict_next(snapshot_from_pairs([0, 1], [1, 2], graph="g", id="g", window=window))
+    with pytest.raises(BadInput, match="no window can follow that which ends at 9999-12-31"):
+        icd.predict_next(networkx.path_graph(3), last.memory)
+
+
+def test_a_horizon_can_be_given(drifting: list[PlantedGraph]) -> None:
+    icd, memory = ICD.load("lfr", method="icd"), None
+    for planted in drifting[:3]:
+        found = icd.predict_next(planted, memory, horizon=1)
+        assert found.horizon == 1
+        memory = found.memory
+    for none in (0, None):
+        with pytest.raises(BadSettings, match=f"horizon {none}: give auto, off, or a number"):
+            icd.predict_next(drifting[0], horizon=none)

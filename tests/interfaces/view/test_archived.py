@@ -1,0 +1,203 @@
+"""An archive that grows while the page is open: what is added is seen, once, and cheaply."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_icd.core.communities import Labels
+from stream_icd.core.errors import SourceNotFound, StoreUnreachable
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.history import archive
+from stream_icd.history.archive import Archive
+from stream_icd.history.compact import compact
+from stream_icd.interfaces.view.data.all_series import AllSeries, News
+from stream_icd.interfaces.view.feeds import archives
+from stream_icd.interfaces.view.feeds.archives import Archived
+from stream_icd.wire.communities import encode_communities, encode_labels
+from tests.testbed.brokers import wait_until
+from tests.testbed.windows import HOUR, START, window
+
+HALVES = [0, 0, 0, 1, 1, 1]
+
+
+class Page:
+    """What a page knows of an archive, and the files that it opened."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen, self.news = AllSeries(), list[News]()
+        self.archive, self.to = Archived(store, "history"), Archive(store)
+        self.opened: list[str] = []
+        read_footer = archive.read_footer  # type: ignore[attr-defined]
+
+        def noting(store: Store, path: str) -> object:
+            self.opened.append(path)
+            return read_footer(store, path)
+
+        monkeypatch.setattr(archive, "read_footer", noting)
+
+    def add(self, *hours: int, revision: str = "", received: int = 0) -> None:
+        for hour in hours:
+            message = encode_communities(window(hour, HALVES, revision=revision))
+            self.to.add("communities", message, (received, 0))
+
+    def look(self) -> int:
+        return self.archive.read(self.seen, self.news.append, lambda: False)
+
+    def hours(self) -> list[str]:
+        (summary,) = self.seen.summaries()
+        return [w.result.snapshot_id for w in self.seen.windows(summary.name, 100)]
+
+
+@pytest.fixture
+def page(disk: Store, monkeypatch: pytest.MonkeyPatch) -> Page:
+    return Page(disk, monkeypatch)
+
+
+def test_what_is_added_is_seen_once_and_only_new_files_are_opened(page: Page) -> None:
+    page.add(0, 1, 30)
+    assert page.look() == 3
+    assert page.look() == 0
+    page.add(31, 60)
+    page.opened.clear()
+    assert page.look() == 2
+    assert page.look() == 0
+    assert len(page.opened) == 2
+    assert page.hours() == ["g/0", "g/1", "g/30", "g/31", "g/60"]
+    assert page.seen.summaries()[0].late == 0
+
+
+def test_an_archive_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "later"))
+    archive, seen = Archived(store, "later"), AllSeries()
+    with pytest.raises(SourceNotFound, match="there is no archive at .*later"):
+        archive.read(seen, lambda _: None, lambda: False)
+    Archive(store).add("communities", encode_communities(window(0, HALVES)))
+    assert archive.read(seen, lambda _: None, lambda: False) == 1
+
+
+def test_days_that_are_over_are_not_listed_again(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.add(*range(0, 240, 24))
+    page.look()
+    listed = []
+    data_files = archive.data_files
+    monkeypatch.setattr(
+        archive, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
+    )
+    page.look()
+    assert listed == [date(2026, 1, 9), date(2026, 1, 10)]
+
+
+def test_a_window_of_the_first_day_of_all_is_read_as_any_other(page: Page) -> None:
+    first = (datetime(1, 1, 1, tzinfo=UTC) - START) // HOUR  # as of an unset time
+    page.add(first, first + 1, 0)
+    assert page.look() == 3
+    assert page.look() == 0
+
+
+def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page: Page) -> None:
+    page.add(0)
+    page.add(1, revision="old", received=5)
+    page.add(1, revision="new", received=9)
+    assert page.look() == 2
+    assert page.look() == 0
+    page.add(1, revision="newer", received=10)
+    assert page.look() == 1
+    (summary,) = page.seen.summaries()
+    assert summary.newest is not None
+    assert (summary.newest.result.revision, summary.newest.number) == ("newer", 1)
+
+
+def test_files_that_are_merged_are_not_seen_twice(page: Page) -> None:
+    page.add(0, 1)
+    page.look()
+    assert len(list(compact(page.archive.store, date(2026, 2, 1)))) == 1
+    page.add(2)
+    assert page.look() == 1
+    assert page.seen.summaries()[0].late == 0
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_what_a_store_failed_to_give_is_read_at_the_next_look(
+    merged: bool, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.add(0)
+    page.look()
+    page.add(1, 2, 3)
+    if merged:
+        list(compact(page.archive.store, date(2026, 2, 1)))
+    read_message, n_reads = archives.read_message, count()  # type: ignore[attr-defined]
+
+    def failing(*asked: Any) -> object:
+        if next(n_reads) == 1:
+            raise StoreUnreachable("the store does not answer")
+        return read_message(*asked)
+
+    monkeypatch.setattr(archives, "read_message", failing)
+    with pytest.raises(StoreUnreachable):
+        page.look()
+    assert page.look() == 2
+    assert page.hours() == ["g/0", "g/1", "g/2", "g/3"]
+
+
+def test_a_first_read_that_fails_goes_on_where_it_was(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.add(0, 30, 60, 90, 120)
+    read_message, n_reads = archives.read_message, count()  # type: ignore[attr-defined]
+
+    def failing(*asked: Any) -> object:
+        if next(n_reads) in (3, 4):
+            raise StoreUnreachable("the store does not answer")
+        return read_message(*asked)
+
+    monkeypatch.setattr(archives, "read_message", failing)
+    for _ in range(2):
+        with pytest.raises(StoreUnreachable):
+            page.look()
+    assert page.look() == 2
+    assert page.look() == 0
+    assert page.hours() == ["g/0", "g/30", "g/60", "g/90", "g/120"]
+    assert page.seen.summaries()[0].late == 0
+
+
+def test_known_communities_that_come_later_are_noted(page: Page) -> None:
+    page.add(0)
+    page.look()
+    found = window(0, HALVES)
+    labels = Labels("g", "g/0", found.window, found.nodes, found.labels, source="s")
+    page.to.add("labels", encode_labels(labels))
+    page.look()
+    assert page.news[-1].window.nmi == 1
+    page.to.add("labels", encode_labels(replace(labels, snapshot_id="g/1")))
+    page.look()  # of a window that is not there
+    assert len(page.news) == 2
+
+
+def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
+    disk: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "LOOK_EVERY_S", 0.02)
+    to, seen, news = Archive(disk), AllSeries(), list[News]()
+    to.add("communities", encode_communities(window(0, HALVES)))
+    page = archives.Archives(archives.archived([disk]), seen)
+    assert not page.caught_up()
+    with page.reading(news.append):
+        wait_until(page.caught_up)
+        wait_until(lambda: len(news) == 1)
+        to.add("communities", encode_communities(window(1, HALVES)))
+        wait_until(lambda: len(news) == 2)
+        folder = to.store.files("communities")[0].rpartition("/")[0]
+        bad = f"{disk.root}/{folder}/w-bad.parquet"
+        with open(bad, "wb") as file:
+            file.write(b"no parquet")
+        wait_until(lambda: "w-bad.parquet" in "".join(page.troubles().values()))
+        disk.delete(f"{folder}/w-bad.parquet")
+        wait_until(lambda: not page.troubles())

@@ -1,0 +1,945 @@
+"""The page in a real browser: it shows what the topic holds, grows, links, and runs no name.
+
+Needs a Chromium: that of `STREAM_ICD_TEST_CHROMIUM`, or one on the PATH. Without one, these tests
+are skipped. `.ci/run` installs one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.interfaces.view.data.all_series import AllSeries, Budget, DeadLetter, News
+from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.feeds.sources import NoGraph
+from stream_icd.interfaces.view.panels.queries import MOST_LISTED
+from stream_icd.interfaces.view.report import write_html
+from stream_icd.interfaces.view.web.access import access_for
+from stream_icd.methods.names.attributes import LiveAttributes, attributes_of
+from stream_icd.methods.names.names import Naming
+from stream_icd.wire.announcements import Announcement
+from tests.interfaces.view.windows import (
+    ORIGIN,
+    Cliques,
+    Given,
+    Placed,
+    drifting,
+    name,
+    page_of,
+    queries,
+    renamed,
+    seen,
+    serving,
+)
+from tests.testbed.brokers import wait_until
+from tests.testbed.windows import HOUR, START, window
+
+HOW = (
+    "a browser is needed: install one (apt install chromium), or set STREAM_ICD_TEST_CHROMIUM to a "
+    "Chromium; and pip install playwright"
+)
+sync_api = pytest.importorskip("playwright.sync_api", reason=HOW)
+CHROMIUM = os.environ.get("STREAM_ICD_TEST_CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+# As root there is no sandbox, and in a container little shared memory. Tabs share a process, since
+# each new one costs a second.
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--renderer-process-limit=1"]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=HOW)
+
+HOSTILE = "</script><img src=x onerror='window.pwned=1'>{a|b}\x1b"
+Opened = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Any]:
+    """A tab that may complain, as where a server refuses or is away."""
+    context = chromium.new_context()
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def profile(chromium: Any) -> Any:
+    """The profile of each test's first tab; a tab that stays keeps the process of all its tabs."""
+    shared = chromium.new_context()
+    shared.new_page()
+    return shared
+
+
+@pytest.fixture
+def opened(chromium: Any, profile: Any) -> Iterator[Opened]:
+    """`opened(address)`: a tab; at the end there was no error, and no request to anywhere else."""
+    complaints: list[str] = []
+    to_close = []
+
+    def open_tab(address: str, query: str = "", **options: Any) -> Any:
+        own = chromium.new_context(**options) if options or to_close else None
+        tab = (own or profile).new_page()
+        to_close.append(own or tab)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("console", lambda m: complaints.append(m.text) if is_error(m) else None)
+        tab.on("request", lambda r: r.url.startswith(address) or complaints.append(r.url))
+        tab.goto(address + query)
+        return tab
+
+    yield open_tab
+    for tab_or_profile in to_close:
+        tab_or_profile.close()
+    profile.clear_cookies()
+    assert complaints == []
+
+
+def is_error(message: Any) -> bool:
+    """Whether a message of the console is an error; a server that has ended is none."""
+    return message.type == "error" and "net::ERR_" not in message.text
+
+
+def number(tab: Any, name: str) -> str:
+    return str(tab.locator(f"[data-number={name}]").inner_text())
+
+
+@pytest.fixture(scope="module")
+def six() -> Iterator[str]:
+    """The address of a page with six windows, whose nodes have no places."""
+    with page_of(seen(6)) as (_, address):
+        yield address
+
+
+def test_the_page_shows_what_was_seen_and_grows(opened: Opened) -> None:
+    everything = seen(5)
+    with page_of(everything) as (view, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow[data-newest='4']")
+        assert number(tab, "k") == "4"
+        assert number(tab, "nodes") == "60"
+        news = everything.add(renamed(window(7, [0, 0, 0, 1, 1, 1]), "g"), ORIGIN)
+        assert news is not None
+        view.publish(news)
+        tab.wait_for_selector("svg.flow[data-newest='5']")
+        assert number(tab, "nodes") == "6"
+        assert tab.locator("svg.flow .gap").count() == 1
+
+
+def test_twenty_windows_a_second_are_kept_up_with(opened: Opened) -> None:
+    everything = seen(2)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?view=life")
+        tab.wait_for_selector("#life .plot[data-newest='1'] canvas")
+        for hour, labels in enumerate(drifting(60), start=2):
+            news = everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+            assert news is not None
+            view.publish(news)
+            time.sleep(0.05)
+        tab.wait_for_selector("#life .plot[data-newest='61'][data-windows='62']")
+        assert view.fan_out.n_dropped == 0
+        tab.locator("body").press("1")
+        tab.wait_for_selector("svg.flow[data-newest='61']")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_view_is_drawn(opened: Opened, six: str, scheme: str) -> None:
+    tab = opened(six, color_scheme=scheme)
+    tab.wait_for_selector("svg.flow[data-newest='5']")
+    for key, shows in (
+        ("2", "#map .plot[data-discs='4'] canvas"),
+        ("3", "#life .plot[data-windows='6'] canvas"),
+        ("4", "#event-table tbody tr"),
+    ):
+        tab.locator("body").press(key)
+        tab.wait_for_selector(shows)
+
+
+def test_the_life_shows_what_happened_between_windows(opened: Opened) -> None:
+    everything = seen(3)
+    everything.add(renamed(window(4, [0, 0, 1, 1], model="m@2"), "g"), ORIGIN)
+    at = START + HOUR
+    everything.announce(Announcement("promoted", "models", "better", "retrain", at, "m@2"))
+    everything.announce(Announcement("kept", "models", "no drift", "retrain", START, "m@1"))
+    everything.bury(DeadLetter("g", START, "decode", "BadSnapshot", "no edge", "t[0]@1"))
+    everything.bury(DeadLetter("another graph", at, "decode", "BadSnapshot", "", "t[0]@2"))
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?view=life")
+        plot = tab.wait_for_selector("#life .plot[data-windows='4']")
+        assert plot.get_attribute("data-marks") == "kept, dead letters; m@2, promoted"
+        tab.locator("body").press("4")
+        assert "better" in tab.locator("#decisions").inner_text()
+        assert "no edge" in tab.locator("#letters").inner_text()
+
+
+def two_models(n: int = 6) -> AllSeries:
+    """Windows of one model, then of another, that the detector changed to."""
+    everything = AllSeries()
+    for hour, labels in enumerate(drifting(n)):
+        model = "gn@1" if hour < n // 2 else "retrained@2"
+        everything.add(renamed(window(hour, labels, model=model), "g"), ORIGIN)
+    return everything
+
+
+def test_all_windows_are_shown_across_models_and_the_changes_are_marked(opened: Opened) -> None:
+    with page_of(two_models(80)) as (_, address):
+        tab = opened(address, "?span=30")
+        tab.wait_for_selector("svg.flow[data-columns='30']")
+        assert "30 of 80 windows" in tab.locator("#flow .note").inner_text()
+        tab.select_option("#span", "6000")
+        tab.wait_for_selector("svg.flow[data-newest='79']:not([data-columns='30'])")
+        assert "All 80 windows" in tab.locator("#flow .note").inner_text()
+        (swap,) = tab.locator("svg.flow .swap").all()
+        assert swap.get_attribute("data-model") == "retrained@2"
+        assert tab.locator("#model option").all_inner_texts() == ["gn@1 → retrained@2"]
+        tab.locator("body").press("4")
+        tab.wait_for_selector("#models tbody tr")
+        assert [
+            row.split("\t")[::2] for row in tab.locator("#models tbody tr").all_inner_texts()
+        ] == [
+            ["retrained@2", "40"],
+            ["gn@1", "40"],
+        ]
+        tab.locator("body").press("3")
+        plot = tab.wait_for_selector("#life .plot[data-windows='80']")
+        assert plot.get_attribute("data-marks") == "retrained@2"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_life_shows_how_far_back_each_window_looks(opened: Opened, width: int) -> None:
+    alone, everything = seen(3), AllSeries()
+    for hour, labels in enumerate(drifting(3)):
+        told = replace(window(hour, labels), horizon=hour + 1.5, predicted_bits=hour / 4 - 0.25)
+        everything.add(renamed(told, "g"), ORIGIN)
+    size = {"width": width, "height": 700}
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?view=life", viewport=size)
+        plot = tab.wait_for_selector("#life .plot[data-windows='3']")
+        lines = plot.get_attribute("data-lines").split(", ")
+        assert {"horizon", "predicted on new edges"} <= set(lines)
+        assert number(tab, "horizon") == "3.5 windows"
+        assert "Horizon: how many windows" in tab.locator("#life .note").inner_text()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    with page_of(alone) as (_, address):
+        tab = opened(address, "?view=life", viewport=size)
+        plot = tab.wait_for_selector("#life .plot[data-windows='3']")
+        assert "horizon" not in plot.get_attribute("data-lines")
+        assert tab.locator("[data-number=horizon]").count() == 0
+
+
+def test_on_a_phone_no_word_is_broken_and_no_two_times_overlap(opened: Opened) -> None:
+    """Of what a word would be broken into, each part has a line of its own."""
+    with page_of(two_models(80)) as (_, address):
+        tab = opened(address, "?view=events", viewport={"width": 360, "height": 700})
+        tab.wait_for_selector("#event-table td.kind")
+        heights = tab.evaluate(
+            "[...document.querySelectorAll('#event-table th, #event-table td.kind')]"
+            ".filter((cell) => !cell.textContent.includes(' '))"
+            ".map((cell) => { const range = document.createRange(); range.selectNodeContents(cell);"
+            " return range.getClientRects().length; })"
+        )
+        assert set(heights) == {1}
+        for width in (360, 1280):
+            tab.set_viewport_size({"width": width, "height": 700})
+            tab.goto(f"{address}?span=6000")
+            tab.wait_for_selector("svg.flow")
+            # The page may draw anew at any time, so all times are asked for at once.
+            times = "[...document.querySelectorAll('svg.flow > text:not([class])')]"
+            tab.wait_for_function(f"{times}.length > 1")
+            boxes = tab.evaluate(f"{times}.map((time) => time.getBoundingClientRect().toJSON())")
+            assert len(boxes) > 1
+            assert all(left["right"] < right["left"] for left, right in pairwise(boxes))
+
+
+def test_the_flow_says_how_many_windows_it_shows(opened: Opened) -> None:
+    everything = AllSeries(Budget(windows=301))
+    for hour, labels in enumerate(drifting(304)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    with page_of(everything) as (view, address):
+        for query, said in (
+            ("?span=6000", "All 301 windows."),
+            ("?span=6000&until=102", "All 100 windows."),
+            ("?span=60&until=102", "60 of 100 windows"),
+        ):
+            tab = opened(address, query)
+            tab.wait_for_selector("svg.flow")
+            assert said in tab.locator("#flow .note").inner_text()
+        tab = opened(address, "?span=6000")
+        wait_until(lambda: len(view.fan_out) == 4)
+        for hour in (304, 305):  # the oldest are dropped meanwhile
+            news = everything.add(renamed(window(hour, [0, 0, 1, 1]), "g"), ORIGIN)
+            assert news is not None
+            view.publish(news)
+        tab.wait_for_selector("svg.flow[data-newest='305']")
+        assert "All 301 windows." in tab.locator("#flow .note").inner_text()
+
+
+def test_an_archive_is_not_live_and_shows_all_its_windows(opened: Opened) -> None:
+    with page_of(two_models(70), archive=True) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("#status[data-state=archive]")
+        assert tab.locator("#status").inner_text() == "archive"
+        assert "All 70 windows" in tab.locator("#flow .note").inner_text()
+        assert tab.locator("[data-number=lag], [data-number=dead]").count() == 0
+
+
+def test_what_is_not_shown_is_said(opened: Opened) -> None:
+    everything = AllSeries(Budget(windows=4))
+    for hour, labels in enumerate(drifting(6)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    everything.add(renamed(window(1, [0, 1]), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        said = tab.locator("#left-out").inner_text()
+        assert "oldest 2 windows are no longer in memory" in said
+        assert "1 results came late" in said
+
+
+def test_a_click_follows_and_the_address_opens_the_same(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.locator("svg.flow .label").nth(1).click()
+    tab.wait_for_selector("svg.following .band.chosen")
+    assert "community=" in tab.url
+    other = opened(six, f"?{tab.url.partition('?')[2]}")
+    other.wait_for_selector("svg.following .band.chosen")
+    assert other.locator("#details h2").inner_text() == tab.locator("#details h2").inner_text()
+
+
+def test_a_search_shows_the_past_of_a_node(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.keyboard.press("/")
+    tab.keyboard.type("7")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#past tbody tr")
+    assert "In 6 of 6 windows" in tab.locator("#details").inner_text()
+    tab.get_by_role("button", name="clear").click()
+    sync_api.expect(tab.locator("#details")).to_be_hidden()
+    assert tab.locator("#node").input_value() == ""
+
+
+def test_a_search_finds_the_names_that_a_field_alters(opened: Opened) -> None:
+    names = pa.array([" a\nb", *(f"node {n}" for n in range(59))])
+    with page_of(seen(3, names=names)) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        tab.fill("#node", " a")
+        tab.wait_for_selector("#names option", state="attached")
+        tab.fill("#node", " ab")  # as the field takes the suggestion
+        tab.press("#node", "Enter")
+        tab.wait_for_selector("#past tbody tr")
+        assert tab.locator("#details h2").inner_text().endswith(r"a\u{a}b")
+
+
+def test_members_open_on_the_map(opened: Opened, six: str) -> None:
+    tab = opened(six, "?view=map&all=1")
+    tab.wait_for_selector("#map .plot[data-nodes='60'] canvas")
+    assert tab.locator("#map label").all_inner_texts() == [" all members"]
+
+
+def test_nodes_with_places_are_shown_there_and_discs_at_will(opened: Opened) -> None:
+    with page_of(seen(3), snapshots=Placed()) as (_, address):
+        tab = opened(address, "?view=map&node=7")
+        tab.wait_for_selector("#map .plot[data-placed='59'][data-discs='0'] canvas")
+        assert "Nodes without a known position: 1." in tab.locator("#map").inner_text()
+        tab.get_by_label("positions").uncheck()
+        tab.wait_for_selector("#map .plot[data-placed='0'][data-discs='4'] canvas")
+        assert "discs=1" in tab.url
+        tab.get_by_label("positions").check()
+        tab.wait_for_selector("#map .plot[data-placed='59'] canvas")
+
+
+def test_a_node_in_no_community_chooses_none(opened: Opened) -> None:
+    """As one of a corrected snapshot that has no result yet."""
+    with page_of(seen(3), snapshots=Placed()) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        one = {"nodes": ["new"], "ids": [-1], "x": [0.5], "y": [0.5], "frame": [0, 1, 0, 1]}
+        tab.route(
+            "**/api/places*",
+            lambda route: route.fulfill(json={**route.fetch().json(), **one, "aspect": 1}),
+        )
+        tab.locator("body").press("2")
+        plot = tab.wait_for_selector("#map .plot[data-placed='1'] canvas")
+        box = plot.bounding_box()  # with the axes at the left and below, and 12 and 8 pixels beside
+        middle = (box["width"] + 56 - 12) / 2, (box["height"] + 8 - 28) / 2
+        tab.mouse.move(box["x"] + middle[0], box["y"] + middle[1])
+        tab.mouse.click(box["x"] + middle[0], box["y"] + middle[1])
+        tab.locator("body").press("1")
+        tab.wait_for_selector("#flow svg.flow")
+        assert "community=" not in tab.url
+
+
+def test_hostile_names_are_text(opened: Opened) -> None:
+    names = pa.array([HOSTILE, *(f"node {n}" for n in range(59))])
+    with page_of(seen(3, graph=HOSTILE, names=names)) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        tab.fill("#node", HOSTILE)
+        tab.press("#node", "Enter")
+        tab.wait_for_selector("#past tbody tr")
+        for key in "2345":
+            tab.locator("body").press(key)
+            tab.wait_for_timeout(200)
+        assert tab.evaluate("window.pwned") is None
+        assert tab.locator("img").count() == 0
+        assert "\\u{1b}" in tab.locator("#details h2").inner_text()
+
+
+def test_keys_move_through_views_and_windows(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.wait_for_selector("svg.flow")
+    tab.locator("body").press("ArrowLeft")
+    tab.wait_for_selector("svg.flow[data-newest='4']")
+    tab.locator("body").press("Escape")
+    tab.wait_for_selector("svg.flow[data-newest='5']")
+    tab.locator("body").press("3")
+    tab.wait_for_selector("#life canvas")
+
+
+def test_a_window_that_comes_while_an_answer_is_under_way_is_kept(opened: Opened) -> None:
+    everything = seen(5)
+    with page_of(everything) as (view, address):
+        tab = opened(address)
+        wait_until(lambda: len(view.fan_out) == 1)
+        held: list[Any] = []
+        tab.route("**/api/life*", lambda route: held.append((route, route.fetch())))
+        with tab.expect_request("**/api/life*"):
+            tab.locator("body").press("3")
+        tab.wait_for_selector("#life .plot[data-newest='4']")
+        wait_until(lambda: held != [] or tab.wait_for_timeout(10))
+        news = everything.add(renamed(window(5, [0, 0, 1, 1]), "g"), ORIGIN)
+        assert news is not None
+        view.publish(news)
+        tab.wait_for_selector("#life .plot[data-newest='5']")
+        route, answer = held[0]
+        with tab.expect_response("**/api/life*"):
+            route.fulfill(response=answer)
+        tab.locator("body").press("1")
+        tab.wait_for_selector("svg.flow[data-newest='5']")
+        assert number(tab, "nodes") == "4"
+
+
+def test_an_old_window_is_drawn_when_it_is_read(opened: Opened) -> None:
+    """As after a restart of the server, which reads them one after the other."""
+    everything = seen(2)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?until=4")
+        tab.wait_for_selector("svg.flow[data-newest='1']")
+        wait_until(lambda: len(view.fan_out) == 1)
+        for hour, labels in list(enumerate(drifting(6)))[2:]:
+            news = everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+            assert news is not None
+            view.publish(news)
+        tab.wait_for_selector("svg.flow[data-newest='4']")
+
+
+def test_keys_choose_the_window_beside_and_end_at_the_oldest(opened: Opened) -> None:
+    everything = AllSeries(Budget(windows=3))
+    for hour, labels in enumerate(drifting(4)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    with page_of(everything) as (view, address):
+        tab = opened(address)
+        wait_until(lambda: len(view.fan_out) == 1)
+        tab.wait_for_selector("svg.flow[data-newest='3']")
+        for _ in range(3):
+            tab.locator("body").press("ArrowLeft")
+        tab.wait_for_selector("svg.flow[data-newest='1']")
+        assert tab.locator("#status").inner_text() == "an old window is shown"
+        assert "until=1" in tab.url
+        tab.locator("body").press("Escape")
+        for hour in (4, 5):
+            news = everything.add(renamed(window(hour, [0, 0, 1, 1]), "g"), ORIGIN)
+            assert news is not None
+            view.publish(news)
+        tab.wait_for_selector("svg.flow[data-newest='5']")
+        tab.locator("body").press("ArrowLeft")
+        tab.wait_for_selector("svg.flow[data-newest='4']")
+
+
+def test_a_correction_of_a_window_that_is_not_listed_is_not_the_newest(opened: Opened) -> None:
+    everything = seen(6)
+    with page_of(everything) as (view, address):
+        tab = opened(address)
+        tab.route(
+            "**/api/life*",
+            lambda route: route.continue_(url=route.request.url.replace("last=6000", "last=3")),
+        )
+        tab.locator("body").press("3")
+        tab.wait_for_selector("#life .plot[data-windows='3']")
+        view.publish(News(name(), everything.windows(name(), 6)[0]))
+        news = everything.add(renamed(window(6, [0, 0, 1, 1]), "g"), ORIGIN)
+        assert news is not None
+        view.publish(news)
+        tab.wait_for_selector("#life .plot[data-newest='6']")
+        assert tab.locator("#life .plot").get_attribute("data-windows") == "4"
+
+
+def test_names_of_nodes_are_those_of_the_window_that_is_shown(opened: Opened) -> None:
+    everything = AllSeries()
+    for hour, nodes in enumerate((["early", "all"], ["late", "all"])):
+        everything.add(renamed(window(hour, [0, 0], nodes), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?until=0")
+        tab.wait_for_selector("svg.flow")
+        tab.locator("#node").press_sequentially("e")
+        tab.wait_for_selector("#names option[value=early]", state="attached")
+
+
+def test_graphs_that_are_chosen_one_after_the_other_do_not_mix(opened: Opened) -> None:
+    everything = AllSeries()
+    for graph, k in (("a", 4), ("b", 6)):
+        for hour, labels in enumerate(drifting(4, k=k)):
+            everything.add(renamed(window(hour, labels), graph), ORIGIN)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?graph=a")
+        tab.wait_for_selector("svg.flow")
+        tab.evaluate(
+            "() => { for (const graph of ['b', 'a', 'b']) { const choice ="
+            " document.getElementById('graph'); choice.value = graph;"
+            " choice.dispatchEvent(new Event('change')); } }"
+        )
+        wait_until(lambda: number(tab, "k") == "6")
+        wait_until(lambda: list(view.fan_out._tabs.values()) == [name("b")])
+        tab.select_option("#graph", "a")
+        wait_until(lambda: number(tab, "k") == "4")
+        wait_until(lambda: list(view.fan_out._tabs.values()) == [name("a")])
+
+
+def test_an_answer_about_what_was_chosen_before_lists_nothing(opened: Opened) -> None:
+    everything = AllSeries()
+    for graph in ("a", "b"):
+        everything.add(renamed(window(0, [0, 0, 1, 1]), graph), ORIGIN)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?graph=a")
+        tab.wait_for_selector("svg.flow")
+        held: list[Any] = []
+        tab.route("**/api/overview?graph=b*", lambda route: held.append(route))
+        with tab.expect_request("**/api/overview?graph=b*"):
+            tab.select_option("#graph", "b")
+        with tab.expect_response("**/api/flow?graph=a*"):
+            tab.go_back()
+        overview = view.queries.overview({})
+        of_b = [one for one in overview["series"] if one["graph"] == "b"]
+        held[0].fulfill(json={**overview, "series": of_b})
+        tab.evaluate("fetch('api/overview').then((later) => later.text())")
+        assert tab.locator("#graph").input_value() == "a"
+
+
+def test_a_graph_that_the_address_names_is_waited_for(opened: Opened) -> None:
+    everything = seen(3, graph="a")
+    with page_of(everything) as (view, address):
+        read = False
+
+        class Reading(Given):
+            def caught_up(self) -> bool:
+                return read
+
+        view.queries.sources = Reading(Cliques(), False)
+        tab = opened(address, "?graph=b&community=0")
+        sync_api.expect(tab.locator("#flow")).to_contain_text("No results were seen yet")
+        everything.add(renamed(window(0, [0, 0, 1, 1]), "b"), ORIGIN)
+        tab.wait_for_selector("svg.flow[data-newest='0']")
+        assert tab.locator("#graph").input_value() == "b"
+        assert "graph=b&" in tab.url
+        assert "community=0" in tab.url
+        read = True
+        tab = opened(address, "?graph=c")
+        tab.wait_for_selector("svg.flow")
+        assert tab.locator("#graph").input_value() == "a"
+
+
+def test_a_view_that_there_is_not_is_the_first_one(opened: Opened, six: str) -> None:
+    tab = opened(six, "?view=flows")
+    tab.wait_for_selector("#flow svg.flow")
+    assert tab.locator("#tab-flow").get_attribute("aria-selected") == "true"
+
+
+def test_what_is_read_and_chosen_stays_while_windows_arrive(opened: Opened) -> None:
+    everything = seen(60)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?view=events&sure=all&kinds=continued,grown,shrunk")
+        tab.wait_for_selector("#event-table tbody tr")
+        wait_until(lambda: tab.evaluate("globalThis.echarts !== undefined"))  # then all is drawn
+        tab.get_by_label("merged").focus()
+        tab.evaluate("document.querySelector('#events .scroll').scrollTop = 200")
+        *_, labels = drifting(61)
+        news = everything.add(renamed(window(60, labels), "g"), ORIGIN)
+        assert news is not None
+        view.publish(news)
+        tab.wait_for_selector("#event-table td:has-text('2026-01-03 13:00:00') >> nth=0")
+        assert tab.evaluate("document.querySelector('#events .scroll').scrollTop") == 200
+        assert tab.evaluate("document.activeElement.parentElement.textContent") == " merged"
+        tab.keyboard.press("1")
+        tab.wait_for_selector("#flow svg.flow")
+
+
+def test_a_comparison_that_grows_is_one_chart(opened: Opened) -> None:
+    everything = AllSeries()
+    for hour, labels in enumerate(drifting(4)):
+        for origin in ("one", "two"):
+            everything.add(renamed(window(hour, labels), "g"), origin)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?view=compare&origin=one&other_graph=g&other_origin=two")
+        tab.wait_for_selector("#compare .plot[data-windows='4'] canvas")
+        tab.evaluate("globalThis.first = document.querySelector('#compare canvas')")
+        for origin in ("two", "one"):
+            news = everything.add(renamed(window(4, [0, 0, 1, 1]), "g"), origin)
+            assert news is not None
+            view.publish(news)
+        tab.wait_for_selector("#compare .plot[data-windows='5'] canvas")
+        assert tab.evaluate("document.querySelector('#compare canvas') === globalThis.first")
+
+
+def test_a_second_series_appears_where_no_window_comes(opened: Opened) -> None:
+    everything = seen(3)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?view=compare")
+        sync_api.expect(tab.locator("#compare")).to_contain_text("Only one series was seen")
+        everything.add(renamed(window(0, [0, 0, 1, 1]), "g"), "two")
+        tab.locator("#compare option", has_text="two").wait_for(state="attached")
+
+
+def test_every_view_can_be_reached_with_the_tabulator(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.wait_for_selector("svg.flow")
+    tab.get_by_role("button", name="light or dark").focus()
+    for view in ("Flow", "Map", "Life", "Events", "Compare"):
+        tab.keyboard.press("Tab")
+        assert tab.evaluate("document.activeElement.textContent") == view
+
+
+def test_a_restarted_server_is_found_again(tab: Any) -> None:
+    from stream_icd.interfaces.view.web.app import View
+
+    everything = seen(4)
+    access = access_for("127.0.0.1")
+    with serving(View(queries(everything), access)) as address:
+        tab.goto(address)
+        tab.wait_for_selector("#status[data-state=live]")
+    tab.wait_for_selector("#status[data-state=waiting]")
+    tab.locator("body").press("4")
+    sync_api.expect(tab.locator("#trouble")).to_have_text("the page's server does not answer")
+    tab.locator("body").press("1")
+    everything.add(renamed(window(8, [0, 0, 1, 1]), "g"), ORIGIN)
+    with serving(View(queries(everything), access), port=int(address.rsplit(":", 1)[1][:-1])):
+        tab.wait_for_selector("svg.flow[data-newest='4']", timeout=20_000)
+        sync_api.expect(tab.locator("#trouble")).to_be_hidden()
+
+
+def test_a_tab_in_the_background_leaves_its_connection_to_others(opened: Opened) -> None:
+    turn = (
+        "(value) => { Object.defineProperty(document, 'hidden', { value, configurable: true });"
+        " document.dispatchEvent(new Event('visibilitychange')); }"
+    )
+    everything = seen(4)
+    with page_of(everything) as (view, address):
+        tab = opened(address)
+        wait_until(lambda: len(view.fan_out) == 1)
+        tab.evaluate(turn, True)
+        wait_until(lambda: len(view.fan_out) == 0)
+        everything.add(renamed(window(4, [0, 0, 1, 1]), "g"), ORIGIN)
+        tab.evaluate(turn, False)
+        tab.wait_for_selector("svg.flow[data-newest='4']")
+        wait_until(lambda: len(view.fan_out) == 1)
+
+
+def test_an_answer_that_does_not_come_is_said(opened: Opened, six: str) -> None:
+    """As where six tabs of a browser are in view, each with one of its six connections."""
+    tab = opened(six)
+    tab.wait_for_selector("svg.flow")
+    tab.clock.install()
+    held: list[Any] = []
+    tab.route("**/api/events*", lambda route: held.append(route))
+    with tab.expect_request("**/api/events*"):
+        tab.locator("body").press("4")
+    tab.clock.fast_forward(10_000)
+    trouble = tab.locator("#trouble")
+    sync_api.expect(trouble).to_contain_text("more than five tabs of this browser")
+    held[0].continue_()
+    sync_api.expect(trouble).to_be_hidden()
+
+
+def test_an_error_stays_as_long_as_what_was_asked(tab: Any, six: str) -> None:
+    tab.goto(f"{six}?community=99999")
+    trouble = tab.locator("#trouble")
+    sync_api.expect(trouble).to_contain_text("has community 99999")
+    tab.locator("body").press("Escape")
+    sync_api.expect(trouble).to_be_hidden()
+    # As from a server with a new token.
+    tab.route("**/api/**", lambda route: route.fulfill(status=403, body="open the address\n"))
+    tab.locator("body").press("2")
+    sync_api.expect(trouble).to_have_text("open the address")
+
+
+def test_an_answer_for_a_selection_that_was_cleared_counts_no_longer(tab: Any, six: str) -> None:
+    tab.goto(six)
+    tab.wait_for_selector("svg.flow")
+    held: list[Any] = []
+    tab.route("**/api/explain_community*", lambda route: held.append(route))
+    with tab.expect_request("**/api/explain_community*"):
+        tab.locator("body").press("ArrowUp")
+    with tab.expect_response("**/api/flow*"):
+        tab.locator("body").press("Escape")
+    with tab.expect_response("**/api/explain_community*"):
+        held[0].fulfill(status=409, body="too late\n")
+    tab.evaluate("fetch('api/overview').then((later) => later.text())")
+    sync_api.expect(tab.locator("#trouble")).to_be_hidden()
+
+
+class OnlyNewest(Cliques):
+    """The graph of window 5 is there, and no other."""
+
+    def read(self, one: SeenWindow) -> Snapshot:
+        if one.number < 5:
+            raise NoGraph("the topic no longer holds the snapshot")
+        return super().read(one)
+
+
+def test_what_cannot_be_answered_is_not_what_was_answered_before(tab: Any) -> None:
+    with page_of(seen(6), snapshots=OnlyNewest()) as (_, address):
+        tab.goto(f"{address}?node=7&community=0")
+        tab.wait_for_selector("#why")
+        tab.wait_for_selector("#held")
+        tab.locator("body").press("ArrowLeft")
+        sync_api.expect(tab.locator("#trouble")).to_contain_text("no longer holds")
+        sync_api.expect(tab.locator("#why, #held")).to_have_count(0)
+
+
+def test_members_follow_the_map_of_their_window(tab: Any, six: str) -> None:
+    held: list[Any] = []
+    tab.route("**/api/map*", lambda route: route.continue_() if held else held.append(route))
+    tab.goto(f"{six}?view=map&all=1")
+    tab.wait_for_selector("#status[data-state=live]")
+    tab.locator("body").press("ArrowLeft")
+    held[0].fulfill(status=409, body="too late\n")
+    tab.wait_for_selector("#map .plot[data-number='4'][data-nodes='60']")
+
+
+def test_a_graph_that_is_dropped_gives_way_to_one_that_is_there(opened: Opened) -> None:
+    everything = AllSeries(Budget(windows=2))
+    for graph in ("old", "new"):
+        everything.add(renamed(window(0, [0, 0, 1, 1]), graph), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?graph=old&community=1")
+        tab.wait_for_selector("svg.flow")
+        everything.add(renamed(window(1, [0, 0, 1, 1]), "new"), ORIGIN)
+        tab.wait_for_url("**graph=new*")
+        tab.wait_for_selector("svg.flow[data-newest='1']")
+        assert tab.locator("#graph").input_value() == "new"
+        assert "community" not in tab.url
+
+
+@pytest.mark.parametrize("k", [1, 2000])
+def test_one_community_and_two_thousand_are_drawn(opened: Opened, k: int) -> None:
+    everything = AllSeries()
+    for hour, labels in enumerate(drifting(2, nodes=max(60, 3 * k), k=k)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow[data-newest='1']")
+        tab.locator("body").press("2")
+        tab.wait_for_selector(f"#map .plot[data-discs='{k}'] canvas", timeout=20_000)
+
+
+def test_more_communities_than_a_call_takes_arguments_are_drawn(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.wait_for_selector("svg.flow")
+    discs = [{"id": id, "size": 1, "x": id % 400, "y": id // 400, "r": 1} for id in range(130_000)]
+    tab.route(
+        "**/api/map?*",
+        lambda route: route.fulfill(json={**route.fetch().json(), "communities": discs}),
+    )
+    tab.locator("body").press("2")
+    tab.wait_for_selector("#map .plot[data-discs='130000'] canvas")
+
+
+def test_two_hundred_graphs_can_be_chosen(opened: Opened) -> None:
+    everything = AllSeries()
+    for graph in range(200):
+        everything.add(renamed(window(0, [0, 0, 1, 1]), f"graph {graph}"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?graph=graph+150")
+        tab.wait_for_selector("svg.flow")
+        assert tab.locator("#graph option").count() == 200
+        assert tab.locator("#graph").input_value() == "graph 150"
+        tab.select_option("#graph", "graph 42")
+        tab.wait_for_url("**graph=graph+42*")
+
+
+def test_a_graph_that_is_not_listed_is_shown_if_the_address_names_it(opened: Opened) -> None:
+    everything = AllSeries()
+    for graph in range(MOST_LISTED + 2):
+        everything.add(renamed(window(0, [0, 0, 1, 1]), f"graph {graph}"), ORIGIN)
+    last = f"graph {MOST_LISTED + 1}"
+    with page_of(everything) as (_, address):
+        tab = opened(address, f"?graph={last}")
+        tab.wait_for_selector("svg.flow")
+        assert tab.locator("#graph").input_value() == last
+        assert tab.locator("#left-out").inner_text().startswith("1 series are not listed")
+
+
+def test_a_report_opens_without_a_network(chromium: Any, tmp_path: Path) -> None:
+    out = write_html(queries(seen(5)), name(), tmp_path / "report.html")
+    context = chromium.new_context(offline=True)
+    tab = context.new_page()
+    complaints: list[str] = []
+    tab.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.goto(f"file://{out}")
+    tab.wait_for_selector("svg.flow[data-newest='4']")
+    for key, shows in (("2", "#map canvas"), ("3", "#life canvas"), ("4", "#event-table tr")):
+        tab.locator("body").press(key)
+        tab.wait_for_selector(shows)
+    assert tab.get_by_label("shrunk").count() == 1
+    assert tab.get_by_label("continued").count() == 0  # a report does not hold them
+    assert (
+        tab.locator("footer").inner_text().startswith("Keys: 1 to 4 choose a view, / searches, ↑")
+    )
+    tab.locator("body").press("5")  # nor a second series
+    assert tab.locator("#event-table").is_visible()
+    tab.fill("#node", "7")
+    tab.press("#node", "Enter")
+    tab.wait_for_selector("#past tbody tr")
+    context.close()
+    assert complaints == []
+
+
+def test_a_report_opens_in_a_frame_and_says_what_has_no_band(
+    opened: Opened, tmp_path: Path
+) -> None:
+    everything = AllSeries()
+    for hour in range(5):
+        everything.add(renamed(window(hour, np.repeat(np.arange(60), 3)), "g"), ORIGIN)
+    out = write_html(queries(everything, archive=True), name(), tmp_path / "report.html")
+    tab = opened("data:text/html,<iframe width=1200 height=900></iframe>")
+    tab.evaluate("(page) => { document.querySelector('iframe').srcdoc = page; }", out.read_text())
+    report = tab.frame_locator("iframe")
+    report.locator("svg.flow[data-newest='4']").wait_for()
+    assert "double-click" not in report.locator("#flow .note").inner_text()
+    report.locator("#tab-events").click()
+    report.locator("#event-table .community", has_text="59").first.click()
+    sync_api.expect(report.locator("#details h2")).to_have_text(
+        "community 59: no band in these 5 columns"
+    )
+
+
+def test_long_names_are_broken_on_a_phone(opened: Opened) -> None:
+    attribute, value = "a" * 100, "v" * 100
+    everything = AllSeries(
+        naming=Naming(
+            attributes_of(pa.array(range(60)), {attribute: [value] * 30 + ["other"] * 30})
+        )
+    )
+    everything.add(window(0, np.repeat([0, 1], 30)), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?community=0", viewport={"width": 360, "height": 700})
+        tab.wait_for_selector(".composition td.over")
+        tab.wait_for_selector("#held p")
+        assert value[:30] in tab.locator("#held p").inner_text()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_window_that_is_not_there_is_said(opened: Opened) -> None:
+    everything = AllSeries(Budget(windows=3))
+    for hour, labels in enumerate(drifting(6)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?until=1")
+        said = "This window is no longer in memory, or was never seen."
+        sync_api.expect(tab.locator("#flow")).to_have_text(said)
+        tab.locator("body").press("3")
+        sync_api.expect(tab.locator("#life")).to_have_text(said)
+
+
+def test_no_more_windows_are_offered_than_can_be_chosen(opened: Opened) -> None:
+    everything = seen(6)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?span=30")
+        tab.wait_for_selector("svg.flow")
+
+        def most(route: Any) -> None:
+            route.fulfill(json={**route.fetch().json(), "windows": 6000, "kept": 6101})
+
+        tab.route("**/api/flow*", most)
+        tab.select_option("#span", "6000")
+        note = tab.locator("#flow .note")
+        sync_api.expect(note).to_contain_text("6,000 of 6,101 windows. +")
+
+
+def test_bands_that_touch_have_different_colours_which_stay(opened: Opened) -> None:
+    """Communities 0 and 9 would have one colour by their ids; in the second window they touch."""
+    everything = AllSeries()
+    first = np.repeat(np.arange(10), 6)
+    everything.add(window(0, first), ORIGIN)
+    left = np.flatnonzero(np.isin(first, (0, 9)))
+    everything.add(window(1, np.repeat([0, 1], 6), left), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow .band")
+        colours = tab.evaluate(
+            "Object.fromEntries([...document.querySelectorAll('svg.flow .band')]"
+            ".map((band) => [band.dataset.id, band.getAttribute('fill')]))"
+        )
+        ids = sorted(colours, key=int)
+        assert ids == [str(one) for one in range(10)]
+        assert all(colours[one] != colours[other] for one, other in pairwise(ids))
+        assert colours["0"] != colours["9"]
+        tab.locator("svg.flow .label").first.click()
+        again = tab.locator("svg.flow .band[data-id='9']").get_attribute("fill")
+        assert again == colours["9"]
+
+
+def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opened) -> None:
+    classes = LiveAttributes()
+    for node in range(60):
+        classes.take("g", str(node), {"class": "PC" if node < 30 else "MP"})
+    everything = AllSeries(naming=Naming(classes))
+    for hour in range(3):
+        everything.add(window(hour, np.repeat([0, 1], 30)), ORIGIN)
+        everything.add(renamed(window(hour, np.repeat([0, 1, 2], 20)), "no classes"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?graph=g&community=1&node=45")
+        tab.wait_for_selector("#why p")
+        assert tab.locator("#why p").inner_text().startswith("Node 45 is in community 1 (MP, 30 of")
+        tab.wait_for_selector("#held p")
+        assert tab.locator("#held p").inner_text().startswith("Community 1 (MP, 30 of 30) has 30")
+        assert "MP (30)" in " ".join(tab.locator("svg.flow .label").all_text_contents())
+        assert tab.locator(".composition td.over").first.inner_text() == "MP"
+        tab.select_option("#by", "class")
+        tab.wait_for_function("location.search.includes('by=class')")
+        fills = {band.get_attribute("fill") for band in tab.locator("svg.flow .band").all()}
+        assert len(fills) == 2
+        tab.select_option("#graph", "no classes")
+        tab.wait_for_selector("svg.flow .band[data-id='2']:not([fill='#b8bdc2'])")
+        sync_api.expect(tab.locator("#by-label")).to_be_hidden()
+        tab.select_option("#graph", "g")
+        wait_until(lambda: tab.locator("svg.flow .band").count() == 2)
+        assert fills == {band.get_attribute("fill") for band in tab.locator("svg.flow .band").all()}
+
+
+def test_a_model_whose_name_has_a_line_break_can_be_chosen(opened: Opened) -> None:
+    everything = AllSeries()
+    for model in ("a@1", "b\nb@1"):
+        for hour in range(3):
+            everything.add(window(hour, [0, 0, 1, 1], model=model), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        tab.select_option("#model", index=1)
+        tab.wait_for_function("location.search.includes('model=b%0Ab')")
+        sync_api.expect(tab.locator("#trouble")).to_be_hidden()

@@ -1,0 +1,158 @@
+"""The flow adds up: bands are the window, streams are the nodes that both windows have."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.interfaces.view.data.all_series import AllSeries
+from stream_icd.interfaces.view.data.window import SeenWindow, unpacked
+from stream_icd.interfaces.view.panels.details import explained_community
+from stream_icd.interfaces.view.panels.flow import OTHERS, flow, spread, ways
+from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, renamed, seen
+from tests.testbed.windows import window
+
+Labels = st.lists(
+    st.lists(st.integers(0, 5), min_size=6, max_size=14).map(
+        lambda labels: np.unique(labels, return_inverse=True)[1]
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def windows_of(found: list[np.ndarray]) -> list[SeenWindow]:
+    everything = AllSeries()
+    for hour, labels in enumerate(found):
+        everything.add(window(hour, labels), ORIGIN)
+    return everything.windows(name(), 100)
+
+
+@given(Labels, st.integers(1, 4))
+def test_every_node_is_in_one_band_or_among_the_others(found: list[np.ndarray], most: int) -> None:
+    drawn = flow(windows_of(found), most)
+    assert [sum(size for _, size in c["sizes"]) + c["others"] for c in drawn["columns"]] == [
+        len(labels) for labels in found
+    ]
+    assert len(drawn["shown"]) <= most
+
+
+@given(Labels, st.integers(1, 4))
+def test_every_common_node_is_in_one_stream(found: list[np.ndarray], most: int) -> None:
+    drawn = flow(windows_of(found), most)
+    common = [min(len(a), len(b)) for a, b in itertools.pairwise(found)]
+    assert [sum(n for _, _, n in between) for between in drawn["moves"]] == common
+
+
+@given(Labels, st.integers(1, 4))
+def test_streams_fit_into_their_bands(found: list[np.ndarray], most: int) -> None:
+    drawn = flow(windows_of(found), most)
+    for at, between in enumerate(drawn["moves"]):
+        for side, column in ((0, drawn["columns"][at]), (1, drawn["columns"][at + 1])):
+            sizes = {**dict(column["sizes"]), OTHERS: column["others"]}
+            for community, size in sizes.items():
+                assert sum(way[2] for way in between if way[side] == community) <= size
+
+
+def test_a_followed_community_has_a_band_whatever_its_size() -> None:
+    labels = np.array([0] * 50 + [1] * 30 + [2] * 2)
+    windows = windows_of([labels] * 3)
+    assert 2 not in flow(windows, 2)["shown"]
+    drawn = flow(windows, 2, [2])
+    assert 2 in drawn["shown"]
+    assert len(drawn["shown"]) == 2
+
+
+def test_no_time_is_without_a_band_after_all_has_changed() -> None:
+    """Many small communities, then a few large ones: all together, only these have many members."""
+    small, large = np.arange(60) // 6, np.arange(60) // 20
+    everything = AllSeries()
+    for hour in range(24):
+        nodes = np.arange(60) + 1000 * (hour >= 12)
+        everything.add(window(hour, large if hour >= 12 else small, nodes), ORIGIN)
+    drawn = flow(everything.windows(name(), 100), 3)
+    assert all(column["sizes"] for column in drawn["columns"])
+
+
+def test_bands_keep_their_order_when_sizes_change() -> None:
+    few, many = [0] * 10 + [1] * 40, [0] * 40 + [1] * 10
+    assert [flow(windows_of([np.array(one)]), 2)["shown"] for one in (few, many)] == [[0, 1]] * 2
+
+
+def test_births_and_deaths_are_marked() -> None:
+    one, two = np.array([0] * 10), np.array([0] * 10 + [1] * 10)
+    windows = windows_of([one, two, one])
+    marks = [column["marks"] for column in flow(windows, 5)["columns"]]
+    assert [[(mark["kind"], mark["id"]) for mark in marked] for marked in marks] == [
+        [("born", 0)],
+        [("born", 1)],
+        [("died", 1)],
+    ]
+
+
+def test_a_new_window_does_not_choose_other_columns() -> None:
+    everything = seen(0)
+    before: set[int] = set()
+    for hour in range(100):
+        everything.add(window(hour, [0, 0, 1, 1]), ORIGIN)
+        columns = [one.number for one in spread(everything.windows(name(), 200), 8)]
+        assert len(columns) <= 9
+        assert columns[-1] == hour
+        chosen = set(columns[:-1])
+        assert before <= chosen or chosen <= before  # more of them, or every second one
+        before = chosen
+
+
+def test_what_two_windows_share_is_computed_once() -> None:
+    one, two = seen(2).windows(name(), 2)
+    assert ways(one, two) is ways(one, two)
+
+
+def test_events_say_of_how_many_windows_they_are_where_there_are_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stream_icd.interfaces.view.panels.queries.MOST_WINDOWS", 3)
+    asked = queries(seen(6))
+    assert asked.events({})["of_newest"] == 3
+    assert asked.events({"until": "2"})["of_newest"] is None
+
+
+def test_no_window_gives_an_empty_flow() -> None:
+    assert flow([], 5) == {"shown": [], "columns": [], "moves": []}
+
+
+def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of large graphs take milliseconds each, and megabytes."""
+    everything, read = seen(30), list[bytes]()
+    monkeypatch.setattr(
+        "stream_icd.interfaces.view.data.window.unpacked",
+        lambda members: read.append(members) or unpacked(members),
+    )
+    asked = queries(everything)
+    assert asked.node({"node": "7"})["seen"] == len(read) == 30
+    news = everything.add(renamed(window(30, [0, 0, 0, 1, 1, 1, 1, 1]), "g"), ORIGIN)
+    assert news is not None
+    read.clear()
+    assert asked.node({"node": "7"})["seen"] == 31
+    assert len(read) <= 4  # the new one, and those whose events it confirms or undoes
+    read.clear()
+    windows = everything.windows(name(), 31)
+    explained_community(windows[:-1], 1, Cliques().read, windows[-1])
+    assert len(set(read)) <= 6
+
+
+def test_the_last_windows_that_both_series_have_are_compared() -> None:
+    everything = AllSeries()
+    for hour in range(12):
+        for origin in ("long", "short") if hour < 6 else ("long",):
+            everything.add(renamed(window(hour, [0, 0, 1]), "g"), origin)
+    others = {"origin": "long", "other_graph": "g", "other_origin": "short"}
+    found = [
+        [one["number"] for one in ask(everything, "compare", **others, **more)["windows"]]
+        for more in ({"last": "4"}, {"last": "4", "until": "3"}, {"last": "4", "until": "1"})
+    ]
+    assert found == [[2, 3, 4, 5], [0, 1, 2, 3], [0, 1]]

@@ -1,0 +1,370 @@
+"""From the topics to a tab: results, events, labels, dead letters; and what heals by itself."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from stream_icd import memory_broker
+from stream_icd.commands.cli.main import app
+from stream_icd.core.communities import Labels
+from stream_icd.core.errors import BadSnapshot, BrokerUnavailable
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.interfaces.view.data.all_series import AllSeries
+from stream_icd.interfaces.view.feeds.live import Lag, Live, Topics
+from stream_icd.interfaces.view.panels.queries import Queries
+from stream_icd.interfaces.view.web.access import access_for
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.messages.records import outgoing
+from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import create_topics
+from stream_icd.streaming.dead_letters.letters import dead_letter
+from stream_icd.wire.announcements import Announcement, encode_announcement
+from stream_icd.wire.communities import encode_communities, encode_labels
+from stream_icd.wire.events import encode_events
+from tests.interfaces.view.windows import drifting, get, serving, tracked_elsewhere
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.streams import publish
+from tests.testbed.windows import START, window
+
+pytest.importorskip("starlette", reason="pip install 'stream-icd[view]'")
+pytestmark = pytest.mark.brokers("memory")
+
+
+@pytest.fixture
+def topics(broker: Broker, topic_name: str) -> Topics:
+    parts = ("found", "events", "labels", "snaps", "models")
+    names = Topics(*(f"{topic_name}.{part}" for part in parts))
+    plain = (names.communities, names.events, names.labels, names.models)
+    specs = [TopicSpec(topic) for topic in plain]
+    create_topics(broker.settings(), [*specs, *TopicSpec(names.snapshots).with_dead_letters()])
+    return names
+
+
+@contextmanager
+def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[AllSeries, str]]:
+    """A page over these topics: what it has seen, and its address."""
+    from stream_icd.interfaces.view.web.app import View
+
+    seen = AllSeries()
+    sources = Live(broker.settings(), topics, seen, **options)
+    view = View(Queries(seen, sources), access_for("127.0.0.1", None))
+    with serving(view) as address, sources.reading(view.publish):
+        yield seen, address
+
+
+def results(topics: Topics, n: int, first: int = 0) -> list[OutgoingRecord]:
+    found = [window(hour, labels) for hour, labels in enumerate(drifting(n))]
+    return [
+        outgoing(topics.communities, encode_communities(communities))
+        for communities in found[first:]
+    ]
+
+
+def kept(seen: AllSeries) -> int:
+    return sum(summary.kept for summary in seen.summaries())
+
+
+@contextmanager
+def listening(address: str) -> Iterator[list[tuple[str, Any]]]:
+    """A tab: the server-sent events that it gets, as they come."""
+    place = urlsplit(address)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+    connection.request("GET", "/api/stream")
+    response = connection.getresponse()
+    assert response.getheader("content-type", "").startswith("text/event-stream")
+    got: list[tuple[str, Any]] = []
+
+    def read() -> None:
+        kind = ""
+        for line in iter(response.readline, b""):
+            field, _, value = line.decode().strip("\r\n").partition(": ")
+            if field == "event":
+                kind = value
+            elif field == "data":
+                got.append((kind, json.loads(value)))
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        yield got
+    finally:
+        if connection.sock is not None:
+            connection.sock.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        connection.close()
+
+
+def test_what_the_topic_held_and_what_comes_later_is_seen(broker: Broker, topics: Topics) -> None:
+    publish(broker, results(topics, 3))
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 3)
+        with listening(address) as got:
+            wait_until(lambda: bool(got))
+            publish(broker, results(topics, 5, first=3))
+            wait_until(lambda: got[-1][1].get("number") == 4)
+        assert [kind for kind, _ in got] == ["hello"] + ["window"] * (len(got) - 1)
+        wait_until(lambda: get(address, "/api/overview").json()["caught_up"])
+        # A window that is kept while the tab connects may be told as well: its news come after.
+        assert [row["number"] for _, row in got[1:]] in ([3, 4], [2, 3, 4])
+        life = get(address, "/api/life").json()["columns"]
+        assert life["number"] == [0, 1, 2, 3, 4]
+        assert {key: life[key][4] for key in got[-1][1]} == got[-1][1]
+
+
+@pytest.mark.brokers("kafka")
+def test_the_page_goes_on_after_a_restart_of_the_broker(broker: Broker, topics: Topics) -> None:
+    assert broker.node is not None
+    publish(broker, results(topics, 2))
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 2)
+        with listening(address) as got:
+            broker.node.kill()
+            broker.node.start()
+            publish(broker, results(topics, 3, first=2))
+            wait_until(lambda: any(kind == "window" for kind, _ in got))
+        assert get(address, "/api/life").json()["columns"]["number"] == [0, 1, 2]
+
+
+@pytest.fixture
+def no_broker() -> Iterator[KafkaSettings]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield KafkaSettings(bootstrap_servers=f"127.0.0.1:{taken.getsockname()[1]}")
+
+
+def test_without_a_broker_the_command_says_so_and_ends(
+    no_broker: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_ICD_CONNECT_TIMEOUT_S", "0.5")
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    asked = ["view", "--port", "0", "--bootstrap-servers", no_broker.bootstrap_servers]
+    done = CliRunner().invoke(app, asked)
+    assert isinstance(done.exception, BrokerUnavailable)
+    assert "open http" not in done.output
+
+
+def test_the_address_that_is_shown_opens_the_page_with_any_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    asked = ["view", "--port", "0", "--history", str(tmp_path), "--token", "a+b&c"]
+    assert "/?token=a%2Bb%26c   (" in CliRunner().invoke(app, asked).output
+
+
+def test_a_broker_that_is_away_is_named_until_it_is_back(
+    no_broker: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_icd.interfaces.view.feeds.live.LOOK_EVERY_S", 0.05)
+    live = Live(no_broker, Topics(), AllSeries())
+    with live.reading(lambda _: None), memory_broker() as back:
+        wait_until(lambda: "no broker listens" in live.troubles().get(Topics().snapshots, ""))
+        there = connect(KafkaSettings(bootstrap_servers=back.bootstrap_servers))
+        monkeypatch.setattr("stream_icd.interfaces.view.feeds.live.connect", lambda _: there)
+        wait_until(lambda: Topics().snapshots not in live.troubles())
+
+
+def test_reading_ends_at_once_while_a_broker_is_sought(no_broker: KafkaSettings) -> None:
+    live = Live(no_broker, Topics(), AllSeries())
+    with live.reading(lambda _: None):
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+
+
+def test_results_that_are_published_twice_are_seen_once(broker: Broker, topics: Topics) -> None:
+    publish(broker, [*results(topics, 4), *results(topics, 4), *results(topics, 5, first=4)])
+    with viewed(broker, topics) as (seen, _):
+        wait_until(lambda: kept(seen) == 5)
+        assert seen.summaries()[0].late == 0
+
+
+def test_identities_of_a_tracker_are_used(broker: Broker, topics: Topics) -> None:
+    _, tracked = tracked_elsewhere(4)
+    publish(broker, [*(outgoing(topics.events, encode_events(events)) for events in tracked[1:])])
+    publish(broker, results(topics, 4))
+    with viewed(broker, topics) as (seen, _):
+        wait_until(lambda: kept(seen) == 4)
+        first, *others = seen.windows(_only(seen), 9)
+        assert first.ids.max() < 100
+        assert all(one.ids.min() >= 100 for one in others)
+
+
+def _only(seen: AllSeries) -> Any:
+    (summary,) = seen.summaries()
+    return summary.name
+
+
+def test_agreement_with_known_communities_is_seen(broker: Broker, topics: Topics) -> None:
+    found = window(0, [0, 0, 1, 1])
+    truth = Labels("g", "g/0", found.window, found.nodes, np.array([1, 1, 0, 0], np.int32))
+    publish(broker, [outgoing(topics.labels, encode_labels(truth)), *results(topics, 1)])
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 1)
+        assert get(address, "/api/life").json()["columns"]["nmi"][0] is not None
+
+
+def test_dead_letters_are_seen_with_their_reason(broker: Broker, topics: Topics) -> None:
+    record = Record(topics.snapshots, 0, 7, 0, b"g\x1b", b"?", ())
+    publish(
+        broker, [dead_letter(record, "decode", BadSnapshot("not a table")), *results(topics, 1)]
+    )
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 1 and seen.dead_letters()[0] == 1)
+        overview = get(address, "/api/overview").json()
+    (letter,) = overview["dead_letter_list"]
+    assert (letter["stage"], letter["exception"], letter["message"]) == (
+        "decode",
+        "BadSnapshot",
+        "not a table",
+    )
+
+
+def test_decisions_about_models_are_seen_once_with_their_reason(
+    broker: Broker, topics: Topics
+) -> None:
+    announcement = Announcement(
+        "promoted", "models/", "better on 10 windows", "retrain", START, "as@2"
+    )
+    message = encode_announcement(announcement)
+    record = OutgoingRecord(topics.models, message.value, message.key, message.headers)
+    publish(
+        broker,
+        [record, record, OutgoingRecord(topics.models, b"?", b"models/"), *results(topics, 1)],
+    )
+    with viewed(broker, topics, graph="g") as (seen, address):
+        wait_until(lambda: kept(seen) == 1 and len(seen.announcements()) == 1)
+        (announced,) = get(address, "/api/overview").json()["announcements"]
+    assert (announced["kind"], announced["version"], announced["reason"]) == (
+        "promoted",
+        "as@2",
+        "better on 10 windows",
+    )
+
+
+def test_bad_messages_are_passed_over(broker: Broker, topics: Topics) -> None:
+    bad = [
+        OutgoingRecord(topic, b"nonsense", b"g")
+        for topic in (topics.communities, topics.events, topics.labels)
+    ]
+    deleted = OutgoingRecord(topics.communities, None, b"g")
+    publish(broker, [*bad, deleted, *results(topics, 2)])
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 2)
+        assert get(address, "/api/overview").json()["troubles"] == {}
+
+
+def test_a_missing_topic_is_said_and_read_once_it_is_there(
+    broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_icd.kafka.reader.RETRY_S", 0.05)
+    names = Topics(*(f"{topic_name}.{part}" for part in ("found", "events", "labels", "snaps")))
+    with viewed(broker, names) as (seen, address):
+        wait_until(lambda: names.communities in get(address, "/api/overview").json()["troubles"])
+        create_topics(broker.settings(), [TopicSpec(names.communities)])
+        publish(broker, results(names, 2))
+        wait_until(lambda: kept(seen) == 2)
+        troubles = get(address, "/api/overview").json()["troubles"]
+        assert names.communities not in troubles
+        assert names.events in troubles
+
+
+def test_only_the_chosen_graph_is_kept(broker: Broker, topics: Topics) -> None:
+    publish(broker, results(topics, 2))
+    with viewed(broker, topics, graph="other") as (seen, _):
+        time.sleep(0.5)
+        assert kept(seen) == 0
+
+
+def test_the_map_reads_the_snapshot_that_the_result_names(
+    broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot]
+) -> None:
+
+    from stream_icd.wire.snapshots import encode_snapshot
+
+    graphs = [snapshot(0, graph="g"), snapshot(1, graph="g")]
+    publish(broker, [outgoing(topics.snapshots, encode_snapshot(one)) for one in graphs])
+    found = [
+        replace(
+            window(at, np.arange(graph.n_nodes) // 8, graph.nodes),
+            snapshot_id=graph.id,
+            window=graph.window,
+            snapshot_place=f"0@{at}",
+        )
+        for at, graph in enumerate(graphs)
+    ]
+    wrong = replace(found[1], window=window(9, [0]).window, snapshot_id="g/9")
+    publish(
+        broker,
+        [outgoing(topics.communities, encode_communities(one)) for one in (*found, wrong)],
+    )
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 3)
+        for number, graph in enumerate(graphs):
+            opened = get(address, "/api/members", {"community": "all", "number": str(number)})
+            assert len(opened.json()["nodes"]) == graph.n_nodes
+            assert len(opened.json()["edges"]) == 2 * graph.n_edges
+        map_of_wrong = get(address, "/api/map", {"number": "2"}).json()
+        assert "another snapshot" in map_of_wrong["trouble"]
+        assert len(map_of_wrong["communities"]) == 3
+        refused = get(address, "/api/members", {"community": "all", "number": "2"})
+        assert refused.status == 409
+
+
+def test_snapshots_that_wait_for_results_are_counted(
+    broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot], outgoing: Any
+) -> None:
+    publish(broker, [outgoing(snapshot(at), topics.snapshots) for at in range(3)])
+    with viewed(broker, topics) as (_, address):
+        wait_until(lambda: get(address, "/api/overview").json()["lag"] == 3)
+
+
+def test_the_place_of_a_result_in_a_topic_that_was_created_again_hides_no_lag(
+    broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot], outgoing: Any
+) -> None:
+    publish(broker, [outgoing(snapshot(at), topics.snapshots) for at in range(3)])
+    lag = Lag()
+    with connect(broker.settings()).admin() as admin:
+        lag.detected("0@99")
+        lag._look(admin, topics.snapshots)
+        assert lag.waiting == 3
+        lag.detected("0@1")
+        lag._look(admin, topics.snapshots)
+        assert lag.waiting == 1
+        admin.delete_topic(topics.snapshots)
+        lag._look(admin, topics.snapshots)  # where it is not there, the Kafka client waits for ever
+        assert lag.waiting is None
+
+
+def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics) -> None:
+
+    places = ["", "0@99999", "7@0", "x@y", "0@-1", "0@1@2"]
+    found = [replace(window(at, [0, 1]), snapshot_place=one) for at, one in enumerate(places)]
+    publish(broker, [outgoing(topics.communities, encode_communities(one)) for one in found])
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == len(places))
+        for number in range(len(places)):
+            assert get(address, "/api/map", {"number": str(number)}).json()["trouble"]
+
+
+@pytest.mark.parametrize(
+    "place", ["\N{SUPERSCRIPT TWO}@7", "0@\N{ARABIC-INDIC DIGIT SEVEN}", "@", ""]
+)
+def test_a_place_in_other_digits_is_no_place(place: str) -> None:
+    lag = Lag()
+    lag.detected(place)
+    assert lag == Lag()

@@ -1,0 +1,319 @@
+"""Stable ids are the tracker's own, memory is bounded, late windows are as in tracking."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stream_icd.core.communities import Labels
+from stream_icd.core.lineage import Gate
+from stream_icd.core.snapshot import Window
+from stream_icd.interfaces.view.data.all_series import AllSeries, Budget, DeadLetter
+from stream_icd.interfaces.view.data.kept import Kept
+from stream_icd.interfaces.view.data.window import packed_events, unpacked, unpacked_events
+from stream_icd.interfaces.view.panels.queries import NothingSeen
+from stream_icd.wire.announcements import Announcement
+from tests.interfaces.view.windows import (
+    ORIGIN,
+    drifting,
+    name,
+    queries,
+    renamed,
+    seen,
+    tracked_elsewhere,
+)
+from tests.testbed.windows import START, follow, window
+
+
+def ids_of(everything: AllSeries) -> list[list[int]]:
+    return [unpacked(one.members)[1].tolist() for one in everything.windows(name(), 100)]
+
+
+def test_ids_and_events_are_those_that_a_tracker_gives() -> None:
+    found = [window(hour, labels) for hour, labels in enumerate(drifting(12))]
+    everything = AllSeries()
+    for communities in found:
+        everything.add(communities, ORIGIN)
+    days = follow(found)
+    assert ids_of(everything) == [day.communities.tolist() for day in days]
+    assert [one.events for one in everything.windows(name(), 100)] == [day.events for day in days]
+
+
+@pytest.mark.parametrize("first", ["events", "results", "alternately"])
+def test_what_a_tracker_published_is_used_whenever_it_comes(first: str) -> None:
+    found, days = tracked_elsewhere(5)
+    everything = AllSeries()
+    take = [lambda day=day: everything.add_events(day.identity(), lambda: day) for day in days]
+    add = [lambda one=one: everything.add(one, ORIGIN) for one in found]
+    pairs = [step for pair in zip(add, take, strict=True) for step in pair]
+    for step in {"events": take + add, "results": add + take, "alternately": pairs}[first]:
+        step()
+    assert ids_of(everything) == [day.communities.tolist() for day in days]
+
+
+def test_the_page_continues_where_a_tracker_stopped() -> None:
+    found, days = tracked_elsewhere(5)
+    everything = AllSeries()
+    for day in days[:3]:
+        everything.add_events(day.identity(), lambda day=day: day)
+    for one in found:
+        everything.add(one, ORIGIN)
+    assert ids_of(everything) == [day.communities.tolist() for day in days]
+
+
+def test_a_revision_of_the_newest_window_replaces_it() -> None:
+    everything = seen(3)
+    revised = replace(renamed(window(2, [0, 0, 1]), "g"), revision="again")
+    news = everything.add(revised, ORIGIN)
+    assert news is not None
+    assert [one.number for one in everything.windows(name(), 10)] == [0, 1, 2]
+    assert everything.windows(name(), 10)[-1].n_nodes == 3
+
+
+def test_a_late_window_is_counted_and_not_drawn() -> None:
+    everything = seen(3)
+    assert everything.add(window(0, [0, 1]), ORIGIN) is None
+    (summary,) = everything.summaries()
+    assert (summary.kept, summary.late) == (3, 1)
+
+
+def test_missing_windows_are_told() -> None:
+    everything = AllSeries()
+    for hour in (0, 1, 5):
+        everything.add(window(hour, [0, 0, 1, 1]), ORIGIN)
+    assert [one.tracking.missed for one in everything.windows(name(), 10)] == [0, 0, 3]
+
+
+def test_a_new_version_of_a_model_continues_the_series() -> None:
+    everything = AllSeries()
+    everything.add(window(0, [0, 1], model="as@1"), ORIGIN)
+    everything.add(window(1, [0, 1], model="as@2"), ORIGIN)
+    (summary,) = everything.summaries()
+    assert summary.newest is not None
+    assert summary.newest.tracking.model_before == "as@1"
+
+
+def models_of(everything: AllSeries) -> dict[str, list[str]]:
+    """The model of each window, by the name of the series."""
+    return {
+        summary.name.model: [w.result.model for w in everything.windows(summary.name, 99)]
+        for summary in everything.summaries()
+    }
+
+
+def test_another_model_continues_the_series_and_the_change_is_known() -> None:
+    everything = AllSeries()
+    for hour, model in enumerate(["gn", "gn", "retrained@1", "retrained@2", "gn"]):
+        everything.add(window(hour, [0, 1], model=model), ORIGIN)
+    (summary,) = everything.summaries()
+    assert summary.name == name()
+    assert summary.models == ("gn", "retrained@1", "retrained@2")
+    before = [one.tracking.model_before for one in everything.windows(name(), 9)]
+    assert before == [None, None, "gn", "retrained@1", "retrained@2"]
+
+
+@pytest.mark.parametrize("models", [("as@1", "as@2"), ("as@1", "gn"), ("x", "y@1")])
+def test_two_models_at_work_at_once_have_a_series_each(models: tuple[str, str]) -> None:
+    everything = AllSeries()
+    for hour in range(4):
+        for model in models if hour % 2 else reversed(models):
+            everything.add(window(hour, [0, 1], model=model), ORIGIN)
+    assert models_of(everything) == {"": [models[1]] * 4, models[0]: [models[0]] * 4}
+
+
+@pytest.mark.parametrize("swapped", [(), (6,), (5, 6, 7)])
+def test_a_second_model_that_comes_later_takes_nothing_over(swapped: tuple[int, ...]) -> None:
+    """Which of the two is first in a window changes; with it, who the newcomer is."""
+    everything = AllSeries()
+    for hour in range(9):
+        both = [window(hour, [0, 1], model="old@1")]
+        if hour >= 5:
+            both.insert(hour not in swapped, window(hour, [0, 0], model="new@1"))
+        for found in both:
+            everything.add(found, ORIGIN)
+    assert models_of(everything) == {"": ["old@1"] * 9, "new@1": ["new@1"] * 4}
+    assert [one.number for one in everything.windows(name(), 99)] == list(range(9))
+    assert everything.bytes_held == sum(
+        one.bytes_held
+        for summary in everything.summaries()
+        for one in everything.windows(summary.name, 99)
+    )
+
+
+def test_a_new_version_of_a_second_model_continues_its_series() -> None:
+    everything = AllSeries()
+    for hour in range(4):
+        everything.add(window(hour, [0, 1], model="old@1"), ORIGIN)
+        everything.add(window(hour, [0, 1], model=f"new@{1 + hour // 2}"), ORIGIN)
+    assert models_of(everything) == {
+        "": ["old@1"] * 4,
+        "new@1": ["new@1", "new@1", "new@2", "new@2"],
+    }
+
+
+def test_a_late_correction_by_the_model_before_is_late_in_its_series() -> None:
+    everything = AllSeries()
+    for hour, model in enumerate(["a", "a", "b", "b"]):
+        everything.add(window(hour, [0, 1], model=model), ORIGIN)
+    again = window(0, [0, 0], model="a", revision="again")
+    assert everything.add(again, ORIGIN) is None
+    (summary,) = everything.summaries()
+    assert (summary.kept, summary.late) == (4, 1)
+
+
+def test_graphs_without_windows_are_forgotten_and_questions_find_theirs_at_once() -> None:
+    everything, one = AllSeries(Budget(windows=3000)), window(0, [0, 1])
+    for graph in range(9000):
+        everything.add(renamed(one, f"graph {graph}"), ORIGIN)
+    assert len(everything.summaries(most=9000)) == len(everything.index) == 3000
+    asked = queries(everything)
+    began = time.process_time()
+    for graph in range(6000, 9000):
+        assert asked.version({"graph": f"graph {graph}"})
+        assert asked.life({"graph": f"graph {graph}", "origin": ORIGIN})
+        assert asked.version({})
+    assert time.process_time() - began < 3, "each question walks all series"
+    with pytest.raises(NothingSeen):
+        asked.life({"graph": "graph 7"})
+
+
+def test_an_answer_of_a_forgotten_graph_is_not_given_for_the_same_graph_anew() -> None:
+    everything = AllSeries(Budget(windows=1))
+    versions = []
+    for hour in range(4):
+        everything.add(renamed(window(hour, [0, 1]), "rare"), ORIGIN)
+        versions.append(everything.index.version_of(name("rare")))
+        everything.add(renamed(window(hour, [0, 1]), "often"), ORIGIN)
+        assert everything.index.version_of(name("rare")) == -1
+    assert len(set(versions)) == 4
+
+
+def test_what_waits_for_results_is_bounded_with_its_names() -> None:
+    everything = AllSeries(Budget(waiting_bytes=100_000))
+    found = window(0, [0, 0, 1, 1])
+    for number in range(1000):
+        truth = Labels("g" * 1000, f"g/{number}", found.window, found.nodes, found.labels)
+        everything.know(truth)
+        everything.add_events(("g", f"g/{number}", "m", ""), lambda: None, 2000)
+    assert 20 < len(everything._truth) < 100
+    assert 20 < len(everything._early_events) <= 50
+
+
+def test_a_decision_about_models_is_kept_in_short() -> None:
+    everything, long = AllSeries(), "x" * 10**6
+    gate = Gate(long, long, START, START, 1, passed=True, reason=long)
+    everything.announce(
+        Announcement("promoted", long, long, long, START, long, long, generation=1, gate=gate)
+    )
+    (kept,) = everything.announcements()
+    assert len(repr(kept)) < 3000
+    assert kept.version == f"{'x' * 499}…"
+
+
+def test_a_decision_that_is_announced_again_keeps_its_place() -> None:
+    everything = AllSeries()
+    said = [
+        Announcement("promoted", "here", why, "test", START, generation=at)
+        for at, why in enumerate(("one", "two"), 1)
+    ]
+    for announcement in (*said, said[0]):
+        everything.announce(announcement)
+    assert [one.reason for one in everything.announcements()] == ["one", "two"]
+
+
+def test_what_is_used_least_lately_is_dropped_first() -> None:
+    kept = Kept[str, int](10)
+    assert [kept.put(key, size, size) for key, size in (("a", 3), ("b", 3), ("c", 3))] == [3, 3, 3]
+    assert kept.get("a") == 3
+    kept.put("d", 4, 4)  # "b" has been used least lately
+    assert [key for key in "abcd" if key in kept] == ["a", "c", "d"]
+    kept.put("a", 5, 5)  # in its place, not beside it
+    assert [key for key in "abcd" if key in kept] == ["a", "d"]
+    assert (kept.pop("d"), kept.get("d"), len(kept)) == (4, None, 1)
+    kept.put("e", 11, 11)
+    assert len(kept) == 0  # nothing that is larger than all that may be kept
+
+
+@pytest.mark.parametrize("budget", [Budget(windows=10), Budget(bytes=30_000)])
+def test_the_oldest_windows_of_all_series_are_dropped(budget: Budget) -> None:
+    everything = AllSeries(budget)
+    for hour, labels in enumerate(drifting(23)):
+        for graph in ("a", "b"):
+            everything.add(renamed(window(hour, labels), graph), ORIGIN)
+    kept = [summary.kept for summary in everything.summaries()]
+    assert max(kept) - min(kept) <= 1
+    assert sum(kept) <= 10
+    assert everything.bytes_held <= max(budget.bytes, 0)
+    held = [
+        one.bytes_held for s in everything.summaries() for one in everything.windows(s.name, 99)
+    ]
+    assert sum(held) == everything.bytes_held
+    newest = everything.window(name(graph="b"))
+    assert newest is not None
+    assert newest.number == 22
+
+
+def test_a_graph_that_was_dropped_gets_new_numbers_and_ids() -> None:
+    everything = AllSeries(Budget(windows=3))
+    everything.add(renamed(window(0, [0, 1]), "rare"), ORIGIN)
+    for hour in range(5):
+        everything.add(renamed(window(hour, [0, 1]), "often"), ORIGIN)
+    news = everything.add(renamed(window(9, [0, 1]), "rare"), ORIGIN)
+    assert news is not None
+    assert news.window.number == 1
+    assert news.window.ids.min() == 2
+
+
+def test_agreement_is_known_whichever_comes_first() -> None:
+    found = window(0, [0, 0, 1, 1])
+    truth = Labels("g", "g/0", found.window, found.nodes, np.array([1, 1, 0, 0], np.int32))
+    before, after = AllSeries(), AllSeries()
+    before.know(truth)
+    before.add(found, ORIGIN)
+    after.add(found, ORIGIN)
+    (news,) = after.know(truth)
+    assert news.window.nmi == 1.0
+    assert before.windows(name(), 1)[0].nmi == 1.0
+
+
+def test_a_graph_that_begins_anew_may_go_back_in_time() -> None:
+    everything = seen(3)
+    everything.begin_anew("g")
+    earlier = replace(
+        renamed(window(0, [0, 1]), "g"), snapshot_id="earlier", window=Window(START, START)
+    )
+    news = everything.add(earlier, ORIGIN)
+    assert news is not None
+    assert news.window.number == 3
+    assert news.window.ids.min() == 4
+
+
+def test_a_graph_that_went_back_in_time_does_so_for_a_page_that_reads_it_later() -> None:
+    """It reads all events, with the record that began the graph anew, and then the results."""
+    before = [window(hour, labels) for hour, labels in enumerate(drifting(3), start=50)]
+    after = [window(hour, labels) for hour, labels in enumerate(drifting(4))]
+    everything = AllSeries()
+    for tracked in follow(before):
+        everything.add_events(tracked.identity(), lambda tracked=tracked: tracked)
+    everything.begin_anew("g")
+    for tracked in follow(after):
+        everything.add_events(tracked.identity(), lambda tracked=tracked: tracked)
+    for communities in (*before, *after):
+        everything.add(communities, ORIGIN)
+    ends = [one.result.window.end for one in everything.windows(name(), 10)]
+    assert ends == [one.window.end for one in (*before, *after)]
+
+
+def test_a_dead_letter_counts_once() -> None:
+    everything = AllSeries()
+    for place in ("t[0]@1", "t[0]@1", "t[0]@2"):
+        everything.bury(DeadLetter("g", START, "decode", "BadSnapshot", "why", place))
+    assert everything.dead_letters()[0] == 2
+
+
+def test_packed_events_come_back_as_they_were() -> None:
+    events = follow(window(hour, labels) for hour, labels in enumerate(drifting(4)))[-1].events
+    assert unpacked_events(packed_events(events)) == events

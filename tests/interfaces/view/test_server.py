@@ -1,0 +1,494 @@
+"""The page is served safely: to whom, with which policy, at which cost, and whatever names say."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pytest
+
+from stream_icd.core.errors import StoreUnreachable
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.interfaces.view.data.all_series import AllSeries
+from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.panels.queries import Answer, Parameters, Queries
+from stream_icd.interfaces.view.web.access import Access, access_for, is_loopback
+from stream_icd.interfaces.view.web.page_files import page_files
+from stream_icd.interfaces.view.web.tabs import QUESTIONS
+from tests.interfaces.view.windows import Placed, get, name, page_of, queries, seen
+from tests.testbed.brokers import wait_until
+from tests.testbed.windows import window
+
+pytest.importorskip("starlette", reason="pip install 'stream-icd[view]'")
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e{a|b}"
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    """The address of a page with one series."""
+    with page_of(seen(6), snapshots=Placed()) as (_, address):
+        yield address
+
+
+def test_every_module_is_asked_for_at_once() -> None:
+    """A browser that finds an import only in an imported file asks for it a round trip later."""
+    html = page_files()["index.html"].content.decode()
+    named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', html)
+    assert sorted([*named, "main.js"]) == sorted(
+        name for name in page_files() if name.endswith(".js") and "/" not in name
+    )
+
+
+def test_the_page_and_all_its_files_come_from_here(page: str) -> None:
+    html = get(page).body.decode()
+    wanted = re.findall(r'(?:src|href)="([^"]+)"', html)
+    assert {"main.js", "page.css", "icon.svg"} <= set(wanted)
+    for path in page_files():
+        assert get(page, f"/{path}").status == 200
+    ours = [n for n in page_files() if not n.startswith("vendor/")]
+    for one in ours:
+        addresses = re.findall(r"https?://[^\s\"')]+", page_files()[one].content.decode())
+        assert set(addresses) <= {"http://www.w3.org/2000/svg"}, one
+
+
+def test_files_of_the_page_are_imported_only_if_they_exist() -> None:
+    for path, file in page_files().items():
+        if path.endswith(".js") and not path.startswith("vendor/"):
+            for imported in re.findall(r'from "\./([^"]+)"', file.content.decode()):
+                assert imported in page_files(), f"{path} imports {imported}"
+
+
+def test_no_file_writes_markup_or_evaluates_text() -> None:
+    forbidden = re.compile(r"(inner|outer|Adjacent)HTML|document\.write|eval\(|Function\(")
+    for path, file in page_files().items():
+        if not path.startswith("vendor/"):
+            assert not forbidden.search(file.content.decode()), path
+    html = page_files()["index.html"].content.decode()
+    assert not re.search(r"\son\w+=|style=|<style|<script(?![^>]*src=)", html)
+
+
+@pytest.mark.parametrize("path", ["/", "/main.js", "/api/overview", "/api/nothing", "/nothing"])
+def test_every_response_has_the_policy(page: str, path: str) -> None:
+    headers = get(page, path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+@pytest.mark.parametrize("path", ["/", "/api/flow", "/api/stream"])
+def test_nothing_can_be_changed(page: str, method: str, path: str) -> None:
+    assert get(page, path, method=method).status == 405
+
+
+@pytest.mark.parametrize(
+    "path", ["/../server.py", "/%2e%2e/server.py", "/vendor/../../server.py", "//etc/passwd"]
+)
+def test_no_other_file_can_be_read(page: str, path: str) -> None:
+    assert get(page, path).status in (400, 404)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example:80", "", "[", "@127.0.0.1.x"]
+)
+def test_a_page_of_another_site_cannot_ask(page: str, host: str) -> None:
+    assert get(page, "/api/overview", headers={"Host": host}).status == 421
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:8321"])
+def test_this_machine_may_ask(page: str, host: str) -> None:
+    assert get(page, "/api/overview", headers={"Host": host}).status == 200
+
+
+@pytest.mark.parametrize("token", [None, 'any+=&;" ü€, of 24 letters'])
+def test_other_machines_need_the_token(token: str | None) -> None:
+    access = access_for("0.0.0.0", token)
+    assert access.token is not None
+    assert len(access.token) >= 20
+    with page_of(seen(2), access) as (_, address):
+        for path in ("/", "/main.js", "/api/overview", "/api/stream"):
+            assert get(address, path, headers={"Host": "any.example"}).status == 403
+            wrong = get(address, path, {"token": access.token[:-1]})
+            assert wrong.status == 403
+            assert not wrong.cookies
+            foreign = {"Sec-Fetch-Site": "cross-site"}
+            assert not get(address, path, {"token": "wrong"}, headers=foreign).cookies
+        opened = get(address, "/", {"token": access.token})
+        (cookie,) = opened.cookies
+        assert opened.status == 200
+        assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
+        later = get(address, "/api/overview", headers={"Cookie": cookie.split(";")[0]})
+        assert later.status == 200
+        assert not later.cookies
+
+
+def test_two_pages_of_one_machine_keep_their_tokens_apart() -> None:
+    """Browsers show the cookies of one port to all others."""
+    with ExitStack() as stack:
+        rules = [access_for("0.0.0.0", token) for token in (None, "a token of its own")]
+        pages = [stack.enter_context(page_of(seen(2), rule))[1] for rule in rules]
+        tokens = [{"token": rule.token or ""} for rule in rules]
+        set_by = [get(page, "/", token) for page, token in zip(pages, tokens, strict=True)]
+        jar = dict(answer.cookies[0].partition(";")[0].split("=") for answer in set_by)
+        shown = {"Cookie": "; ".join("=".join(one) for one in jar.items())}
+        assert [get(page, "/api/overview", headers=shown).status for page in pages] == [200, 200]
+
+
+def test_anybody_may_ask_whether_the_server_answers_and_learns_nothing_else() -> None:
+    access = access_for("0.0.0.0", None)
+    with page_of(seen(2), access) as (_, address):
+        for asked in ({}, {"token": access.token}):
+            answer = get(address, "/healthz", asked, headers={"Host": "10.0.0.7:8321"})
+            assert (answer.status, answer.body, answer.cookies) == (200, b"ok\n", [])
+
+
+def test_the_token_of_a_loopback_page_is_asked_for_if_one_was_given() -> None:
+    assert access_for("127.0.0.1", "secret") == Access(None, "secret")
+    assert [is_loopback(one) for one in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "x")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "asked", "complaint"),
+    [
+        ("flow", {"last": "1000000000"}, "last"),
+        ("flow", {"bands": "41"}, "bands"),
+        ("flow", {"columns": "-1"}, "columns"),
+        ("flow", {"follow": "1;drop"}, "follow"),
+        ("flow", {"follow": ",".join("1" * 50)}, "follow"),
+        ("flow", {"follow": "9" * 19}, "follow"),
+        ("life", {"last": "٣"}, "last"),
+        ("events", {"kinds": "born,exploded"}, "exploded"),
+        ("events", {"limit": "1001"}, "limit"),
+        ("members", {"community": ""}, "community"),
+        ("nodes", {"beginning": ""}, "beginning"),
+        ("node", {"node": "x" * 1025}, "node"),
+        ("compare", {"last": "301", "other_graph": "g"}, "last"),
+    ],
+)
+def test_a_question_that_costs_too_much_is_refused(
+    page: str, question: str, asked: dict[str, str], complaint: str
+) -> None:
+    answer = get(page, f"/api/{question}", asked)
+    assert answer.status == 400
+    assert complaint in answer.json()["error"]
+
+
+@pytest.mark.parametrize("question", ["overview", "flow", "stream"])
+def test_an_unknown_parameter_is_refused(page: str, question: str) -> None:
+    answer = get(page, f"/api/{question}", {"graph": "g"} | {"x" * 100: "1"})
+    assert answer.status == 400
+    assert "parameter" in answer.json()["error"]
+
+
+def test_kept_answers_are_bounded_with_their_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_icd.interfaces.view.web.tabs.KEPT_BYTES", 50_000)
+    with page_of(seen(2)) as (view, address):
+        place = urlsplit(address)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+        for number in range(80):
+            connection.request("GET", f"/api/node?node={number:0>1000}")
+            assert connection.getresponse().read()
+        held = [*view.answers._kept._entries]
+    assert 10 < len(held) < 50
+    assert held[-1][1] == (("node", f"{79:0>1000}"),)
+
+
+NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_pages_of_other_sites_may_link_to_the_page_and_no_more(page: str, site: str) -> None:
+    asking = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}
+    linking = {"Sec-Fetch-Site": site, **NAVIGATION}
+    for path in ("/api/overview", "/api/flow", "/api/stream", "/main.js", "/"):
+        assert get(page, path, headers=asking).status == 403
+        assert get(page, path, headers=linking).status == (200 if path == "/" else 403)
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_the_page_itself_and_its_reader_may_ask(page: str, site: str) -> None:
+    assert get(page, "/api/flow", headers={"Sec-Fetch-Site": site}).status == 200
+
+
+@contextmanager
+def connected(address: str) -> Iterator[socket.socket]:
+    place = urlsplit(address)
+    with socket.create_connection((place.hostname, place.port), timeout=10) as one:
+        yield one
+
+
+def has_ended(one: socket.socket) -> bool:
+    """Wait until the other end of a connection ends it."""
+    try:
+        while one.recv(2**16):
+            pass
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_ctrl_c_ends_open_tabs_without_an_error(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The signal sets it for all servers of the process.
+    monkeypatch.setattr("sse_starlette.sse.AppStatus.should_exit", False)
+    from stream_icd.interfaces.view.web.app import View
+    from stream_icd.interfaces.view.web.serve import address, listening, server_of
+
+    view = View(queries(seen(1)), access_for("127.0.0.1", None))
+    open_socket = listening("127.0.0.1", 0)
+    server = server_of(view)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [open_socket]}, daemon=True)
+    thread.start()
+    with open_socket, connected(address(open_socket)) as tab:
+        tab.sendall(BEGUN.replace(b"overview", b"stream") + b"\r\n")
+        while not len(view.fan_out):
+            time.sleep(0.01)
+        server.handle_exit(signal.SIGINT, None)
+        assert has_ended(tab)
+        thread.join()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+BEGUN = b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    "question", [b"POST /api/overview", b"GET /api/stream", b"GET /api/overview"]
+)
+def test_a_broken_body_ends_the_connection_without_an_error(
+    question: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = BEGUN.replace(b"GET /api/overview", question) + b"Transfer-Encoding: chunked\r\n\r\n"
+    with page_of(seen(1)) as (view, address), connected(address) as one:
+        one.sendall(begun + b"zz\r\n" * (b"POST" in question))
+        if b"stream" in question:
+            wait_until(lambda: len(view.fan_out) == 1)
+            one.sendall(b"zz\r\n")
+        elif b"GET" in question:  # after the answer
+            answer = http.client.HTTPResponse(one)
+            answer.begin()
+            answer.read()
+            one.sendall(b"zz\r\n")
+        assert has_ended(one)
+        assert get(address, "/api/overview").status == 200
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", BEGUN, BEGUN + b"\r\nG", BEGUN + b"Content-Length: 9\r\n\r\n"]
+)
+def test_connections_that_are_not_used_end(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr("stream_icd.interfaces.view.web.serve.IDLE_S", 0.2)
+    with page_of(seen(1)) as (_, address), connected(address) as one:
+        one.settimeout(3)
+        one.sendall(sent)
+        assert has_ended(one)
+
+
+def test_connections_that_are_not_used_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_icd.interfaces.view.web.serve.MOST_CONNECTIONS", 5)
+    with page_of(seen(1)) as (_, address), ExitStack() as stack:
+        idle = [stack.enter_context(connected(address)) for _ in range(12)]
+        assert get(address, "/api/overview").status == 200
+        assert has_ended(idle[0])
+
+
+def test_answers_that_are_not_taken_end_and_streams_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_icd.interfaces.view.web.serve.IDLE_S", 0.2)
+    with page_of(seen(1)) as (view, address), connected(address) as one, connected(address) as tab:
+        tab.sendall(BEGUN.replace(b"overview", b"stream") + b"\r\n")
+        library = next(path for path in page_files() if path.endswith(".min.js"))
+        asking = BEGUN.replace(b"api/overview", library.encode()) + b"\r\n"
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+        one.sendall(asking * 20)  # more than the system keeps for a client
+        wait_until(lambda: len(view.fan_out) == 1)
+        time.sleep(1.5)
+        taken = b""
+        with suppress(ConnectionResetError):
+            while got := one.recv(2**20):
+                taken += got
+        assert len(taken) < 20 * len(page_files()[library].content)
+        assert len(view.fan_out) == 1
+
+
+class Away:
+    """A store that does not answer for a while."""
+
+    def __init__(self) -> None:
+        self.asked, self.back = threading.Event(), threading.Event()
+
+    def read(self, _: SeenWindow) -> Snapshot:
+        self.asked.set()
+        self.back.wait(20)
+        raise StoreUnreachable("the store does not answer")
+
+
+def test_graphs_that_cannot_be_read_stop_nothing_else() -> None:
+    away = Away()
+    with page_of(seen(3), snapshots=away) as (_, address), ThreadPoolExecutor(4) as pool:
+        waiting = [
+            pool.submit(get, address, f"/api/{question}")
+            for question in ("map", "places", "explain?node=1", "explain_community?community=0")
+        ]
+        try:
+            assert away.asked.wait(5)
+            assert get(address, "/api/flow", timeout=3).status == 200
+        finally:
+            away.back.set()
+        assert [answer.result().status for answer in waiting] == [200, 503, 503, 503]
+
+
+def test_a_window_that_is_being_tracked_stops_nobody() -> None:
+    everything = seen(2)
+    tracked = everything.windows(name(), 1)[0]
+    begun, go_on = threading.Event(), threading.Event()
+
+    def decode() -> None:
+        begun.set()
+        go_on.wait(20)
+
+    with page_of(everything) as (_, address):
+        assert get(address, "/api/flow").status == 200
+        slow = threading.Thread(
+            target=everything.add_events, args=(tracked.result.identity(), decode)
+        )
+        slow.start()
+        try:
+            assert begun.wait(5)
+            assert get(address, "/api/flow", timeout=3).status == 200
+        finally:
+            go_on.set()
+            slow.join()
+
+
+def test_a_query_that_is_too_long_is_refused(page: str) -> None:
+    assert get(page, "/api/node", {"node": "x" * 9000}).status == 400
+
+
+def test_what_is_not_there_is_said(page: str) -> None:
+    nobody = "explain_community", {"community": "99"}
+    for path, asked in (("flow", {"graph": "other"}), ("map", {"number": "99"}), nobody):
+        answer = get(page, f"/api/{path}", asked)
+        assert answer.status == 404
+        assert answer.json()["error"]
+    assert get(page, "/api/nothing").status == 404
+
+
+def test_a_page_without_results_says_so() -> None:
+    with page_of(AllSeries()) as (_, address):
+        assert get(address).status == 200
+        assert get(address, "/api/overview").json()["series"] == []
+        assert get(address, "/api/flow").status == 404
+
+
+def test_hostile_names_arrive_as_text_that_is_no_markup() -> None:
+    names = pa.array([HOSTILE, *(f"node {n}" for n in range(59))])
+    with page_of(seen(3, graph=HOSTILE, names=names)) as (_, address):
+        series = get(address, "/api/overview").json()["series"]
+        assert series[0]["graph"] == HOSTILE
+        past = get(address, "/api/node", {"graph": HOSTILE, "node": HOSTILE})
+        assert past.headers["content-type"].startswith("application/json")
+        assert past.json()["seen"] == 3
+        found = get(address, "/api/nodes", {"graph": HOSTILE, "beginning": "</script"}).json()
+        assert found["nodes"] == [HOSTILE]
+
+
+def test_an_error_never_shows_control_characters() -> None:
+    with page_of(seen(1)) as (_, address):
+        answer = get(address, "/api/events", {"kinds": "\x1b[31m"})
+        assert b"\x1b" not in answer.body
+        assert "\x1b" not in answer.json()["error"]
+
+
+def test_the_same_question_of_many_tabs_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, parameters = QUESTIONS["flow"]
+    calls = []
+    slow = threading.Event()
+
+    def flow(queries: Queries, asked: Parameters) -> Answer:
+        calls.append(asked)
+        slow.wait(0.3)
+        return answered(queries, asked)
+
+    monkeypatch.setitem(QUESTIONS, "flow", (flow, parameters))
+    with page_of(seen(6)) as (_, address):
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda _: get(address, "/api/flow").body, range(8)))
+        assert len(set(found)) == 1
+        assert get(address, "/api/flow").body == found[0]
+        assert len(calls) == 1
+
+
+def test_an_answer_changes_when_a_window_arrives() -> None:
+    everything = seen(3)
+    with page_of(everything) as (_, address):
+        assert len(get(address, "/api/flow").json()["columns"]) == 3
+        everything.add(window(20, [0, 0, 1]), "topic")
+        assert len(get(address, "/api/flow").json()["columns"]) == 4
+
+
+def test_unchanged_files_are_not_sent_again(page: str) -> None:
+    tag = get(page, "/main.js").headers["etag"]
+    again = get(page, "/main.js", headers={"If-None-Match": tag})
+    assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize("path", ["/main.js", "/api/life"])
+def test_what_is_sent_is_compressed_for_those_who_can_read_that(page: str, path: str) -> None:
+    plain, packed = (get(page, path, headers=h) for h in ({}, {"Accept-Encoding": "gzip, br"}))
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
+    assert packed.body == plain.body
+
+
+def test_all_questions_have_an_answer(page: str) -> None:
+    asked = {
+        "overview": {},
+        "flow": {},
+        "life": {},
+        "events": {},
+        "map": {},
+        "members": {"community": "0"},
+        "composition": {"community": "0"},
+        "explain": {"node": "1"},
+        "explain_community": {"community": "0"},
+        "places": {},
+        "nodes": {"beginning": "1"},
+        "node": {"node": "1"},
+        "compare": {"other_graph": "g"},
+    }
+    assert set(QUESTIONS) == set(asked)
+    for question, parameters in asked.items():
+        answer = get(page, f"/api/{question}", parameters)
+        assert answer.status == 200, answer.body
+        assert answer.json()
+
+
+def test_names_given_in_part_choose_the_first_series_that_fits(page: str) -> None:
+    (one,) = get(page, "/api/overview").json()["series"]
+    assert (one["graph"], one["model"], one["origin"]) == tuple(name())

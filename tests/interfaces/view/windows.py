@@ -1,0 +1,208 @@
+"""What the page's tests look at: windows with drifting communities, and a page that serves them."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.core.communities import Communities
+from stream_icd.core.coordinates import DEGREES, Coordinates
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
+from stream_icd.interfaces.view.data.all_series import AllSeries
+from stream_icd.interfaces.view.data.series import SeriesName
+from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
+from stream_icd.interfaces.view.panels.queries import Queries
+from stream_icd.interfaces.view.web.access import Access, access_for
+from tests.testbed.windows import follow, window
+
+if TYPE_CHECKING:
+    from stream_icd.interfaces.view.web.app import View
+
+ORIGIN = "topic"
+
+
+def drifting(n: int, nodes: int = 60, k: int = 4, seed: int = 0) -> Iterator[NDArray[np.int32]]:
+    """Labels of n windows in which a few nodes move each time."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(nodes, dtype=np.int32) % k
+    for _ in range(n):
+        yield labels
+        labels = labels.copy()
+        labels[rng.integers(k, nodes, 3)] = rng.integers(0, k, 3)
+
+
+def seen(n: int = 6, graph: str = "g", names: Any = None) -> AllSeries:
+    """All series after n windows of one graph."""
+    everything = AllSeries()
+    for hour, labels in enumerate(drifting(n)):
+        everything.add(renamed(window(hour, labels, names), graph), ORIGIN)
+    return everything
+
+
+def renamed(communities: Communities, graph: str) -> Communities:
+    """The same result of another graph."""
+    return replace(
+        communities, graph=graph, snapshot_id=f"{graph}/{communities.snapshot_id.split('/')[1]}"
+    )
+
+
+class Cliques:
+    """Every community of a window is a clique, and each is joined to the next one by an edge."""
+
+    def read(self, one: SeenWindow) -> Snapshot:
+        tracked = one.tracked()
+        pairs: list[tuple[int, int]] = []
+        firsts = []
+        for community in one.ids.tolist():
+            members = np.flatnonzero(tracked.communities == community).tolist()
+            firsts.append(members[0])
+            pairs += [(a, b) for a in members for b in members if a < b]
+        pairs += list(itertools.pairwise(firsts))
+        src, dst = np.array(pairs).T
+        names = tracked.nodes
+        return snapshot_from_pairs(
+            names.take(pa.array(src)),
+            names.take(pa.array(dst)),
+            graph=one.result.graph,
+            id=one.result.snapshot_id,
+            window=one.result.window,
+        )
+
+
+class Placed(Cliques):
+    """The same graphs; the nodes of each community lie on a street of Beijing, but for the last."""
+
+    def read(self, one: SeenWindow) -> Snapshot:
+        snapshot = super().read(one)
+        ids = one.tracked().communities
+        x, y = 116.3 + 0.1 * ids, 39.9 + 0.001 * np.arange(len(ids))
+        x[-1] = y[-1] = np.nan
+        return replace(snapshot, coordinates=Coordinates(x, y, DEGREES))
+
+
+class Nowhere:
+    """No graph is available."""
+
+    def read(self, _: SeenWindow) -> Snapshot:
+        raise NoGraph("the topic no longer holds the snapshot")
+
+
+@dataclass(slots=True)
+class Given(Sources):
+    graphs: Any
+    archive: bool
+
+    def read_snapshot(self, _: SeriesName, window: SeenWindow) -> Snapshot:
+        return cast(Snapshot, self.graphs.read(window))
+
+
+def queries(everything: AllSeries, snapshots: Any = None, *, archive: bool = False) -> Queries:
+    return Queries(everything, Given(snapshots or Cliques(), archive))
+
+
+def name(graph: str = "g", model: str = "", origin: str = ORIGIN) -> SeriesName:
+    return SeriesName(graph, model, origin)
+
+
+@contextmanager
+def serving(view: View, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve a page from a thread; give its address."""
+    from stream_icd.interfaces.view.web.serve import address, listening, server_of
+
+    open_socket = listening(host, port)
+    server = server_of(view)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [open_socket]}, name="view server", daemon=True
+    )
+    thread.start()
+    try:
+        yield address(open_socket)
+    finally:
+        server.should_exit = True
+        thread.join()
+        open_socket.close()
+
+
+@contextmanager
+def page_of(
+    everything: AllSeries,
+    access: Access | None = None,
+    snapshots: Any = None,
+    *,
+    archive: bool = False,
+) -> Iterator[tuple[View, str]]:
+    """Serve a page; give it and its address."""
+    from stream_icd.interfaces.view.web.app import View
+
+    view = View(
+        queries(everything, snapshots, archive=archive), access or access_for("127.0.0.1", None)
+    )
+    with serving(view) as place:
+        yield view, place
+
+
+class Answer:
+    """A response, with its body decompressed."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        body = response.read()
+        self.status = response.status
+        self.headers = {key.lower(): value for key, value in response.getheaders()}
+        self.cookies = [v for k, v in response.getheaders() if k.lower() == "set-cookie"]
+        self.body = gzip.decompress(body) if self.headers.get("content-encoding") else body
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def get(
+    address: str,
+    path: str = "/",
+    parameters: dict[str, str] | None = None,
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+    timeout: float = 20,
+) -> Answer:
+    place = urlsplit(address)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=timeout)
+    try:
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        connection.request(method, f"{path}{query}", headers=headers or {})
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+def ask(everything: AllSeries, question: str, **asked: str) -> Any:
+    """Ask without a server; an error is what the page would say."""
+    found = getattr(queries(everything), question)(asked)
+    return json.loads(json.dumps(found, allow_nan=False))
+
+
+def tracked_elsewhere(n: int) -> tuple[list, list[CommunityEvents]]:
+    """Results, and what a tracker says that knew communities 0 to 99 before."""
+    found = [window(hour, labels) for hour, labels in enumerate(drifting(n))]
+    shifted = [
+        replace(
+            events,
+            communities=events.communities + 100,
+            events=tuple(replace(e, community=e.community + 100) for e in events.events),
+            next_community=events.next_community + 100,
+        )
+        for events in follow(found)
+    ]
+    return found, shifted

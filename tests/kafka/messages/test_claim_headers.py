@@ -1,0 +1,85 @@
+"""A claim survives the wire, and a broken one is named."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.core.errors import BadClaim
+from stream_icd.kafka.messages.claims import (
+    BYTES,
+    NAMES,
+    SHA256,
+    URI,
+    Claim,
+    read_claim,
+    without_claim,
+)
+from stream_icd.wire.message import Headers
+
+OTHERS: Headers = (("ce_id", b"g/1"), ("icd_k", b"3"), ("traceparent", b"\xff"))
+CLAIM = Claim("s3://bucket/x.arrows", 5, sha256(b"bytes").hexdigest())
+
+
+@given(st.text(min_size=1), st.binary(min_size=1), st.integers(0, len(OTHERS)))
+def test_a_claim_is_read_as_it_was_made_whatever_stands_around_it(
+    uri: str, value: bytes, at: int
+) -> None:
+    try:
+        uri.encode()
+    except UnicodeEncodeError:
+        return
+    claim = Claim(uri, len(value), sha256(value).hexdigest())
+    headers = (*OTHERS[:at], *reversed(claim.headers()), *OTHERS[at:])
+    assert read_claim(headers) == claim
+    assert without_claim(headers) == OTHERS
+
+
+def test_a_message_without_a_claim_has_none() -> None:
+    assert read_claim(OTHERS) is None
+
+
+@pytest.mark.parametrize("left_out", NAMES)
+def test_half_a_claim_is_named(left_out: str) -> None:
+    headers = tuple(header for header in CLAIM.headers() if header[0] != left_out)
+    with pytest.raises(BadClaim, match=left_out):
+        read_claim(headers)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (URI, b""),
+        (URI, b"s3://\xff"),
+        (BYTES, b"0"),
+        (BYTES, b"-5"),
+        (BYTES, b"1e3"),
+        (BYTES, b"9" * 5000),
+        (BYTES, "٣".encode()),
+        (SHA256, b"ab" * 31),
+        (SHA256, b"AB" * 32),
+        (SHA256, b"ab" * 32 + b"\n"),
+    ],
+)
+def test_what_is_no_claim_is_named(name: str, value: bytes) -> None:
+    headers = tuple((own, value if own == name else text) for own, text in CLAIM.headers())
+    with pytest.raises(BadClaim, match=name) as raised:
+        read_claim(headers)
+    assert len(str(raised.value)) < 200
+
+
+def test_a_claim_given_twice_is_refused() -> None:
+    with pytest.raises(BadClaim, match="twice"):
+        read_claim((*CLAIM.headers(), CLAIM.headers()[0]))
+
+
+@given(st.lists(st.tuples(st.sampled_from([*NAMES, "ce_id"]), st.binary(max_size=70))))
+def test_any_headers_give_a_claim_or_none_or_are_refused(headers: list[tuple[str, bytes]]) -> None:
+    try:
+        found = read_claim(tuple(headers))
+    except BadClaim:
+        return
+    assert found is None or isinstance(found, Claim)

@@ -1,0 +1,585 @@
+"""Messages too big for a broker: where their bytes go, and which bytes are taken for them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.core.communities import Labels
+from stream_icd.core.errors import (
+    BadClaim,
+    BadSettings,
+    ClaimedObjectAltered,
+    ClaimedObjectMissing,
+    ClaimRefused,
+    LimitExceeded,
+    MessageTooLarge,
+    RecordTooLarge,
+    StoreUnreachable,
+)
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import open_store
+from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
+from stream_icd.history.archiver import Archiver
+from stream_icd.history.replay.redetect import record_job
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.messages.claims import (
+    Claim,
+    ClaimCheck,
+    ClaimSettings,
+    MessageReader,
+    as_claim,
+)
+from stream_icd.kafka.messages.publish import Destination, publish_source
+from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicSpec
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import create_topics
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel, save_model
+from stream_icd.sources.source import Source
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.processes import Processes
+from stream_icd.streaming.subscribers.subscribe import subscribe, subscribe_events
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.runner import Runner
+from stream_icd.streaming.workers.track import Tracker
+from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.limits import Limits
+from tests.streaming.workers.tracked import outgoing as communities_record
+from tests.streaming.workers.tracked import same, stream, unbroken
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.handlers import Calls
+from tests.testbed.object_store import new_folder
+from tests.testbed.streams import beside, held
+
+pytestmark = pytest.mark.brokers("memory")
+
+MakeSnapshot = Callable[..., Snapshot]
+ToRecord = Callable[[Snapshot, str], OutgoingRecord]
+Topics = tuple[str, str]
+
+INLINE = 4096
+"""The most bytes of a message in these tests."""
+BIG = {"cliques": 200, "size": 20}
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> ClaimSettings:
+    return ClaimSettings(uri=str(tmp_path / "claims"))
+
+
+@pytest.fixture
+def claimed(
+    claims: ClaimSettings, snapshot: MakeSnapshot, outgoing: ToRecord
+) -> Callable[..., Record]:
+    """`claimed(0)`: a record as a worker reads it, its bytes stored."""
+
+    def make(i: int) -> Record:
+        return incoming(as_claim(outgoing(snapshot(i, **BIG), "t"), claims))
+
+    return make
+
+
+def incoming(record: OutgoingRecord) -> Record:
+    return Record(record.topic, 0, 0, 0, record.key, record.value, record.headers)
+
+
+def objects(claims: ClaimSettings) -> list[str]:
+    assert claims.uri is not None
+    return open_store(claims.uri).files()
+
+
+def the_object(claims: ClaimSettings) -> Path:
+    (path,) = objects(claims)
+    assert claims.place is not None
+    return Path(claims.place.removeprefix("file://"), path)
+
+
+def with_claim(record: Record, uri: str, value: bytes = b"x") -> Record:
+    others = tuple(header for header in record.headers if not header[0].startswith("icd_claim"))
+    claim = Claim(uri, len(value), sha256(value).hexdigest())
+    return replace(record, value=b"", headers=(*others, *claim.headers()))
+
+
+# There and back.
+
+
+@contextmanager
+def detecting(
+    broker: Broker, topics: Topics, model: VersionedModel, claims: ClaimSettings
+) -> Iterator[list[BaseException]]:
+    """A detector at work in the background; yields the errors that ended it."""
+    settings = broker.settings(max_message_bytes=INLINE)
+    chosen = DetectSettings(topic=topics[1], threads=1, reader=MessageReader(claims))
+    detector = Detector(lambda: model, chosen)
+    handle = Runner(detector, DeadLetterLimit(), claim_check=ClaimCheck(settings, claims)).handle
+    with beside(partial(run_consumer, settings, topics[0], topics[0], Calls(handle))) as errors:
+        yield errors
+
+
+def produce(broker: Broker, topic: str, claims: ClaimSettings, sent: list[Snapshot]) -> None:
+    settings = broker.settings(max_message_bytes=INLINE)
+    create_topics(settings, [TopicSpec(f"{topic}.labels")])
+    with_labels = [
+        (
+            snapshot,
+            Labels(
+                snapshot.graph,
+                snapshot.id,
+                snapshot.window,
+                snapshot.nodes,
+                np.arange(snapshot.n_nodes, dtype="i4"),
+            ),
+        )
+        for snapshot in sent
+    ]
+    with Publisher(settings) as publisher:
+        publish_source(
+            Source(len(sent), iter(with_labels)),
+            publisher,
+            Destination(topic, f"{topic}.labels", claim_check=ClaimCheck(settings, claims)),
+        )
+
+
+def test_what_is_too_big_for_a_message_comes_through_whole(
+    broker: Broker,
+    topics: Topics,
+    model: VersionedModel,
+    claims: ClaimSettings,
+    snapshot: MakeSnapshot,
+) -> None:
+    sent = [snapshot(0), snapshot(1, **BIG), snapshot(2)]
+    produce(broker, topics[0], claims, sent)
+    with detecting(broker, topics, model, claims):
+        found = list(
+            subscribe(
+                start="beginning",
+                limit=3,
+                settings=broker.settings(),
+                topic=topics[1],
+                claims=claims,
+            )
+        )
+    assert [communities.snapshot_id for communities in found] == [one.id for one in sent]
+    for result, one in zip(found, sent, strict=True):
+        assert result.nodes.equals(one.nodes)
+        assert result.n_edges == one.n_edges
+    # Three times the big one: its graph, its labels, its communities; the small ones inline.
+    holders = [held(broker, topic) for topic in (topics[0], f"{topics[0]}.labels", topics[1])]
+    for records in holders:
+        assert [record.value == b"" for record in records] == [False, True, False]
+        assert all(len(record.value or b"") < INLINE for record in records)
+    assert len(objects(claims)) == 3
+    labels = MessageReader(claims).decoded(holders[1][1], decode_labels)
+    assert labels.labels.tolist() == list(range(sent[1].n_nodes))
+
+
+def test_without_a_place_the_producer_stops_and_says_what_to_set(
+    broker: Broker, topics: Topics, snapshot: MakeSnapshot
+) -> None:
+    with pytest.raises(MessageTooLarge, match="limit of 4096 bytes.*set STREAM_ICD_CLAIMS_URI"):
+        produce(broker, topics[0], ClaimSettings(), [snapshot(0, **BIG)])
+
+
+def test_a_record_whose_headers_alone_are_too_large_is_not_told_to_claim_its_value(
+    memory: Broker, topics: Topics, claims: ClaimSettings
+) -> None:
+    check = ClaimCheck(memory.settings(max_message_bytes=INLINE), claims)
+    record = OutgoingRecord(topics[0], b"value" * 1000, b"g", (("note", b"x" * 5000),))
+    with pytest.raises(RecordTooLarge, match="limit of 4096.*its key and headers") as refused:
+        check(record)
+    assert "STREAM_ICD_CLAIMS_URI" not in str(refused.value)
+
+
+def test_a_result_that_is_too_large_without_a_place_becomes_a_dead_letter(
+    broker: Broker,
+    topics: Topics,
+    model: VersionedModel,
+    snapshot: MakeSnapshot,
+    outgoing: ToRecord,
+) -> None:
+    sent = [outgoing(one, topics[0]) for one in (snapshot(0), snapshot(1, **BIG), snapshot(2))]
+    with Publisher(broker.settings()) as publisher:
+        for record in sent:
+            publisher.send(record)
+    with detecting(broker, topics, model, ClaimSettings()) as errors:
+        wait_until(lambda: errors or len(held(broker, topics[1])) == 2)
+    assert errors == []
+    found = subscribe(start="beginning", limit=2, settings=broker.settings(), topic=topics[1])
+    assert [communities.snapshot_id for communities in found] == ["test/0", "test/2"]
+    (letter,) = held(broker, f"{topics[0]}.dlq")
+    said = {name: value.decode() for name, value in letter.headers}
+    assert (letter.value, said["icd_dlq_stage"]) == (sent[1].value, "publish")
+    assert said["icd_dlq_exception"] == "LimitExceeded"
+    assert "its result is too large" in said["icd_dlq_message"]
+    assert "set STREAM_ICD_CLAIMS_URI" in said["icd_dlq_message"]
+
+
+def test_a_dead_letter_that_its_topic_does_not_take_stops_the_worker(
+    broker: Broker, topics: Topics, model: VersionedModel
+) -> None:
+    headers = (("x", bytes(DEAD_LETTER_ROOM + INLINE)),)
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(OutgoingRecord(topics[0], b"garbage", b"test", headers))
+    with detecting(broker, topics, model, ClaimSettings()) as errors:
+        wait_until(lambda: errors)
+    (error,) = errors
+    assert isinstance(error, MessageTooLarge)
+    assert f"{topics[0]}.dlq" in str(error)
+
+
+@pytest.mark.brokers("memory", "embedded", "kafka")
+def test_the_topics_own_limit_counts_where_it_is_lower(
+    broker: Broker, make_topic: Callable[..., str], claims: ClaimSettings
+) -> None:
+    topic = make_topic(max_message_bytes=20_000)
+    claim_check = ClaimCheck(broker.settings(), claims)
+    small, large = (claim_check(OutgoingRecord(topic, bytes(n), b"g")) for n in (19_000, 20_000))
+    assert small.value == bytes(19_000)
+    if large.value != b"":  # a broker that does not tell its topics' settings
+        assert broker.name == "embedded"
+
+
+@pytest.mark.parametrize("value", [None, b""])
+def test_headers_that_are_too_large_are_refused_not_claimed(
+    broker: Broker, make_topic: Callable[..., str], claims: ClaimSettings, value: bytes | None
+) -> None:
+    record = OutgoingRecord(make_topic(), value, b"g", (("x", bytes(2 * INLINE)),))
+    settings = broker.settings(max_message_bytes=INLINE)
+    with pytest.raises(MessageTooLarge):
+        ClaimCheck(settings, claims)(record)
+    with Publisher(settings) as publisher, pytest.raises(MessageTooLarge):
+        publisher.send(record)
+
+
+def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
+    broker: Broker, topics: Topics, claims: ClaimSettings
+) -> None:
+    sent = stream("g", 6)
+    records = [
+        replace(incoming(as_claim(communities_record(communities, "found"), claims)), offset=i)
+        for i, communities in enumerate(sent)
+    ]
+    for part in (records[:3], records[3:]):  # the second one knows only the topic
+        tracker = Tracker(broker.settings(), topic=topics[1], reader=MessageReader(claims))
+        with Publisher(broker.settings()) as publisher:
+            for result in Runner(tracker, DeadLetterLimit()).handle(part):
+                publisher.send(as_claim(result, claims))
+    received = subscribe_events(
+        start="beginning",
+        until="end",
+        settings=broker.settings(),
+        topic=topics[1],
+        claims=claims,
+    )
+    assert same(list(received), unbroken(sent))
+    assert all(record.value == b"" for record in held(broker, topics[1]))
+
+
+def test_an_archive_keeps_the_content_and_not_the_claim(
+    tmp_path: Path,
+    claims: ClaimSettings,
+    claimed: Callable[..., Record],
+    snapshot: MakeSnapshot,
+) -> None:
+    store = open_store(str(tmp_path / "history"))
+    archiver = Archiver(Archive(store), "snapshots", MessageReader(claims))
+    assert list(Runner(archiver, DeadLetterLimit()).handle([claimed(0)])) == []
+    the_object(claims).unlink()
+    (noted,) = windows(store, Selection())
+    assert read_snapshot(store, noted) == snapshot(0, **BIG)
+    names = [name for name, _ in read_message(store, noted).headers]
+    assert not any(name.startswith("icd_claim") for name in names)
+
+
+def test_a_replay_of_a_topic_fetches_what_is_claimed(
+    claims: ClaimSettings, claimed: Callable[..., Record], snapshot: MakeSnapshot
+) -> None:
+    assert record_job(claimed(0), MessageReader(claims)).snapshot() == snapshot(0, **BIG)
+
+
+def test_an_object_store_holds_what_is_claimed(
+    s3: str, snapshot: MakeSnapshot, outgoing: ToRecord
+) -> None:
+    claims = ClaimSettings(uri=new_folder(s3))
+    sent = outgoing(snapshot(0, **BIG), "t")
+    record = incoming(as_claim(sent, claims))
+    assert b"endpoint" not in dict(record.headers)["icd_claim_uri"]
+    assert MessageReader(claims).whole(record).value == sent.value
+    store = open_store(str(claims.uri))
+    (path,) = store.files()
+    store.put(path, pa.py_buffer(b"other"))
+    with pytest.raises(ClaimedObjectAltered, match=path):
+        MessageReader(claims).whole(record)
+    store.delete(path)
+    with pytest.raises(ClaimedObjectMissing, match=path):
+        MessageReader(claims).whole(record)
+
+
+# Sending.
+
+
+def test_a_retry_writes_the_same_object_and_sends_the_same_message(
+    claims: ClaimSettings, snapshot: MakeSnapshot, outgoing: ToRecord
+) -> None:
+    record = outgoing(snapshot(0, **BIG), "t")
+    first, second = as_claim(record, claims), as_claim(record, claims)
+    assert first == second
+    assert len(objects(claims)) == 1
+    assert the_object(claims).read_bytes() == record.value
+    digest = sha256(the_object(claims).read_bytes()).hexdigest()
+    assert dict(first.headers)["icd_claim_sha256"].decode() == digest
+    assert (first.key, first.headers[: len(record.headers)]) == (record.key, record.headers)
+
+
+def test_options_of_a_uri_stay_out_of_messages(
+    tmp_path: Path, snapshot: MakeSnapshot, outgoing: ToRecord
+) -> None:
+    claims = ClaimSettings(uri=f"file://{tmp_path}/claims/")
+    headers = dict(as_claim(outgoing(snapshot(0), "t"), claims).headers)
+    assert headers["icd_claim_uri"].startswith(f"file://{tmp_path}/claims/topic=t/".encode())
+    assert ClaimSettings(uri="s3://bucket/x/?region=eu&scheme=http").place == "s3://bucket/x"
+
+
+KILLED = """
+import os, signal, sys
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.messages.claims import ClaimCheck
+
+settings = KafkaSettings(bootstrap_servers=sys.argv[1], max_message_bytes=4096)
+with Publisher(settings) as publisher:
+    record = ClaimCheck(settings)(OutgoingRecord(sys.argv[2], b"bytes" * 1000, b"g"))
+    if sys.argv[3] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    publisher.send(record)
+"""
+
+
+@pytest.mark.brokers("embedded")
+def test_kill_9_of_a_producer_between_object_and_message(
+    broker: Broker,
+    topics: Topics,
+    claims: ClaimSettings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", str(claims.uri))
+
+    def producer(fate: str) -> int:
+        command = [sys.executable, "-c", KILLED, broker.bootstrap_servers, topics[0], fate]
+        return subprocess.run(command, timeout=60, check=False).returncode
+
+    assert producer("killed") == -9
+    assert held(broker, topics[0]) == []
+    assert len(objects(claims)) == 1
+    assert producer("spared") == 0
+    (record,) = held(broker, topics[0])
+    assert MessageReader(claims).whole(record).value == b"bytes" * 1000
+    assert len(objects(claims)) == 1
+
+
+# Reading.
+
+
+def test_an_object_that_is_gone_is_named(
+    claims: ClaimSettings, claimed: Callable[..., Record]
+) -> None:
+    record, path = claimed(0), the_object(claims)
+    path.unlink()
+    with pytest.raises(ClaimedObjectMissing, match=path.name):
+        MessageReader(claims).whole(record)
+
+
+@pytest.mark.parametrize("altered", [b"", b"short", None])
+def test_an_object_that_was_altered_is_named(
+    claims: ClaimSettings, claimed: Callable[..., Record], altered: bytes | None
+) -> None:
+    record, path = claimed(0), the_object(claims)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if altered is None else altered)
+    with pytest.raises(
+        ClaimedObjectAltered, match=f"{path.name} does not have the size and SHA-256"
+    ):
+        MessageReader(claims).whole(record)
+
+
+OUTSIDE = [
+    "/etc/passwd",
+    "file:///etc/passwd",
+    "{place}/../secret.arrows",
+    "{place}/a/../../secret.arrows",
+    "{place}/./x.arrows",
+    "{place}//x.arrows",
+    "{place}",
+    "{place}/",
+    "{place}2/x.arrows",
+    "{place}/.hidden",
+    "{place}/_aside.part",
+    "{place}/%2e%2e/secret.arrows",
+    "{place}/x?endpoint_override=evil.example",
+    "{place}/x\n",
+    "{place}/x\x00",
+    "{place}/" + "a" * 300,
+    "{place}/" + "a/" * 300 + "a",
+    "s3://evil/x.arrows",
+    "http://evil.example/x.arrows",
+    "secret.arrows",
+]
+
+
+@pytest.mark.parametrize("uri", OUTSIDE)
+def test_only_what_is_below_our_own_place_is_opened(
+    claims: ClaimSettings, claimed: Callable[..., Record], uri: str
+) -> None:
+    record, content = claimed(0), b"secret"
+    the_object(claims).parents[2].joinpath("secret.arrows").write_bytes(content)
+    refused = with_claim(record, uri.format(place=claims.place), content)
+    with pytest.raises(ClaimRefused, match="STREAM_ICD_CLAIMS_URI"):
+        MessageReader(claims).whole(refused)
+
+
+def test_a_folder_is_no_object(claims: ClaimSettings, claimed: Callable[..., Record]) -> None:
+    record = with_claim(claimed(0), f"{claims.place}/topic=t")
+    with pytest.raises(ClaimedObjectMissing):
+        MessageReader(claims).whole(record)
+
+
+def test_where_no_place_is_set_a_claim_is_refused_and_says_what_to_set(
+    claimed: Callable[..., Record],
+) -> None:
+    with pytest.raises(ClaimRefused, match="STREAM_ICD_CLAIMS_URI is not set here"):
+        MessageReader(ClaimSettings()).whole(claimed(0))
+
+
+def test_a_message_cannot_both_hold_and_claim(
+    claims: ClaimSettings, claimed: Callable[..., Record]
+) -> None:
+    with pytest.raises(BadClaim, match="a value of 4 bytes and a claim on"):
+        MessageReader(claims).whole(replace(claimed(0), value=b"both"))
+
+
+def test_an_announced_size_above_the_limit_is_refused_unread(
+    claims: ClaimSettings, claimed: Callable[..., Record]
+) -> None:
+    record, path = claimed(0), the_object(claims)
+    size = path.stat().st_size
+    path.unlink()  # it is not even looked for
+    with pytest.raises(LimitExceeded, match=f"has {size} bytes; the limit is {size - 1}"):
+        MessageReader(claims, Limits(decoded_bytes=size - 1)).whole(record)
+
+
+def test_a_store_that_does_not_answer_is_not_the_messages_fault() -> None:
+    address = "region=us-east-1&endpoint_override=127.0.0.1:9&scheme=http"
+    claims = ClaimSettings(uri=f"s3://bucket/claims?{address}")
+    record = with_claim(Record("t", 0, 0, 0, b"g", b""), "s3://bucket/claims/x.arrows")
+    with pytest.raises(StoreUnreachable, match="s3://bucket/claims: .*connect"):
+        MessageReader(claims).whole(record)
+
+
+@pytest.mark.parametrize("uri", ["", " ", "s3://key:secret@bucket/x", "s3://key:se/cret@bucket"])
+def test_a_place_that_is_none_is_refused_at_once(uri: str) -> None:
+    with pytest.raises(BadSettings, match="uri: it") as raised:
+        ClaimSettings(uri=uri)
+    assert "secret" not in str(raised.value)
+
+
+def test_the_place_comes_from_the_environment_or_the_file_of_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "icd.toml"
+    file.write_text('[claims]\nuri = "s3://bucket/claims/"\n[kafka]\nclient_id = "x"\n')
+    monkeypatch.setenv("STREAM_ICD_CONFIG_FILE", str(file))
+    assert ClaimSettings().place == "s3://bucket/claims"
+    monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", "relative")
+    assert ClaimSettings().place == (Path.cwd() / "relative").as_uri()
+
+
+# A detector.
+
+
+def test_dead_letters_keep_the_claim_so_that_a_retry_works(
+    broker: Broker,
+    topics: Topics,
+    model: VersionedModel,
+    claims: ClaimSettings,
+    snapshot: MakeSnapshot,
+) -> None:
+    produce(broker, topics[0], claims, [snapshot(0, **BIG)])
+    (record,) = held(broker, topics[0])
+    uri = dict(record.headers)["icd_claim_uri"].decode()
+    path = Path(uri.removeprefix("file://"))
+    content = path.read_bytes()
+    path.unlink()
+    with detecting(broker, topics, model, claims):
+        wait_until(lambda: held(broker, f"{topics[0]}.dlq"))
+        (dead,) = held(broker, f"{topics[0]}.dlq")
+        why = dict(dead.headers)
+        assert why["icd_dlq_exception"] == b"ClaimedObjectMissing"
+        assert uri.encode() in why["icd_dlq_message"]
+        assert (dead.key, dead.value) == (record.key, record.value)
+        assert dead.headers[: len(record.headers)] == record.headers
+        path.write_bytes(content)
+        with Publisher(broker.settings()) as publisher:  # as `stream-icd dlq retry` does
+            publisher.send(OutgoingRecord(topics[0], dead.value, dead.key, record.headers))
+        (found,) = subscribe(
+            start="beginning", limit=1, settings=broker.settings(), topic=topics[1], claims=claims
+        )
+    assert found.snapshot_id == "test/0"
+
+
+def test_a_store_that_is_away_stops_the_worker_and_loses_nothing(
+    broker: Broker,
+    topics: Topics,
+    model: VersionedModel,
+    claims: ClaimSettings,
+    snapshot: MakeSnapshot,
+) -> None:
+    produce(broker, topics[0], claims, [snapshot(0), snapshot(1, **BIG)])
+    folder = Path(str(claims.place).removeprefix("file://"))
+    folder.rename(folder.with_name("unmounted"))
+    with detecting(broker, topics, model, claims) as errors:
+        wait_until(lambda: errors)
+    assert isinstance(errors[0], StoreUnreachable)
+    assert str(folder) in str(errors[0])
+    assert held(broker, f"{topics[0]}.dlq") == []
+    folder.with_name("unmounted").rename(folder)
+    with detecting(broker, topics, model, claims):
+        found = subscribe(
+            start="beginning", limit=2, settings=broker.settings(), topic=topics[1], claims=claims
+        )
+        assert [communities.snapshot_id for communities in found] == ["test/0", "test/1"]
+
+
+def test_worker_processes_fetch_for_themselves(
+    tmp_path: Path,
+    model: VersionedModel,
+    claims: ClaimSettings,
+    claimed: Callable[..., Record],
+) -> None:
+    save_model(model.model, tmp_path / "model")
+    name = str(tmp_path / "model")
+    chosen = DetectSettings(topic="found", threads=1, reader=MessageReader(claims))
+    opened = open_model(name)
+    there, gone = claimed(0), with_claim(claimed(1), f"{claims.place}/gone.arrows")
+    with Processes(RecordDetection(opened, chosen), name, 2) as engine:
+        runner = Runner(Detector(lambda: opened, chosen, engine), DeadLetterLimit())
+        found, dead = runner.handle([there, gone])
+        assert dict(found.headers)["icd_snapshot_id"] == b"test/0"
+        assert dict(dead.headers)["icd_dlq_exception"] == b"ClaimedObjectMissing"
+        Path(str(claims.place).removeprefix("file://")).rename(tmp_path / "unmounted")
+        with pytest.raises(StoreUnreachable):
+            list(runner.handle([there]))

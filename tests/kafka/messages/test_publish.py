@@ -1,0 +1,146 @@
+"""What a producer sends, and how fast."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from stream_icd.core.communities import Labels
+from stream_icd.core.errors import BadCommunities, DeliveryFailed, LimitExceeded
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.messages.pacing import Tempo, paced
+from stream_icd.kafka.messages.publish import Destination, publish_source
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.sources.source import Source
+from stream_icd.wire.snapshots import decode_snapshot
+
+
+class Sent:
+    """Takes records instead of a broker."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.records: list[OutgoingRecord] = []
+        self.flushed = 0
+        self._fails = fails
+
+    def send(self, record: OutgoingRecord) -> None:
+        self.records.append(record)
+
+    def flush(self) -> None:
+        if self._fails:
+            raise DeliveryFailed("refused")
+        self.flushed = len(self.records)
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def endless(snapshot: Callable[..., Snapshot]) -> Source:
+    def all_of_them():
+        i = 0
+        while True:
+            one = snapshot(i)
+            truth = np.zeros(one.n_nodes, np.int32)
+            yield one, Labels(one.graph, one.id, one.window, one.nodes, truth)
+            i += 1
+
+    return Source(None, all_of_them())
+
+
+def test_the_limit_ends_an_endless_source_and_everything_was_flushed(snapshot) -> None:
+    sent = Sent()
+    report = publish_source(endless(snapshot), sent, limit=3)
+    assert (report.snapshots, report.labels, report.nodes) == (3, 3, 72)
+    assert sent.flushed == 6
+    topics = [record.topic for record in sent.records]
+    assert topics == ["icd.labels.v1", "icd.snapshots.v1"] * 3
+    last = sent.records[-1]
+    assert decode_snapshot(last.key, last.value, last.headers) == snapshot(2)
+
+
+def test_a_refused_record_is_an_error(snapshot) -> None:
+    with pytest.raises(DeliveryFailed):
+        publish_source(endless(snapshot), Sent(fails=True), limit=1)
+
+
+def test_what_no_reader_takes_is_not_sent(snapshot) -> None:
+    sends = Sent()
+    long = replace(snapshot(0), id="x" * 2000)
+    with pytest.raises(LimitExceeded, match="header ce_id is 2000 bytes"):
+        publish_source(Source(1, iter([(long, None)])), sends)
+    one, other = snapshot(0), snapshot(1)
+    labels = Labels(other.graph, other.id, other.window, one.nodes, np.zeros(one.n_nodes, np.int32))
+    with pytest.raises(BadCommunities, match=f"labels of .*{other.id}.* with .*{one.id}"):
+        publish_source(Source(1, iter([(one, labels)])), sends)
+    assert sends.records == []
+
+
+def test_what_the_topic_holds_is_not_sent_again_and_not_counted_to_the_limit(snapshot) -> None:
+    sent = Sent()
+    report = publish_source(endless(snapshot), sent, limit=2, already={snapshot(0), snapshot(2)})
+    assert (report.snapshots, report.already_sent) == (2, 2)
+    ids = [dict(record.headers)["ce_id"] for record in sent.records[1::2]]
+    assert ids == [b"test/1", b"test/3"]
+
+
+def test_spread_over_partitions_each_is_acknowledged_before_the_next_is_sent(snapshot) -> None:
+    class Watched(Sent):
+        def send(self, record: OutgoingRecord) -> None:
+            if record.topic == "icd.snapshots.v1":
+                assert self.flushed >= len(self.records) - 1  # all but its labels
+            super().send(record)
+
+    sent = Watched()
+    publish_source(endless(snapshot), sent, Destination(spread_over=6), limit=30)
+    partitions = [r.partition for r in sent.records if r.topic == "icd.snapshots.v1"]
+    assert set(partitions) == set(range(6))
+    assert partitions[:6] == [0, 1, 0, 1, 0, 2], "another hash sends what is sent again elsewhere"
+    assert {r.partition for r in sent.records if r.topic == "icd.labels.v1"} == {None}
+
+
+def test_asked_to_stop_while_it_waits_it_begins_nothing_more(snapshot) -> None:
+    sent, clock, stop = Sent(), Clock(), threading.Event()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if clock.now > 101.5:
+            stop.set()
+
+    due = paced(
+        endless(snapshot).snapshots,
+        lambda pair: pair[0].window.end,
+        Tempo(rate=1.0),
+        clock.monotonic,
+        sleep,
+    )
+    report = publish_source(Source(None, due), sent, stop=stop)
+    assert (report.snapshots, report.labels) == (2, 2)
+    assert sent.flushed == len(sent.records) == 4
+
+
+def test_asked_to_stop_it_reads_no_more_of_what_the_topic_holds(snapshot) -> None:
+    stop = threading.Event()
+    three = Source(3, islice(endless(snapshot).snapshots, 3))
+    report = publish_source(
+        three,
+        Sent(),
+        already={snapshot(number) for number in range(3)},
+        stop=stop,
+        on_already=lambda _: stop.set(),
+    )
+    assert (report.snapshots, report.already_sent) == (0, 1)

@@ -1,0 +1,143 @@
+"""Which windows teach and which prove."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import cycle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.snapshot import Window
+from stream_icd.history.files import ArchivedWindow, Identity, Partition
+from stream_icd.learning.retraining.windows import Chosen, Sizes, choose_windows
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+STEP = timedelta(minutes=10)
+
+
+def _windows(
+    count: int, graphs: tuple[str, ...] = ("g",), length: timedelta = STEP
+) -> list[ArchivedWindow]:
+    """One begins every ten minutes, of the graphs in turn."""
+    return [
+        ArchivedWindow(
+            Partition(START.date(), graph, "snapshots"),
+            Identity(f"w{number}"),
+            Window(START + number * STEP, START + number * STEP + length),
+            rows=1,
+            columns=(),
+            headers=(),
+        )
+        for number, graph in zip(range(count), cycle(graphs), strict=False)
+    ]
+
+
+def _places(chosen: Sequence[ArchivedWindow], windows: list[ArchivedWindow]) -> list[int]:
+    return list(map(windows.index, chosen))
+
+
+@given(
+    st.integers(0, 60),
+    st.integers(0, 60),
+    st.builds(
+        Sizes,
+        newest=st.integers(3, 8),
+        older=st.integers(0, 5),
+        prove=st.integers(4, 8),
+        least=st.integers(1, 3),
+    ),
+    st.none() | st.integers(1, 60),
+    st.integers(0, 3),
+)
+def test_what_proves_is_newer_than_what_teaches(
+    count: int, unseen: int, sizes: Sizes, since: int | None, seed: int
+) -> None:
+    unseen, since = min(unseen, count), None if since is None else min(since, count)
+    windows = _windows(count)
+    chosen = choose_windows(
+        windows,
+        sizes,
+        seed,
+        unseen=windows[count - unseen :],
+        since=None if since is None else windows[count - since :],
+    )
+    if isinstance(chosen, str):
+        assert unseen < sizes.prove or (count if since is None else since) < (
+            sizes.prove + sizes.least
+        )
+        return
+    learn, prove = _places(chosen.learn, windows), _places(chosen.prove, windows)
+    assert prove == list(range(count - sizes.prove, count))
+    assert learn == sorted(set(learn))
+    assert max(learn) < min(prove)
+    assert min(prove) >= count - unseen  # the champion did not learn from them either
+    assert sizes.least <= len(learn) <= sizes.newest + sizes.older
+    if since is not None:
+        assert min(learn) >= count - since  # nothing from before the change
+
+
+def test_the_same_windows_and_seed_give_the_same_choice() -> None:
+    windows = _windows(50)
+    chosen = [choose_windows(windows, Sizes(), seed, unseen=windows) for seed in (1, 1, 2, 3)]
+    assert chosen[0] == chosen[1]
+    assert len({tuple(one.learn) for one in chosen if isinstance(one, Chosen)}) > 1
+
+
+def test_each_older_window_is_drawn_equally_often() -> None:
+    drawn, windows = [0] * 20, _windows(34)
+    for seed in range(600):
+        chosen = choose_windows(windows, Sizes(older=5), seed, unseen=windows)
+        assert isinstance(chosen, Chosen)
+        for at in _places(chosen.learn[:5], windows):
+            drawn[at] += 1
+    assert min(drawn) > 100
+    assert max(drawn) < 200  # 150 expected
+
+
+def test_a_longer_stream_keeps_most_of_the_sample() -> None:
+    kept = 0
+    for seed in range(50):
+        a, b = (
+            choose_windows(windows, Sizes(older=5), seed, unseen=windows)
+            for windows in (_windows(100), _windows(101))
+        )
+        assert isinstance(a, Chosen)
+        assert isinstance(b, Chosen)
+        kept += len(set(a.learn[:5]) & set(b.learn[:5]))
+    assert kept > 230  # of 250
+
+
+def test_it_says_how_many_windows_are_missing() -> None:
+    windows = _windows(20)
+    few = choose_windows(windows, Sizes(), 0, unseen=windows[17:])
+    assert few == "3 of 8 windows that the champion did not learn from"
+    few = choose_windows(windows, Sizes(), 0, unseen=windows, since=windows[15:])
+    assert few == "5 of 11 windows after the change"
+
+
+def test_windows_of_a_graph_that_the_champion_knows_teach_beside_unseen_ones_of_another() -> None:
+    windows = _windows(20, ("new", "known"))
+    chosen = choose_windows(windows, Sizes(), 0, unseen=windows[::2])
+    assert isinstance(chosen, Chosen)
+    assert chosen.prove == windows[4::2]
+    assert chosen.learn[-6:] == windows[9::2]
+    few = choose_windows(windows, Sizes(), 0, unseen=windows[:9], since=windows[5:])
+    assert few == "4 of 8 windows after the change that the champion did not learn from"
+
+
+def test_windows_that_overlap_those_that_prove_do_not_teach() -> None:
+    hours = _windows(40, length=timedelta(hours=1))
+    chosen = choose_windows(hours, Sizes(), 0, unseen=hours)
+    assert isinstance(chosen, Chosen)
+    assert chosen.prove == hours[32:]
+    assert chosen.learn[-6:] == hours[21:27]
+    assert hours[26].window.end == hours[32].window.start
+    few = choose_windows(hours[:14], Sizes(), 0, unseen=hours[:14])
+    assert few == "1 of 3 windows that end before those that prove"
+
+
+def test_impossible_sizes_are_refused() -> None:
+    with pytest.raises(BadSettings, match="least <= newest"):
+        Sizes(newest=2, least=3)

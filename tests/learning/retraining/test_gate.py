@@ -1,0 +1,186 @@
+"""The gate: a worse model is never promoted, a better one is."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.core.errors import BadSettings
+from stream_icd.learning.retraining.gate import (
+    Measured,
+    Paired,
+    Rules,
+    decide,
+    paired_bootstrap,
+    watch,
+)
+
+
+def _paired(
+    gains: Sequence[float],
+    nmi: tuple[float, float] | None = None,
+    churn: tuple[float, float] | None = None,
+    seconds: tuple[float, float] = (0.1, 0.1),
+    level: float = 2.0,
+    predicted: tuple[float, float] | None = None,
+) -> list[Paired]:
+    def one(number: int, hidden_edges: float) -> Measured:
+        return Measured(
+            hidden_edges,
+            seconds[number],
+            None if nmi is None else nmi[number],
+            None if churn is None else churn[number],
+            None if predicted is None else predicted[number],
+        )
+
+    return [Paired(one(0, level), one(1, level + gain)) for gain in gains]
+
+
+def _noisy(mean: float, seed: int, count: int = 8, noise: float = 0.03) -> list[float]:
+    return list(mean + noise * np.random.default_rng(seed).standard_normal(count))
+
+
+def test_a_worse_or_equal_model_is_never_promoted() -> None:
+    promoted = [
+        (mean, seed)
+        for mean in (0.0, -0.01, -0.1)
+        for seed in range(100)
+        if decide(_paired(_noisy(mean, seed)), Rules(), seed).promote
+    ]
+    assert promoted == []
+
+
+def test_a_clearly_better_model_is_promoted() -> None:
+    assert all(decide(_paired(_noisy(0.1, seed)), Rules(), seed).promote for seed in range(100))
+
+
+def test_the_reason_has_the_numbers() -> None:
+    verdict = decide(_paired([0.5] * 8), Rules())
+    assert verdict.promote
+    assert verdict.reason == (
+        "better: hidden edges +0.500 bits an edge on 8 windows, with 99% confidence at least "
+        "+0.500; margin 0.010"
+    )
+    assert "not clearly better" in decide(_paired([0.0] * 8), Rules()).reason
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=12), st.floats(0, 0.5))
+def test_what_is_promoted_for_hidden_edges_predicts_them_better(
+    gains: list[float], margin: float
+) -> None:
+    if decide(_paired(gains), Rules(margin=margin)).promote:
+        assert np.mean(gains) > 2 * margin  # the champion has 2 bits
+
+
+@given(st.lists(st.floats(-1, 1), min_size=4, max_size=12), st.floats(0.001, 1))
+def test_more_of_it_never_turns_a_promotion_into_a_refusal(gains: list[float], add: float) -> None:
+    if decide(_paired(gains), Rules()).promote:
+        assert decide(_paired([gain + add for gain in gains]), Rules()).promote
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ({"nmi": (0.9, 0.8)}, "NMI falls by 10.0 points"),
+        ({"churn": (0.1, 0.3)}, "churn rises from 10% to 30%"),
+        ({"predicted": (1.0, 0.2)}, "with memory, prediction of the next window falls by 0.800"),
+        ({"seconds": (0.1, 0.9)}, "detection takes 0.900 s instead of 0.100"),
+    ],
+)
+def test_each_guard_vetoes_a_model_better_on_hidden_edges(
+    broken: dict[str, tuple[float, float]], reason: str
+) -> None:
+    verdict = decide(_paired([0.08] * 8, **broken), Rules())
+    assert not verdict.promote
+    assert reason in verdict.reason
+
+
+def test_a_small_loss_with_memory_does_not_outweigh_the_gain_on_hidden_edges() -> None:
+    assert decide(_paired([0.5] * 8, predicted=(1.0, 0.9)), Rules()).promote
+
+
+def test_churn_does_not_keep_a_champion_that_finds_nothing() -> None:
+    assert decide(_paired([0.5] * 8, churn=(0.0, 0.7)), Rules()).promote
+
+
+def test_labels_decide_between_models_equal_on_hidden_edges() -> None:
+    verdict = decide(_paired([0.0] * 8, nmi=(0.8, 0.9)), Rules())
+    assert verdict.promote
+    assert "NMI +10.0 points on 8 labelled windows" in verdict.reason
+
+
+def test_poisoned_labels_cannot_promote_a_model_worse_on_hidden_edges() -> None:
+    verdict = decide(_paired([-0.5] * 8, nmi=(0.0, 1.0)), Rules())
+    assert not verdict.promote
+    assert "perhaps worse" in verdict.reason
+
+
+def test_few_labels_neither_veto_nor_promote() -> None:
+    better = _paired([0.5] * 8)
+    labelled = _paired([0.5] * 3, nmi=(1.0, 0.0))
+    assert decide([*better, *labelled], Rules()).promote
+    equal, labelled = _paired([0.0] * 8), _paired([0.0] * 3, nmi=(0.0, 1.0))
+    assert not decide([*equal, *labelled], Rules()).promote
+
+
+def test_code_that_is_compiled_meanwhile_is_no_time_of_a_model() -> None:
+    slow = _paired([0.5] * 8, seconds=(0.1, 0.7))
+    first = replace(slow[0], champion=replace(slow[0].champion, seconds=30.0))
+    assert "detection takes 0.700 s instead of 0.100" in decide([first, *slow[1:]], Rules()).reason
+    same = _paired([0.5] * 8)
+    first = replace(same[0], challenger=replace(same[0].challenger, seconds=30.0))
+    assert decide([first, *same[1:]], Rules()).promote
+
+
+def test_the_figures_are_those_of_the_windows() -> None:
+    figures = decide(_paired([0.5] * 8, nmi=(0.8, 0.9)), Rules()).figures
+    assert [figure.measure for figure in figures] == [
+        "hidden edges, bits an edge",
+        "NMI, %",
+        "detection, ms of processor time",
+    ]
+    assert figures[0].champion == pytest.approx(2.0)
+    assert figures[0].challenger == pytest.approx(2.5)
+    assert figures[1].low == pytest.approx(10.0)
+
+
+def test_the_interval_holds_the_true_mean_as_often_as_it_says() -> None:
+    inside = sum(
+        paired_bootstrap(_noisy(0.0, seed, count=30), 0.95, seed, resamples=500).low < 0
+        for seed in range(400)
+    )
+    assert 0.90 < inside / 400 < 0.99
+
+
+def test_wrong_rules_are_refused() -> None:
+    with pytest.raises(BadSettings, match="confidence"):
+        Rules(confidence=1.0)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_few_windows_prove_nothing(count: int) -> None:
+    verdict = decide(_paired([0.5] * count), Rules())
+    assert (verdict.promote, verdict.reason) == (False, f"{count} windows could be read; need 4")
+
+
+def test_a_new_champion_is_watched_then_confirmed() -> None:
+    assert watch(_paired([0.1] * 3), 8, Rules()).state == "watching"
+    assert watch(_paired([0.1] * 5), 8, Rules()).state == "watching"
+    assert watch(_paired([0.1] * 8), 8, Rules()).state == "confirmed"
+
+
+def test_a_clearly_worse_champion_is_found_before_the_watch_ends() -> None:
+    for seed in range(50):
+        worse = watch(_paired(_noisy(-0.1, seed, count=4)), 8, Rules(), seed)
+        assert worse.state == "worse"
+    assert "4 of 8 windows since the swap" in worse.reason
+
+
+def test_a_slightly_worse_champion_is_found_when_the_watch_ends() -> None:
+    gains = [0.05, -0.1, 0.05, -0.1, 0.05, -0.1, 0.05, -0.1]
+    assert watch(_paired(gains[:6]), 8, Rules()).state == "watching"
+    assert watch(_paired(gains), 8, Rules()).state == "worse"
+    assert watch(_paired([0.001, -0.001] * 4), 8, Rules()).state == "confirmed"

@@ -1,0 +1,225 @@
+"""Training makes a model that detectors can use, and is honest about what it added."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_icd.commands.programs.training_data import training_graphs
+from stream_icd.core.errors import BadSettings, StoreUnwritable
+from stream_icd.core.store.store import open_store
+from stream_icd.learning.training.card import about, card, write_model
+from stream_icd.learning.training.icd.train_encoder import CHECKPOINT_FILE
+from stream_icd.learning.training.train_model import TrainedModel, train_model
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import read_about, read_card
+from stream_icd.streaming.detection.detect import detect
+from tests.run_here import run_here
+from tests.testbed.object_store import ACCOUNT, new_bucket, new_folder
+
+SMALL = Recipe(
+    name="small",
+    encoder={"widths": (64, 32, 16)},
+    discriminator_widths=(16, 1),
+    schedule={"epochs": 2, "samples": 4},
+    losses={"rows": 100},
+    data="gn:nodes=200,communities=8,p_in=0.4,graphs=10,seed=3",
+)
+DEFAULT = Recipe(name="plain", split=(0.0, 0.8, 0.2)).changed(data=SMALL.data)
+
+
+@pytest.fixture(scope="module")
+def trained() -> TrainedModel:
+    return train_model(training_graphs(SMALL.data), SMALL, threads=1)
+
+
+def train(folder: Path, *arguments: str, without_torch: bool = False) -> str:
+    """What `stream-icd train` prints, in a process of its own."""
+    code = "import sys; sys.modules['torch'] = None; " if without_torch else ""
+    code += "from stream_icd.commands.cli.main import main; main()"
+    one_core = {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}  # other tests have the others
+    done = subprocess.run(
+        [sys.executable, "-c", code, "train", *arguments],
+        cwd=folder,
+        env={**ACCOUNT, "PYTHONPATH": str(Path(__file__).parents[3]), **one_core},
+        capture_output=True,
+        text=True,
+        timeout=270,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_by_default_it_learns_what_the_default_method_uses_without_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = train(tmp_path, "--data", SMALL.data, "--out", "mine", without_torch=True)
+    assert "**For**: graphs like gn:" in printed
+    assert "| bp | AMI, % |" in printed
+    assert not (tmp_path / "mine" / "model.safetensors").exists()  # its seed makes the weights
+    opened = open_model(str(tmp_path / "mine"))
+    assert opened.model.bp != BpParameters()
+    assert not opened.model.recipe.trains_encoder
+    monkeypatch.chdir(tmp_path)
+    assert run_here("train", "mine/recipe.toml", "--out", "again").returncode == 0
+    for name in ("recipe.toml", "card.md", "about.toml"):
+        first, second = (tmp_path / side / name for side in ("mine", "again"))
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_model_is_trained_into_an_object_store_and_again_from_its_recipe_there(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, again = new_folder(s3), new_folder(s3)
+    monkeypatch.chdir(tmp_path)
+    done = run_here("train", "--data", SMALL.data, "--out", first)
+    assert f"use it: stream-icd consume detect --model {shlex.quote(first)}" in done.stdout, (
+        done.stderr
+    )
+    assert run_here("train", first.replace("?", "/recipe.toml?"), "--out", again).returncode == 0
+    written, made_again = open_store(first), open_store(again)
+    assert written.files() == ["about.toml", "card.md", "recipe.toml"] == made_again.files()
+    assert open_model(first).version == open_model(again).version
+    assert open_model(first).model.recipe.name == written.name
+    assert not any(tmp_path.iterdir())
+    refused = run_here("train", "--data", SMALL.data, "--out", first)
+    assert refused.returncode != 0
+    assert f"{written.place} already holds a model; give --out a new folder" in refused.stderr
+    taken = tmp_path / "taken"
+    taken.touch()
+    refused = run_here("train", "--data", SMALL.data, "--out", str(taken))
+    assert f"{taken} is a file: give a folder" in refused.stderr
+    assert "reading" not in refused.stdout
+
+
+def test_without_labels_the_card_says_so_and_shows_both_criteria() -> None:
+    clear = training_graphs(SMALL.data.replace("p_in=0.4", "p_in=0.6"))
+    trained = train_model([LabelledGraph(graph.adjacency) for graph in clear[:4]], DEFAULT)
+    assert trained.fit.learned_from == "default"  # no choice is better on these clear graphs
+    assert [row.measure for row in trained.test] == ["bits saved per edge", "modularity, %"]
+    text = card(trained)
+    assert "Nothing: no choice predicts hidden edges better than the model `default`." in text
+    for tried in trained.fit.curve:
+        assert f"| {tried.hidden_edges:.3f} | {tried.description_length:.3f} |" in text
+    assert text.count("(taken)") == 0
+
+
+def test_the_card_starts_with_what_it_means_for_the_user(trained: TrainedModel) -> None:
+    first, *_ = card(trained).split("## ")
+    for words in ("**For**", "**Learned from**", "**How good**", "**Use it**", "**Do not use it**"):
+        assert words in first
+    assert "200 nodes" in first
+    assert "8 communities" in first
+    assert str(trained.test[0].trained) in first
+
+
+def test_a_model_that_adds_nothing_is_said_to() -> None:
+    """On cliques there is nothing to gain: the defaults find them."""
+    cliques = LabelledGraph(
+        training_graphs("gn:nodes=60,communities=6,p_in=1,graphs=1")[0].adjacency
+    )
+    trained = train_model([cliques] * 5, DEFAULT)
+    assert trained.test[0].gain.mean <= 0.01
+    assert "One graph does not tell whether it is better than the model `default`" in card(trained)
+    trained = train_model([cliques] * 10, DEFAULT)
+    assert ("not better than the model `default`" in card(trained)) == (
+        trained.test[0].gain.mean <= trained.test[0].gain.error
+    )
+
+
+def test_two_graphs_are_both_learned_from_and_none_tests() -> None:
+    trained = train_model(training_graphs(SMALL.data)[:2], DEFAULT)
+    assert (trained.fit.n_graphs, trained.test) == (2, ())
+    assert "not tested" in card(trained)
+    with pytest.raises(BadSettings, match="no graphs to learn from"):
+        train_model([], DEFAULT)
+
+
+def test_progress_rises_to_the_end_of_each_stage() -> None:
+    reported: dict[str, list[tuple[int, int]]] = {}
+    train_model(
+        training_graphs(SMALL.data),
+        SMALL,
+        threads=1,
+        on_step=lambda stage, *step: reported.setdefault(stage, []).append(step),
+    )
+    assert list(reported) == ["train the encoder", "learn from labels", "test"]
+    for steps in reported.values():
+        done, totals = zip(*steps, strict=True)
+        assert list(done) == sorted(set(done))
+        assert set(totals) == {done[-1]}
+
+
+def test_a_written_model_detects_as_the_trained_one_did(
+    trained: TrainedModel, tmp_path: Path
+) -> None:
+    write_model(trained, tmp_path / "small")
+    opened = open_model(str(tmp_path / "small"))
+    (graph,) = training_graphs("gn:nodes=200,communities=8,p_in=0.6,graphs=1,seed=99")
+    for method in ("bp", "icd"):
+        expected = detect(graph.adjacency, trained.model, 8, method=method).communities
+        found = detect(graph.adjacency, opened.model, 8, method=method).communities
+        assert np.array_equal(found, expected)
+    assert opened.version.startswith("small@")
+    assert read_about(open_store(str(tmp_path / "small"))) == about(trained)
+    assert (tmp_path / "small" / "training.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_model_that_could_not_be_written_whole_can_be_written_again(
+    trained: TrainedModel, tmp_path: Path
+) -> None:
+    (tmp_path / "card.md").mkdir()
+    with pytest.raises(StoreUnwritable, match="card.md"):
+        write_model(trained, tmp_path)
+    (tmp_path / "card.md").rmdir()
+    write_model(trained, tmp_path)
+    assert read_card(open_store(str(tmp_path))) == card(trained)
+
+
+def test_the_card_says_what_training_added(trained: TrainedModel) -> None:
+    text = card(trained)
+    names = [(row.name, row.measure) for row in trained.test]
+    assert names == [
+        ("bp", "AMI, %"),
+        ("bp", "NMI, %"),
+        ("bp", "bits saved per edge"),
+        ("bp, K given", "NMI, %"),
+        ("icd", "NMI, %"),
+        ("icd, last epoch", "NMI, %"),
+    ]
+    for row in trained.test:
+        scores = f"{row.trained} | {row.control_name} | {row.control} | {row.gain}"
+        assert f"| {row.name} | {row.measure} | {scores} |" in text
+        assert row.gain.mean == pytest.approx(row.trained.mean - row.control.mean)
+    # Kept or not, the last epoch's weights differ from the control's, and are shown.
+    assert str(trained.test[-1].trained) != str(trained.test[-1].control)
+
+
+def test_a_trained_encoder_is_made_again_from_its_own_recipe_into_a_whole_bucket(
+    trained: TrainedModel, tmp_path: Path, s3: str
+) -> None:
+    write_model(trained, tmp_path / "first")
+    bucket = new_bucket(s3)
+    train(tmp_path, "first/recipe.toml", "--out", bucket, "--threads", "1")
+    again = open_store(bucket)
+    for name in ("model.safetensors", "recipe.toml", "card.md", "about.toml"):
+        assert (tmp_path / "first" / name).read_bytes() == again.open(name).read()
+    assert f"{again.name}.checkpoints/{CHECKPOINT_FILE}" in again.files()
+    assert open_model(bucket).version.startswith("small@")
+
+
+def test_an_encoder_learns_from_pseudo_labels_if_there_are_no_labels() -> None:
+    clear = training_graphs(SMALL.data.replace("p_in=0.4", "p_in=0.6"))
+    graphs = [LabelledGraph(graph.adjacency) for graph in clear]
+    trained = train_model(graphs, SMALL, threads=1)
+    assert {row.measure for row in trained.test} == {"bits saved per edge", "modularity, %"}
+    assert trained.test[1].trained.mean > 30

@@ -1,0 +1,149 @@
+"""Every compiled kernel on graphs made to break them; run with the kernels as plain Python.
+
+    NUMBA_DISABLE_JIT=1 python -m tests.methods.bp.adversarial
+
+Then numpy checks each index that compiled code would follow unchecked. Prints the kernels that
+were not called, as a JSON list.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.sparse import block_diag, csr_array
+
+import stream_icd
+from stream_icd.core.compiled import FAR, LARGE
+from stream_icd.core.snapshot import Window
+from stream_icd.methods.bp import belief_propagation, level_graph, modularity
+from stream_icd.methods.bp.belief_propagation import Model, believe
+from stream_icd.methods.bp.evidence import evidence_for
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.level_graph import finest_level
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.icd.features import coarsening_matrix
+from stream_icd.methods.icd.structure import structure_matrix
+from stream_icd.methods.memory.detect import detect_window
+from stream_icd.methods.memory.encoding import decode_memory, encode_memory
+from stream_icd.methods.memory.nodes import of_nodes
+from tests.testbed.windows import HOUR, START
+
+N = 24
+
+
+def graphs() -> Iterator[csr_array]:
+    """Paths, stars and the like of N nodes, with all kinds of positive finite weights."""
+    nodes = np.arange(N)
+    steps = np.abs(nodes[:, None] - nodes)
+    shapes = {
+        "path": steps == 1,
+        "star": (nodes[:, None] == 0) ^ (nodes == 0),
+        "complete": steps > 0,
+        "bipartite": (nodes[:, None] % 2) ^ (nodes % 2),
+        "matching": (nodes[:, None] // 2 == nodes // 2) & (steps == 1),
+        "one edge": (nodes[:, None] + nodes == 1),
+        "no edges": steps < 0,
+    }
+    rng = np.random.default_rng(0)
+    for shape in shapes.values():
+        for weights in (np.ones((N, N)), 10.0 ** rng.uniform(-308, 308, (N, N))):
+            yield csr_array(np.triu(shape * weights, 1) + np.triu(shape * weights, 1).T)
+    yield csr_array(block_diag([np.ones((3, 3)) - np.eye(3)] * 3 + [np.zeros((5, 5))]))
+
+
+def check(adjacency: csr_array) -> None:
+    """Labels are in range whatever is asked, and whatever the weights are."""
+    adjacency.eliminate_zeros()
+    n_nodes = adjacency.shape[0]
+    for mixing, spread in ((None, 1.0), (0.001, 1.0), (0.999, 0.0), (0.5, 0.5)):
+        parameters = BpParameters(1.5, mixing, spread, iterations=2, sweeps=3)
+        for k in (None, 1, 2, n_nodes // 2, n_nodes):
+            labels = find_communities(adjacency, parameters, k)
+            assert set(labels) == set(range(k or labels.max() + 1)), (mixing, k, labels)
+        check_memory(adjacency, parameters)
+    for k in (None, n_nodes // 4):
+        evidence_for(adjacency, find_communities(adjacency, BpParameters(search=True), k))
+    structure = structure_matrix(adjacency, "ICD-C")
+    coarsening_matrix(structure, adjacency, n_nodes // 3)
+
+
+def check_memory(adjacency: csr_array, parameters: BpParameters) -> None:
+    """Whatever is remembered, it can be written and read, and beliefs are probabilities."""
+    n_nodes = adjacency.shape[0]
+    rng = np.random.default_rng(1)
+    nodes, memory = pa.array(np.arange(n_nodes)), None
+    for number, k in enumerate((None, n_nodes // 2, None)):
+        found = detect_window(adjacency, nodes, hour(number), parameters, memory, k)
+        assert set(found.communities) == set(range(len(found.community_ids)))
+        memory = decode_memory(encode_memory(found.memory))
+        of_nodes(memory, np.arange(0, memory.n_nodes, 2))
+        shares = memory.present.known.shares
+        assert ((shares >= 0) & (shares.sum(axis=1) < 1.001)[:, None]).all()
+        adjacency = adjacency[(order := rng.permutation(n_nodes))][:, order]
+        adjacency.sort_indices()
+
+
+def hour(number: int) -> Window:
+    """The window of hour `number`."""
+    return Window(START + number * HOUR, START + (number + 1) * HOUR)
+
+
+def check_beliefs(adjacency: csr_array, start: NDArray[np.int32]) -> None:
+    """Weights as they are, past the range of floating point too, give communities there are."""
+    with np.errstate(over="ignore"):
+        graph = finest_level(adjacency)
+    k = int(start.max()) + 1
+    for weights in (graph.weights, graph.weights * 0 + 1e308, graph.weights * 0 + np.nan):
+        strange = graph._replace(weights=weights, strengths=graph.strengths + weights.sum())
+        for model in (Model(0.3, 1.0, k), Model(1e-9, 0.0, 1)):
+            labels = believe(strange, start, k, model, 3).likeliest
+            assert set(labels) <= set(range(k)), labels
+
+
+def main() -> None:
+    """Check all graphs, and cross out what is called."""
+    missed = kernels()
+    sys.setprofile(_crossing_out(missed))
+    for adjacency in graphs():
+        check(adjacency)
+        start = (np.arange(adjacency.shape[0]) % 5).astype(np.int32)
+        for least_of_blocks, far in ((LARGE, FAR), (1, 1)):
+            belief_propagation.LARGE = modularity.LARGE = least_of_blocks  # type: ignore[attr-defined]
+            belief_propagation.FAR = modularity.FAR = level_graph.FAR = far  # type: ignore[attr-defined]
+            check_beliefs(adjacency, start)
+            find_communities(adjacency, BpParameters(1.5, iterations=2))
+        belief_propagation.LARGE = modularity.LARGE = LARGE  # type: ignore[attr-defined]
+        belief_propagation.FAR = modularity.FAR = level_graph.FAR = FAR  # type: ignore[attr-defined]
+    sys.stdout.write(json.dumps(sorted(missed)))
+
+
+def kernels() -> set[str]:
+    """Names of all functions that are compiled."""
+    sources = Path(stream_icd.__file__).parent.rglob("*.py")
+    pattern = re.compile(r"^@compiled\b.*\n(?:@.*\n)*def (\w+)", re.MULTILINE)
+    return {name for path in sources for name in pattern.findall(path.read_text())}
+
+
+def _crossing_out(missed: set[str]) -> Callable[[FrameType, str, Any], None]:
+    """Until none is left: looking at each call takes longer than the calls do."""
+
+    def cross_out(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call":
+            missed.discard(frame.f_code.co_name)
+            if not missed:
+                sys.setprofile(None)
+
+    return cross_out
+
+
+if __name__ == "__main__":
+    main()

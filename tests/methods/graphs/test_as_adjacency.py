@@ -1,0 +1,291 @@
+"""Any graph a caller may hold becomes the same canonical adjacency matrix."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import igraph
+import networkx
+import numpy as np
+import pandas
+import polars
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import coo_array, csc_array, csr_matrix
+
+from stream_icd import ICD
+from stream_icd.core.errors import BadInput, BadSettings
+from stream_icd.methods.graphs.adjacency import as_adjacency, as_named
+from stream_icd.methods.synthetic.gn import generate_gn
+
+PAIRS = np.array([[0, 1, 3], [1, 2, 1]])
+EXPECTED = np.array(
+    [[0, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 1, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0]]
+)
+
+
+def pandas_ids(values: list[int | None]) -> pandas.Series:
+    return pandas.Series(values, dtype="Int64")
+
+
+def networkx_graph() -> networkx.Graph:
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(5))
+    graph.add_edges_from(PAIRS.T.tolist())
+    return graph
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        (PAIRS, 5),
+        (np.concatenate([PAIRS, PAIRS[::-1]], axis=1), 5),
+        csc_array(EXPECTED),
+        csr_matrix(np.triu(EXPECTED)),
+        networkx_graph(),
+        networkx.DiGraph(networkx_graph()),
+        igraph.Graph(5, PAIRS.T.tolist()),
+        pandas.DataFrame({"a": [0, 1, 3, 4], "b": pandas_ids([1, 2, 1, None])}),
+        pandas.DataFrame(
+            {"weight": [1.0] * 4, "a": [0, 1, 3, 4], "b": pandas_ids([1, 2, 1, None])}
+        ),
+        pandas.DataFrame(EXPECTED),
+        polars.DataFrame({"a": [0, 1, 3, 4], "b": [1, 2, 1, None]}),
+        pa.table({"a": [0, 1, 3, 4], "b": [1, 2, 1, None]}),
+        pa.record_batch({"a": [0, 1, 3, 4], "b": [1, 2, 1, None]}),
+        [(0, 1), (1, 2), (3, 1), (4, None)],
+        SimpleNamespace(edge_index=PAIRS, num_nodes=5),
+        SimpleNamespace(adjacency=lambda: coo_array(EXPECTED)),
+        EXPECTED,
+        EXPECTED.astype(bool),
+        EXPECTED.tolist(),
+    ],
+    ids=[
+        "pairs",
+        "pairs in both directions",
+        "csc_array",
+        "csr_matrix",
+        "networkx Graph",
+        "networkx DiGraph",
+        "igraph",
+        "pandas pairs",
+        "pandas pairs with weights",
+        "pandas matrix",
+        "polars pairs",
+        "arrow table",
+        "arrow batch",
+        "list of pairs",
+        "edge_index attribute",
+        "adjacency method",
+        "dense",
+        "dense bool",
+        "dense lists",
+    ],
+)
+def test_every_kind_of_graph_gives_one_matrix(graph: object) -> None:
+    adjacency = as_adjacency(graph)
+    assert np.array_equal(adjacency.toarray(), EXPECTED)
+    assert adjacency.dtype == np.float64
+    assert adjacency.format == "csr"
+    assert adjacency.has_canonical_format
+
+
+@pytest.mark.parametrize(
+    "edge_index",
+    [PAIRS, PAIRS.astype(np.uint32), PAIRS.tolist(), tuple(PAIRS)],
+    ids=["array", "unsigned", "lists", "src and dst"],
+)
+def test_a_bare_edge_index_has_the_nodes_that_it_names(edge_index: object) -> None:
+    assert np.array_equal(as_adjacency(edge_index).toarray(), EXPECTED[:4, :4])
+
+
+def test_tensors_are_read_as_arrays_are() -> None:
+    torch = pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
+    pairs = torch.tensor(PAIRS)
+    for graph in (torch.tensor(EXPECTED), (pairs, torch.tensor(5))):
+        assert np.array_equal(as_adjacency(graph).toarray(), EXPECTED)
+    assert np.array_equal(as_adjacency(pairs).toarray(), EXPECTED[:4, :4])
+    with pytest.raises(BadInput, match="Tensor is not an array.*to_dense"):
+        as_adjacency(torch.tensor(EXPECTED).to_sparse())
+    with pytest.raises(BadInput, match="Tensor is not an array.*detach"):
+        as_adjacency(torch.tensor(EXPECTED, dtype=torch.float64, requires_grad=True))
+
+
+def test_an_edge_index_without_pairs_is_a_graph_without_nodes() -> None:
+    assert as_adjacency(np.empty((2, 0), np.int64)).shape == (0, 0)
+
+
+def test_one_edge_both_ways_is_the_same_graph_read_either_way() -> None:
+    assert as_adjacency(np.array([[0, 1], [1, 0]])).toarray().tolist() == [[0, 1], [1, 0]]
+
+
+def test_a_planted_graph_is_taken_as_it_is() -> None:
+    planted = generate_gn(np.random.default_rng(0), 60, 4, p_in=0.5, p_out=0.05)
+    assert (as_adjacency(planted) != planted.adjacency()).nnz == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20))
+def test_the_matrix_is_symmetric_and_loopless_whatever_the_pairs(
+    pairs: list[tuple[int, int]],
+) -> None:
+    index = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    dense = as_adjacency((index, 7)).toarray()
+    assert np.array_equal(dense, dense.T)
+    assert not dense.diagonal().any()
+    joined = {frozenset(pair) for pair in pairs if pair[0] != pair[1]}
+    assert {frozenset(pair) for pair in np.argwhere(dense).tolist()} == joined
+
+
+def test_weights_of_a_repeated_pair_add() -> None:
+    data = SimpleNamespace(
+        edge_index=np.array([[0, 0, 1], [1, 1, 2]]), num_nodes=3, edge_weight=[1.0, 2.5, 4.0]
+    )
+    assert as_adjacency(data).toarray().tolist() == [[0, 3.5, 0], [3.5, 0, 4], [0, 4, 0]]
+
+
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [
+        (coo_array(np.ones((2, 3))), "square"),
+        ((np.array([[0], [5]]), 5), "0..4"),
+        ((np.array([[0], [-1]]), 5), "0..4"),
+        ((np.array([[0.5], [1.0]]), 5), "integers"),
+        ((np.array([0, 1]), 5), "shape"),
+        (coo_array([[0.0, -1.0], [-1.0, 0.0]]), "-1.0"),
+        (coo_array([[0.0, np.nan], [1.0, 0.0]]), "finite"),
+        (coo_array([[0.0, 1j], [1j, 0.0]]), "real numbers, not complex128"),
+        (SimpleNamespace(edge_index=PAIRS, num_nodes=5, edge_weight=[1.0]), "weight"),
+        (SimpleNamespace(edge_index=PAIRS, num_nodes=5, edge_weight=["a"] * 3), "numbers.*'a'"),
+        (SimpleNamespace(edge_index=PAIRS, num_nodes=None), "num_nodes is None"),
+        ((PAIRS[:, :0], -1), "num_nodes is -1"),
+        (np.array([[0, 1], [1, 2]]), "ndarray.*may be two pairs or the adjacency of two nodes"),
+        (PAIRS.T, "ndarray.*shape (3, 2).*transpose"),
+        (np.ones((3, 4, 4)), "ndarray of float64 of shape (3, 4, 4).*networkx"),
+        (np.array([["a", "b"], ["b", "c"]]), "ndarray of <U1"),
+        ([[0, 1], [1]], "list is not an array"),
+        ([[-1, 3, 4], [0, 1, 2]], "-1..4"),
+        ([(0, 1), (1, "b")], "not all integers of 64 bits or all strings"),
+        ([(0, 1), (2**64, 1)], "not all integers of 64 bits or all strings"),
+        ([(0.5, 1), (1, 2)], "src has type double"),
+        (pandas.DataFrame({"a": ["x"], "b": ["x"]}), "no edge between two different nodes"),
+        (pandas.DataFrame({"a": [1], "b": [2], "c": [3]}), "two columns of ids"),
+        (pandas.DataFrame({"a": [0, 1, 2], "b": [1, 2, 0], "n": [5, 1, 2]}), "two columns of ids"),
+        (polars.DataFrame({"a": [0, 1], "weight": [1, 2]}), "two columns of ids.*a.*weight"),
+        (np.array([[0, 10**15], [1, 2]]).T.repeat(2, axis=1), "node 1000000000000000.*num_nodes"),
+        (np.array([[0, 0, 1], [2, 1, 2**63]], np.uint64), "node 9223372036854775808.*table"),
+        (np.ma.masked_equal(EXPECTED, 1), "masked"),
+        ((np.ma.masked_equal(PAIRS, 3), 5), "masked"),
+        (tuple(np.ma.masked_equal(PAIRS, 3)), "masked"),
+        (polars.DataFrame({"a": [1, 2], "b": [2, 3], "weight": [1.0, -2.0]}), "-2.0"),
+    ],
+)
+def test_a_graph_that_is_none_is_refused_with_its_fault(graph: object, words: str) -> None:
+    pattern = words.replace("(", r"\(").replace(")", r"\)")
+    with pytest.raises(BadInput, match=f"(?i){pattern}"):
+        as_adjacency(graph)
+
+
+@pytest.mark.parametrize(("graph", "kind"), [("a graph", "str"), (3, "int"), ({0: [1]}, "dict")])
+def test_an_unknown_kind_is_named_and_told_what_to_give(graph: object, kind: str) -> None:
+    with pytest.raises(
+        BadSettings, match=f"a {kind} is not a supported graph.*NetworkX.*adjacency()"
+    ):
+        as_adjacency(graph)
+
+
+def test_a_networkx_graph_may_be_empty() -> None:
+    assert as_adjacency(networkx.Graph()).shape == (0, 0)
+    loaded = ICD.load("lfr")
+    assert loaded.predict(networkx.Graph()).tolist() == []
+    assert loaded.predict_next(networkx.Graph()).memory.n_nodes == 0
+    with pytest.raises(BadSettings, match="at least one graph that has edges"):
+        ICD().fit_predict(networkx.Graph())
+
+
+@pytest.mark.parametrize(("weight", "words"), [("heavy", "heavy"), (10**400, "too large")])
+def test_weights_of_a_networkx_graph_are_numbers(weight: object, words: str) -> None:
+    graph = networkx.Graph([("a", "b", {"weight": weight})])
+    with pytest.raises(BadInput, match=words):
+        as_adjacency(graph)
+
+
+def test_weights_of_an_igraph_graph_are_used_and_must_be_numbers() -> None:
+    graph = igraph.Graph(3, [(0, 1), (0, 1), (1, 2)])
+    graph.es["weight"] = [1.0, 2.5, 4.0]
+    assert as_adjacency(graph).toarray().tolist() == [[0, 3.5, 0], [3.5, 0, 4], [0, 4, 0]]
+    graph.es["weight"] = ["a", "b", "c"]
+    with pytest.raises(BadInput, match="weights must be numbers.*'a'"):
+        as_adjacency(graph)
+    assert as_adjacency(igraph.Graph()).shape == (0, 0)
+
+
+def test_a_table_of_pairs_is_one_edge_a_pair_with_the_sum_of_its_weights() -> None:
+    names = pandas.Categorical(["b", "a", "b"])
+    table = pandas.DataFrame({"from": names, "to": ["a", "b", "c"], "weight": [1, 2, 5]})
+    graph = as_named(table)
+    assert graph.nodes.tolist() == ["a", "b", "c"]
+    assert graph.adjacency.toarray().tolist() == [[0, 3, 0], [3, 0, 5], [0, 5, 0]]
+
+
+@pytest.mark.parametrize(
+    ("graph", "nodes"),
+    [
+        (networkx.Graph([("b", "a"), ("a", ("t", 1))]), ["b", "a", ("t", 1)]),
+        (igraph.Graph.TupleList([("b", "a"), ("a", "c")]), ["b", "a", "c"]),
+        (igraph.Graph(3, [(0, 1)]), [0, 1, 2]),
+        (polars.DataFrame({"x": [30, 10], "y": [20, 20]}), [10, 20, 30]),
+        (
+            polars.DataFrame({"x": polars.Series(["c", "a"], dtype=polars.Categorical), "y": "b"}),
+            ["a", "b", "c"],
+        ),
+        (pandas.DataFrame({"x": np.int32([30, 10]), "y": [20, 20]}), [10, 20, 30]),
+        (pandas.DataFrame({"x": np.uint64([2**63, 1]), "y": np.uint64([2, 2])}), [1, 2, 2**63]),
+        ([(np.int8(30), np.int64(20)), (np.int8(10), None)], [10, 20, 30]),
+        ([(2**63, 20), (2**64 - 1, 20)], [20, 2**63, 2**64 - 1]),
+        ((PAIRS, 5), [0, 1, 2, 3, 4]),
+        (networkx.to_pandas_adjacency(networkx.path_graph(list("dbca"))), ["d", "b", "c", "a"]),
+        (pandas.DataFrame(np.eye(4), list("abcd")), [0, 1, 2, 3]),
+    ],
+)
+def test_nodes_have_the_names_that_the_graph_gives_them(graph: object, nodes: list[object]) -> None:
+    assert as_named(graph).nodes.tolist() == nodes
+
+
+@pytest.mark.parametrize("n_triples", [2, 3, 4])
+def test_weighted_triples_are_not_taken_for_another_form(n_triples: int) -> None:
+    with pytest.raises(BadInput, match="column `weight`"):
+        as_named([(node, node + 1, 2) for node in range(n_triples)])
+
+
+@pytest.mark.parametrize("nodes", [["a", "b"], [5, 9], ["a", "b", "c"]])
+@pytest.mark.parametrize("kind", [int, float])
+def test_a_named_pandas_matrix_of_few_nodes_is_no_table_of_pairs(
+    nodes: list[object], kind: type
+) -> None:
+    path = 3 * (np.eye(len(nodes), k=1) + np.eye(len(nodes), k=-1))
+    adjacency, names = as_named(pandas.DataFrame(path, nodes, nodes, dtype=kind))
+    assert (names.tolist(), adjacency.toarray().tolist()) == (nodes, path.tolist())
+
+
+@pytest.mark.parametrize("kind", ["Int64", "boolean", "double[pyarrow]"])
+def test_a_pandas_matrix_may_hold_types_that_numpy_lacks(kind: str) -> None:
+    path = networkx.to_pandas_adjacency(networkx.path_graph(list("abcd")), dtype=int)
+    matrix = path.astype(bool).astype(kind)
+    assert as_adjacency(matrix).toarray().tolist() == path.to_numpy().tolist()
+    with pytest.raises(BadInput, match="nan is not finite"):
+        as_adjacency(matrix.where(path > 0))
+    with pytest.raises(BadInput, match="DataFrame of object"):
+        as_adjacency(matrix.astype(str))
+
+
+def test_rows_of_a_pandas_matrix_are_the_nodes_of_its_columns() -> None:
+    path = np.eye(4, k=1) + np.eye(4, k=-1)
+    named, counted = pandas.DataFrame(path, list("abcd"), list("abcd")), pandas.DataFrame(path)
+    for good in (named, counted, named.reset_index(drop=True), counted.set_index(named.index)):
+        assert as_adjacency(good).toarray().tolist() == path.tolist()
+    other_names = named.set_axis(list("wxyz"), axis=0)
+    for wrong in (named.loc[list("bacd")], counted[[1, 0, 2, 3]], other_names):
+        with pytest.raises(BadInput, match="is in the place of column"):
+            as_adjacency(wrong)

@@ -1,0 +1,89 @@
+"""What is compiled is kept where it can be, and runs where it cannot."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[3] / "stream_icd"
+PROGRAM = """
+from stream_icd.methods.icd import features
+from stream_icd.methods.bp import belief_propagation
+from stream_icd.methods.bp import level_graph
+from stream_icd.methods.bp import modularity
+print(modularity.__file__)
+"""
+
+
+def test_without_a_folder_that_can_be_written_detection_works_all_the_same(tmp_path: Path) -> None:
+    copy = tmp_path / "stream_icd"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in (copy / "methods" / "icd", copy / "methods" / "bp"):
+        (folder / "__pycache__").touch()  # a file, so that nobody can make the folder
+    nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, **nowhere, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert Path(run.stdout.strip()).is_relative_to(copy)
+
+
+LOOP = """
+from stream_icd.core.compiled import compiled
+
+@compiled()
+def add(one, other):
+    return one + other
+"""
+CALL = "import logging; logging.basicConfig(); from loop import add; print(add(1, 2))"
+
+
+def call(folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(folder), str(PACKAGE.parent))),
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+    }
+    command = [sys.executable, "-c", f"{before}\n{CALL}"]
+    return subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("damaged", ["*.nbi", "*.nbc"])
+@pytest.mark.parametrize("content", [b"", b"\0" * 100], ids=["empty", "zeros"])
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path, damaged: str, content: bytes) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    assert call(tmp_path).stderr == ""
+    (file,) = (tmp_path / "cache").rglob(damaged)
+    file.write_bytes(content)
+    run = call(tmp_path)
+    assert run.stdout == "3\n", run.stderr
+    assert "compiled anew" in run.stderr
+    again = call(tmp_path)
+    assert (again.stdout, again.stderr) == ("3\n", "")
+
+
+def test_on_a_full_disk_what_is_compiled_runs_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    full = (
+        "import errno, os\n"
+        "def full(*_): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+        "os.replace = full"
+    )
+    run = call(tmp_path, full)
+    assert run.stdout == "3\n", run.stderr
+    assert f"{tmp_path / 'cache'}" in run.stderr
+    assert "No space left on device; NUMBA_CACHE_DIR names another folder" in run.stderr

@@ -1,0 +1,139 @@
+"""Edge weights: their unit changes nothing, and no edge outweighs a graph, in either method."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from stream_icd.core.errors import BadInput
+from stream_icd.methods.bp.modularity import estimate_n_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.partition import modularity, ncut
+from stream_icd.methods.synthetic.gn import generate_gn
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
+from stream_icd.streaming.detection.detect import Method, detect, embed
+
+Floats = NDArray[np.float64]
+
+PARAMETERS = {
+    "modularity": BpParameters(),
+    "beliefs": BpParameters(4.0, 0.4, iterations=1),
+}
+WAYS = [("bp", "modularity"), ("bp", "beliefs"), ("icd", "modularity")]
+BOTH_METHODS = pytest.mark.parametrize(("method", "parameters"), WAYS)
+
+
+@cache
+def planted() -> PlantedGraph:
+    return generate_gn(np.random.default_rng(4), 300, 10, p_in=0.5, p_out=0.02)
+
+
+@cache
+def model(parameters: str) -> Model:
+    recipe = Recipe(name="toy", encoder={"widths": (64, 32)}, discriminator_widths=(32, 1))
+    return Model(recipe, PARAMETERS[parameters])
+
+
+def weighted(weights: Floats) -> csr_array:
+    graph = planted()
+    half = coo_array((weights, tuple(graph.edges)), (graph.n_nodes, graph.n_nodes))
+    adjacency = (half + half.T).tocsr()
+    adjacency.sort_indices()
+    return adjacency
+
+
+def drawn_weights(seed: int) -> Floats:
+    """Few, and many of them equal; or all different, with heavy tails."""
+    rng, n_edges = np.random.default_rng(seed), planted().edges.shape[1]
+    return rng.integers(1, 5, n_edges) / 7 if seed % 2 else rng.pareto(1.0, n_edges) + 0.01
+
+
+def found(adjacency: csr_array, method: Method, parameters: str, k: int | None = None) -> list[int]:
+    return detect(adjacency, model(parameters), k, method=method).communities.tolist()
+
+
+@BOTH_METHODS
+@settings(max_examples=25, deadline=None)
+@given(
+    factor=st.floats(1e-6, 1e6) | st.integers(-20, 20).map(lambda power: 2.0**power),
+    seed=st.integers(0, 99),
+    k=st.sampled_from([None, 4, 15]),
+)
+def test_the_unit_of_the_weights_changes_nothing(
+    method: Method, parameters: str, factor: float, seed: int, k: int | None
+) -> None:
+    weights = drawn_weights(seed)
+    expected = found(weighted(weights), method, parameters, k)
+    assert found(weighted(weights * factor), method, parameters, k) == expected
+
+
+@pytest.mark.parametrize("power", [-300, -20, 1, 20, 300])
+def test_a_power_of_two_changes_no_bit(power: int) -> None:
+    adjacency = weighted(drawn_weights(2))
+    scaled = weighted(drawn_weights(2) * 2.0**power)
+    assert np.array_equal(comparable(scaled).data, comparable(adjacency).data)
+    assert np.array_equal(embed(scaled, model("beliefs")), embed(adjacency, model("beliefs")))
+    assert estimate_n_communities(scaled) == estimate_n_communities(adjacency)
+
+
+@pytest.mark.parametrize("metric", [modularity, ncut])
+@pytest.mark.parametrize("factor", [1e-6, 0.3, 2.0**70, 1e305])
+def test_the_unit_of_the_weights_changes_no_metric(metric, factor: float) -> None:  # type: ignore[no-untyped-def]
+    labels = np.where(np.arange(300) < 7, np.arange(300), planted().communities)
+    weights = 1 + drawn_weights(3)
+    assert metric(weighted(weights * factor), labels) == pytest.approx(
+        metric(weighted(weights), labels), rel=1e-12
+    )
+
+
+@BOTH_METHODS
+@pytest.mark.parametrize("weight", [0.1, 3.0, 1e300])
+def test_equal_weights_are_no_weights(method: Method, parameters: str, weight: float) -> None:
+    ones = np.ones(planted().edges.shape[1])
+    assert found(weighted(weight * ones), method, parameters) == found(
+        weighted(ones), method, parameters
+    )
+
+
+@BOTH_METHODS
+@pytest.mark.parametrize("weight", [1e3, 1e12, 1e308])
+def test_one_heavy_edge_does_not_hide_the_others(
+    method: Method, parameters: str, weight: float
+) -> None:
+    weights = np.ones(planted().edges.shape[1])
+    weights[0] = weight
+    assert nmi(planted().communities, np.array(found(weighted(weights), method, parameters))) > 0.95
+
+
+@BOTH_METHODS
+def test_heavy_tails_do_not_hide_communities(method: Method, parameters: str) -> None:
+    weights = np.random.default_rng(1).pareto(0.5, planted().edges.shape[1]) + 1
+    labels = found(weighted(weights), method, parameters, 10)
+    assert nmi(planted().communities, np.array(labels)) > 0.9
+
+
+@BOTH_METHODS
+def test_the_whole_range_of_floating_point_gives_labels(method: Method, parameters: str) -> None:
+    n_edges = planted().edges.shape[1]
+    weights = 10.0 ** np.random.default_rng(2).uniform(-308, 308, n_edges)
+    assert set(found(weighted(weights), method, parameters, 10)) == set(range(10))
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
+def test_a_weight_that_is_none_is_refused(weight: float) -> None:
+    adjacency = csr_array(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]))
+    adjacency.data[1] = weight
+    with pytest.raises(BadInput, match="finite"):
+        detect(adjacency, model("beliefs"), 2)
+    with pytest.raises(BadInput, match="finite"):
+        embed(adjacency, model("beliefs"))

@@ -1,0 +1,208 @@
+"""A window that the source has damaged changes no identity, and a real break does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.icd.presets import preset
+from stream_icd.methods.memory.detect import Remembered, detect_remembering
+from stream_icd.methods.memory.memory import Memory
+from stream_icd.methods.memory.smoothing import detect_smoothed
+from stream_icd.methods.model import Model
+from stream_icd.methods.synthetic.drift import generate_drifting_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.registry.find import open_model
+from stream_icd.sources.generated import planted_snapshots
+from tests.real_data import real_data
+
+DAY = timedelta(days=1)
+N_NODES, AT = 1000, 4
+"""Nodes of a window, and the number of the one that is damaged."""
+
+BOTH = pytest.mark.parametrize(
+    "parameters",
+    [BpParameters(resolution=2.0, mixing=0.3, iterations=1, stay=0.9), BpParameters(stay=0.9)],
+    ids=["beliefs", "modularity"],
+)
+
+
+def model(parameters: BpParameters) -> Model:
+    return Model(preset("L(f,0.3)"), parameters)
+
+
+def stream(seed: int = 1, n_windows: int = 7, n_nodes: int = N_NODES) -> list[Snapshot]:
+    """A drifting graph: nodes move, none come or go."""
+    settings = LfrSettings(n_nodes=n_nodes, mixing=0.3)
+    graphs = (graph for graph, _ in generate_drifting_lfr(seed, n_windows, settings))
+    return [snapshot for snapshot, _ in planted_snapshots(graphs, "g", "test")]
+
+
+def without(snapshot: Snapshot, share: float) -> Snapshot:
+    """The window without this share of its nodes, and without their edges."""
+    ids = snapshot.nodes.to_numpy()
+    left = np.random.default_rng(7).random(len(ids)) >= share
+    inside = left[snapshot.edges].all(axis=0)
+    src, dst = ids[snapshot.edges[:, inside]]
+    return snapshot_from_pairs(src, dst, graph="g", id=snapshot.id, window=snapshot.window)
+
+
+def later(
+    last: Snapshot,
+    number: int,
+    snapshot: Snapshot,
+    step: timedelta = DAY,
+    length: timedelta = DAY,
+) -> Snapshot:
+    """A snapshot as one of the windows after `last`."""
+    end = last.window.end + (number + 1) * step
+    return replace(snapshot, id=f"g/later/{number}", window=Window(end - length, end))
+
+
+def detected(
+    snapshots: list[Snapshot], model: Model, memory: Memory | None = None
+) -> list[Remembered]:
+    found: list[Remembered] = []
+    for snapshot in snapshots:
+        found.append(detect_remembering(snapshot, model, memory))
+        memory = found[-1].memory
+    return found
+
+
+def ids_of(found: Remembered) -> list[int]:
+    """The id of each node's community."""
+    ids: list[int] = found.community_ids[found.communities].tolist()
+    return ids
+
+
+@BOTH
+def test_after_a_damaged_window_all_is_as_if_it_were_missing(parameters: BpParameters) -> None:
+    windows = stream()
+    damaged = [*windows[:AT], without(windows[AT], 0.7), *windows[AT + 1 :]]
+    found = detected(damaged, model(parameters))
+    missing = detected([*windows[:AT], *windows[AT + 1 :]], model(parameters))
+    assert [one.damaged for one in found] == [at == AT for at in range(7)]
+    assert not len(found[AT].replaced)
+    assert found[AT].n_continued
+    before = missing[AT - 1].memory.next_id
+    taken = found[AT].memory.next_id - before  # ids of the damaged window alone
+    for one, other in zip(found[AT + 1 :], missing[AT:], strict=True):
+        ids = np.array(ids_of(other))
+        assert ids_of(one) == np.where(ids < before, ids, ids + taken).tolist()
+
+
+@BOTH
+def test_nodes_of_a_damaged_window_keep_their_communities(parameters: BpParameters) -> None:
+    windows = stream()[: AT + 1]
+    found = detected([*windows[:AT], without(windows[AT], 0.7)], model(parameters))
+    places = np.isin(np.arange(N_NODES), without(windows[AT], 0.7).nodes.to_numpy())
+    same = np.array(ids_of(found[AT - 1]))[places] == np.array(ids_of(found[AT]))
+    assert same.mean() > 0.8
+
+
+@BOTH
+def test_a_graph_that_stays_small_is_remembered_from_its_second_window_on(
+    parameters: BpParameters,
+) -> None:
+    windows = stream()
+    shrunk = [*windows[:AT], *(without(window, 0.7) for window in windows[AT:])]
+    found = detected(shrunk, model(parameters))
+    assert [one.damaged for one in found] == [at == AT for at in range(7)]
+    assert found[AT + 1].memory.window == windows[AT + 1].window
+
+
+@BOTH
+def test_after_a_run_of_damaged_windows_communities_have_their_ids(
+    parameters: BpParameters,
+) -> None:
+    """They would have others if the few nodes of the run decided what the graph is like."""
+    windows = stream(n_windows=AT + 1)
+    run = [later(windows[AT], at, without(windows[AT], 0.7)) for at in range(10)]
+    whole = later(windows[AT], 10, windows[AT])
+    found = detected([*windows[:AT], *run, whole], model(parameters))
+    assert [one.damaged for one in found] == [at == AT for at in range(AT + 11)]
+    before, after = np.array(ids_of(found[AT - 1])), np.array(ids_of(found[-1]))
+    (missing,) = detected([windows[AT]], model(parameters), found[AT - 1].memory)
+    unchanged = np.array(ids_of(missing)) == before
+    assert (after == before)[unchanged].mean() > 0.99
+
+
+@pytest.mark.parametrize("length", [timedelta(0), DAY], ids=["all at one time", "days"])
+def test_small_windows_without_end_make_what_is_remembered_small(length: timedelta) -> None:
+    """Nodes that came often are kept for a while, and no window is damaged for ever."""
+    windows = stream(n_windows=4, n_nodes=3000)
+    few = without(windows[-1], 0.95)
+    small = [
+        later(windows[-1], at, few, length or timedelta(seconds=1), length or timedelta(0))
+        for at in range(50)
+    ]
+    found = detected([*windows, *small], model(BpParameters(stay=0.9)))
+    assert sum(one.damaged for one in found) == 1
+    beyond = [max(one.memory.n_nodes - 1000, 0) for one in found[len(windows) :]]
+    assert beyond[1] == 2000
+    assert sum(beyond) <= 3 * 3000 + 2 * 2000  # what came again, and what shrinks by halves
+    assert beyond[-1] == 0
+
+
+def test_nodes_that_came_once_are_not_kept_by_small_windows() -> None:
+    windows = stream(n_windows=1, n_nodes=3000)
+    few = without(windows[0], 0.95)
+    found = detected(
+        [windows[0], *(later(windows[0], at, few) for at in range(3))],
+        model(BpParameters(stay=0.9)),
+    )
+    assert not any(one.damaged for one in found)
+    assert [one.memory.n_nodes for one in found] == [3000, 1500, 1000, 1000]
+
+
+@BOTH
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.7])
+def test_a_break_is_no_damage(parameters: BpParameters, share: float) -> None:
+    """Other edges among the same nodes, or mostly other nodes: the graph has changed."""
+    windows, others = stream()[:AT], stream(seed=2)
+    new = replace(without(others[AT], share), id="g/other")
+    if share > 0.5:
+        ids = new.nodes.to_numpy() + N_NODES // 4
+        new = snapshot_from_pairs(*ids[new.edges], graph="g", id="g/other", window=new.window)
+    found = detected([*windows, new], model(parameters))
+    assert not found[-1].damaged
+    assert found[-1].memory.window == new.window
+
+
+def test_smoothing_leaves_a_damaged_window_as_it_is() -> None:
+    windows = stream()
+    windows[AT] = without(windows[AT], 0.7)
+    beliefs = model(BpParameters(resolution=2.0, mixing=0.3, iterations=1, stay=0.9))
+    forward, smoothed = detected(windows, beliefs), detect_smoothed(windows, beliefs)
+    assert ids_of(smoothed[AT]) == ids_of(forward[AT])
+    assert smoothed[AT].damaged
+    rest = [*windows[:AT], *windows[AT + 1 :]]
+    alone = detect_smoothed(rest, beliefs)
+    assert [ids_of(one) for one in smoothed[:AT]] == [ids_of(one) for one in alone[:AT]]
+
+
+@pytest.mark.parametrize("bad_day", [date(1999, 8, 29), date(1999, 11, 12)])
+def test_incomplete_days_of_the_internet_change_no_identity(bad_day: date) -> None:
+    """On these days a real source lost 98 and 55 percent of the nodes."""
+    days = [bad_day + at * DAY for at in (-2, -1, 0, 1)]
+    snapshots = [internet_on(day) for day in days]
+    found = detected(snapshots, open_model("as").model)
+    assert [one.damaged for one in found] == [False, False, True, False]
+    missing = detected([snapshots[at] for at in (0, 1, 3)], open_model("as").model)
+    first = missing[1].memory.next_id
+    ids, others = np.array(ids_of(found[3])), np.array(ids_of(missing[2]))
+    assert ids[others < first].tolist() == others[others < first].tolist()
+    assert (others < first).mean() > 0.5
+
+
+def internet_on(day: date) -> Snapshot:
+    table = pq.read_table(real_data("as733.parquet"), filters=[("window_start", "=", day)])
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    src, dst = table["src"].to_numpy(), table["dst"].to_numpy()
+    return snapshot_from_pairs(src, dst, graph="as", id=str(day), window=Window(start, start + DAY))

@@ -1,0 +1,326 @@
+"""A detector's memory survives as bytes, exactly, and nothing else passes for one."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, triu
+
+from stream_icd.core.communities import MOST_IDS
+from stream_icd.core.errors import BadMemory, LimitExceeded
+from stream_icd.core.snapshot import Window
+from stream_icd.methods.bp import level_graph
+from stream_icd.methods.bp.level_graph import rows_of
+from stream_icd.methods.bp.posterior import Posterior, certain_posterior, uninformed
+from stream_icd.methods.memory.encoding import (
+    METADATA,
+    anew,
+    decode_memory,
+    enclosed,
+    encode_memory,
+    next_id_of,
+    table_of_nodes,
+)
+from stream_icd.methods.memory.evidence import rounded
+from stream_icd.methods.memory.memory import (
+    BEFORE_ALL,
+    COUNTS,
+    FAR_IDS,
+    MOST_READ_IDS,
+    Hypothesis,
+    Memory,
+    Trial,
+    forgotten,
+)
+from stream_icd.methods.memory.nodes import cut
+from stream_icd.wire.arrow_stream import write_table
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+WINDOW = Window(START, START + timedelta(hours=1))
+
+
+def hypothesis_of(n_nodes: int, rng: np.random.Generator, decay: float = 0.5) -> Hypothesis:
+    communities = rng.integers(-1, 3, (n_nodes, 4)).astype(np.int32)
+    communities[:, 0] = np.arange(n_nodes) % 3
+    communities[communities > communities[:, 0].max(initial=-1)] = -1
+    communities[(communities == communities[:, :1]) & (np.arange(4) > 0)] = -1
+    communities[communities[:, 3] == communities[:, 2], 3] = -1
+    communities[communities[:, 3] == communities[:, 1], 3] = -1
+    communities[communities[:, 2] == communities[:, 1], 2] = -1
+    shares = (rng.integers(0, 64, (n_nodes, 4)) / 255).astype(np.float32)
+    shares[communities < 0] = 0
+    weights = triu(csr_array(rng.exponential(1, (n_nodes, n_nodes)).round()), 1)
+    evidence = csr_array(weights + weights.T)
+    evidence.data = rounded(evidence.data / 3)
+    known = Posterior(communities, shares, 0.1 + 0.2, 1 / 3, bool(rng.integers(2)), 1.5)
+    return Hypothesis(decay, rows_of(evidence), known)
+
+
+def memory_of(nodes: pa.Array, seed: int = 0, *, tried: bool = False, **values: Any) -> Memory:
+    rng = np.random.default_rng(seed)
+    present = hypothesis_of(len(nodes), rng)
+    trial = Trial(hypothesis_of(len(nodes), rng, 0.8), seed, seed / 7) if tried else None
+    longest = hypothesis_of(len(nodes), rng).evidence if tried else None
+    ids = np.arange(present.known.n_communities)[::-1] * 2
+    rest = {"next_id": 9, "longest": longest, "n_windows": seed + 1, "wait": 2, **values}
+    seen = rng.random(len(nodes)) < 0.7
+    return Memory(WINDOW, nodes, seen, present, ids, trial=trial, **rest)
+
+
+@settings(max_examples=30)
+@given(
+    ids=st.one_of(st.sets(st.integers(-(2**63), 2**63 - 1)), st.sets(st.text(max_size=5))),
+    seed=st.integers(0, 9),
+)
+def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> None:
+    kind = pa.string() if any(isinstance(node_id, str) for node_id in ids) else pa.int64()
+    memory = memory_of(pa.array(sorted(ids), kind), seed, tried=seed % 2 == 1, n_failed=seed)
+    value = encode_memory(memory)
+    back = decode_memory(value)
+    assert back.nodes.equals(memory.nodes)
+    assert back.seen.tolist() == memory.seen.tolist()
+    assert back.community_ids.tolist() == memory.community_ids.tolist()
+    for name in ("window", "next_id", "horizon", *COUNTS):
+        assert getattr(back, name) == getattr(memory, name), name
+    for hypothesis, other in zip(back.hypotheses, memory.hypotheses, strict=True):
+        assert hypothesis.decay == other.decay
+        assert hypothesis.known.communities.tobytes() == other.known.communities.tobytes()
+        assert hypothesis.known.shares.tobytes() == other.known.shares.tobytes()
+        assert hypothesis.known[2:] == other.known[2:]
+    for sums, others in zip(back.evidence, memory.evidence, strict=True):
+        assert sums.indices.tolist() == others.indices.tolist()
+        assert sums.indptr.tolist() == others.indptr.tolist()
+        assert sums.weights.tobytes() == others.weights.tobytes()
+    assert [one and (one.windows, one.ahead) for one in (back.trial, memory.trial)] == 2 * [
+        (seed, seed / 7) if seed % 2 else None
+    ]
+    assert encode_memory(back) == value
+
+
+def test_nodes_that_are_alone_take_hardly_more_than_their_ids() -> None:
+    n_nodes = 5_000
+    certain = certain_posterior(np.arange(n_nodes, dtype=np.int32), mixing=0.1)
+    alone = Hypothesis(0.5, rows_of(csr_array((n_nodes, n_nodes))), certain)
+    nodes, ids = pa.array(range(n_nodes)), np.arange(n_nodes) + 7
+    memory = Memory(WINDOW, nodes, np.ones(n_nodes, np.bool_), alone, ids, next_id=n_nodes + 7)
+    value = encode_memory(memory)
+    assert decode_memory(value).community_ids.tolist() == ids.tolist()
+    assert len(value) < len(write_table(pa.table({"node": nodes}))) + 10_000
+
+
+def test_a_memory_of_many_nodes_without_edges_can_be_read() -> None:
+    n_nodes = 300_000
+    nobody = Hypothesis(0.5, rows_of(csr_array((n_nodes, n_nodes))), uninformed(n_nodes))
+    seen, no_ids = np.zeros(n_nodes, np.bool_), np.empty(0, np.int64)
+    memory = Memory(WINDOW, pa.array(range(n_nodes)), seen, nobody, no_ids, 9)
+    value = encode_memory(memory)
+    assert len(value) < 2 * n_nodes
+    assert decode_memory(value).n_nodes == n_nodes
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"no table", write_table(pa.table({"node": [1], "community": [0]}))],
+    ids=["empty", "foreign", "communities"],
+)
+def test_other_bytes_are_refused(value: bytes) -> None:
+    with pytest.raises(BadMemory):
+        decode_memory(value)
+
+
+def test_the_name_of_a_file_is_no_memory(tmp_path: Path) -> None:
+    file = tmp_path / "memory"
+    file.write_bytes(encode_memory(forgotten(5)))
+    with pytest.raises(BadMemory, match="bytes-like object is required, not 'str'"):
+        decode_memory(str(file))
+
+
+def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
+    value = encode_memory(memory_of(pa.array(range(50)), tried=True))
+    for end in range(0, len(value) - 8, 97):
+        with pytest.raises(BadMemory):
+            decode_memory(value[:end])
+
+
+def test_the_memory_of_a_later_version_is_refused() -> None:
+    value = encode_memory(memory_of(pa.array([1, 2])))
+    assert value.count(b'"format": 7') == 1
+    with pytest.raises(BadMemory, match="upgrade"):
+        decode_memory(value.replace(b'"format": 7', b'"format": 8'))
+
+
+def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_used_up() -> None:
+    old = pa.table(
+        {"node": [1, 2]}
+        | {f"community_{rank}": np.array([3, -1]) for rank in range(4)}
+        | {f"belief_{rank}": np.array([1, 0], np.float32) for rank in range(4)}
+        | {"rival": np.array([-1, -1], np.int32)}
+    )
+    rest = {"format": 2, "next_id": 4, "mixing": 0.1, "stay": 0.5, "believed": True, "pull": 0.0}
+    value = write_table(old.replace_schema_metadata({METADATA: json.dumps(rest).encode()}))
+    with pytest.raises(BadMemory, match="format 2"):
+        decode_memory(value)
+    assert next_id_of(value) == 4
+    memory = decode_memory(anew(value))
+    assert memory.window == BEFORE_ALL
+    assert memory.n_nodes == 0
+    assert memory.next_id == 4
+
+
+def test_a_trial_that_is_no_number_ahead_is_refused() -> None:
+    memory = memory_of(pa.array(range(30)), tried=True)
+    assert memory.trial is not None
+    with pytest.raises(BadMemory, match="ahead"):
+        replace(memory, trial=replace(memory.trial, ahead=float("nan"))).checked()
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({"next_id": 3}, "community ids"),
+        ({"next_id": MOST_IDS + 1}, "next_id"),
+        ({"next_id": 2**63}, "next_id"),
+        ({"n_failed": -1}, "n_failed"),
+        ({"search_wait": 2**32}, "search_wait"),
+    ],
+)
+def test_values_out_of_range_are_refused(values: dict[str, Any], match: str) -> None:
+    with pytest.raises(BadMemory, match=match):
+        memory_of(pa.array(range(30)), **values).checked()
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"mixing": 1.5}, "mixing"),
+        ({"stay": float("nan")}, "stay"),
+        ({"resolution": 0.0}, "resolution"),
+        ({"shares": np.full((30, 4), 0.5, np.float32)}, "add up"),
+        ({"communities": np.arange(120, dtype=np.int32).reshape(30, 4) % 30 // 10}, "twice"),
+        ({"communities": np.full((30, 4), -2, np.int32)}, "communities"),
+        ({"communities": np.full((30, 4), 1, np.int32)}, "communities"),
+    ],
+)
+def test_beliefs_out_of_range_are_refused(change: dict[str, Any], match: str) -> None:
+    memory = memory_of(pa.array(range(30)))
+    known = memory.present.known._replace(**change)
+    with pytest.raises(BadMemory, match=match):
+        replace(memory, present=replace(memory.present, known=known)).checked()
+
+
+def test_a_community_far_above_the_others_is_refused_before_there_is_a_place_for_each() -> None:
+    memory = memory_of(pa.array(range(30)))
+    communities = memory.present.known.communities.copy()
+    communities[7, 0] = 2**31 - 1  # 16 GiB of places
+    known = memory.present.known._replace(communities=communities)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadMemory, match="communities"):
+            replace(memory, present=replace(memory.present, known=known)).checked()
+        assert tracemalloc.get_traced_memory()[1] < 1e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_bytes_with_ids_that_no_stream_reaches_are_refused() -> None:
+    value = encode_memory(memory_of(pa.array([1, 2]), next_id=MOST_READ_IDS + 1))
+    with pytest.raises(BadMemory, match="next_id"):
+        decode_memory(value)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "match"),
+    [
+        ("present_neighbours", [[2], [], []], "weight"),
+        ("present_neighbours", [[3], [1], []], "names a node"),
+        ("present_neighbours", [[0], [1], []], "later nodes"),
+        ("present_weights", [[0], [16256], []], "positive"),
+        ("present_weights", [[32640], [16256], []], "positive"),
+        ("present_weights", [None, [16256], []], "null"),
+    ],
+)
+def test_edges_that_are_none_are_refused(column: str, values: list[Any], match: str) -> None:
+    memory = memory_of(pa.array([1, 2, 3]))
+    pair = rows_of(csr_array(np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])))
+    value = encode_memory(replace(memory, present=replace(memory.present, evidence=pair)))
+    table = table_of_nodes(value)
+    at = table.schema.get_field_index(column)
+    changed = table.set_column(at, column, pa.array(values, pa.list_(pa.uint16())))
+    rest = json.loads(pa.ipc.open_stream(value).schema.metadata[METADATA])
+    assert decode_memory(enclosed(table, rest)).n_nodes == 3
+    with pytest.raises(BadMemory, match=match):
+        decode_memory(enclosed(changed, rest))
+
+
+def test_more_edges_than_row_pointers_can_count_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = rows_of(csr_array(np.array([[0.0, 1], [1, 0]])))
+    memory = memory_of(pa.array([1, 2]))
+    value = encode_memory(replace(memory, present=replace(memory.present, evidence=pair)))
+    monkeypatch.setattr(level_graph, "MOST_ENTRIES", 1)
+    with pytest.raises(LimitExceeded, match="too large"):
+        decode_memory(value)
+
+
+@pytest.mark.parametrize("nodes", [[2, 1, 3], [1, 1, 2], ["b", "a", "c"], ["a", "a", "b"]])
+def test_nodes_that_do_not_ascend_are_refused(nodes: list[int] | list[str]) -> None:
+    with pytest.raises(BadMemory, match="ascend"):
+        memory_of(pa.array(nodes)).checked()
+
+
+@pytest.mark.parametrize(
+    ("said", "instead"),
+    [
+        ('"next_id": 9', '"next_id": "9"'),
+        ('"format": 7', '"format": 0'),
+        ('"mixing": 0.30000000000000004', '"mixing": true'),
+        ('"decay": 0.5', '"decay": 1'),
+        ('"n_windows": 1', '"n_windows": -1'),
+        ('"trial_windows": 0', '"trial_windows": 0.5'),
+        ('"trial_ahead": 0.0', '"trial_ahead": "far"'),
+        ('"longest": false', '"longest": 0'),
+        ('"longest": false', '"longest": true'),
+    ],
+)
+def test_metadata_of_another_type_is_refused(said: str, instead: str) -> None:
+    table = pa.ipc.open_stream(encode_memory(memory_of(pa.array([1, 2])))).read_all()
+    (name, text), *_ = table.schema.metadata.items()
+    assert said.encode() in text
+    other = {name: text.replace(said.encode(), instead.encode())}
+    with pytest.raises(BadMemory):
+        decode_memory(write_table(table.replace_schema_metadata(other)))
+
+
+def test_the_next_id_is_known_though_the_table_is_damaged() -> None:
+    value = encode_memory(memory_of(pa.array(range(500)), next_id=41))
+    damaged = value[:-900] + bytes(900)
+    with pytest.raises(BadMemory):
+        decode_memory(damaged)
+    assert next_id_of(damaged) == 41
+    assert decode_memory(anew(damaged)).next_id == 41
+    for lost in (b"", b"no table", encode_memory(memory_of(pa.array([1]), next_id=MOST_IDS))):
+        assert next_id_of(lost) is None
+        assert decode_memory(anew(lost)).next_id == FAR_IDS
+
+
+def test_less_is_remembered_the_nodes_that_were_away_longest_go_first() -> None:
+    memory = memory_of(pa.array(range(40)), tried=True)
+    kept = cut(memory, 10)
+    shares = memory.present.known.shares.sum(axis=1)
+    weights = dict(zip(memory.nodes.to_pylist(), shares, strict=True))
+    gone = set(weights) - set(kept.nodes.to_pylist())
+    assert kept.n_nodes == 10
+    assert max(weights[node] for node in gone) <= min(kept.present.known.shares.sum(axis=1))
+    assert cut(memory, 40) is memory
+    assert decode_memory(encode_memory(cut(memory, 0))).n_nodes == 0

@@ -1,0 +1,100 @@
+"""A memory that was not decoded again is the one that its bytes hold, bit by bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
+from stream_icd.kafka.messages.records import Processed
+from stream_icd.methods.memory.encoding import decode_memory
+from stream_icd.methods.memory.memory import Hypothesis, Memory, forgotten
+from stream_icd.methods.memory.recent import A_GRAPH, MOST_KEPT, RecentMemories
+from stream_icd.streaming.detection import snapshot as detection
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.work import LocalRelay
+from tests.streaming.workers.remembered import records
+from tests.testbed.drifting import remembering_model, stream
+
+
+def coming_and_going(count: int) -> list[Snapshot]:
+    """Windows that lack other nodes each."""
+    rng, windows = np.random.default_rng(0), []
+    for snapshot in stream("g", count):
+        ends = snapshot.nodes.to_numpy()[snapshot.edges]
+        there = rng.random(snapshot.n_nodes) < 0.9
+        ends = ends[:, there[snapshot.edges].all(axis=0)]
+        windows.append(
+            snapshot_from_pairs(*ends, graph="g", id=snapshot.id, window=snapshot.window)
+        )
+    return windows
+
+
+def states(work: RecordDetection) -> list[bytes]:
+    """The encoded memory after each window, found with one relay."""
+    relay, found = LocalRelay(), []
+    for record in records(coming_and_going(12)):
+        outcome = work(record, relay)
+        assert isinstance(outcome, Processed)
+        assert outcome.state is not None
+        found.append(outcome.state.value or b"")
+    return found
+
+
+def work(recent: RecentMemories) -> RecordDetection:
+    settings = DetectSettings(memory="auto", memory_topic="memory", threads=1)
+    return replace(RecordDetection(remembering_model(), settings), recent=recent)
+
+
+def test_what_is_kept_is_what_would_be_decoded() -> None:
+    kept: list[Memory] = []
+
+    class Noting(RecentMemories):
+        def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
+            assert same(memory, decode_memory(encoded))
+            kept.append(memory)
+            super().put(graph, encoded, memory)
+
+    with mock.patch.object(detection, "decode_memory", side_effect=AssertionError):
+        found = states(work(Noting()))  # so none is decoded
+    assert found == states(work(RecentMemories(most_kept=0)))
+    assert any(one.trial for one in kept)
+
+
+def same(one: Memory, other: Memory) -> bool:
+    arrays = [np.concatenate([bits(part) for part in memory.hypotheses]) for memory in (one, other)]
+    return one.nodes.equals(other.nodes) and arrays[0].tobytes() == arrays[1].tobytes()
+
+
+def bits(hypothesis: Hypothesis) -> np.ndarray:
+    evidence, known = hypothesis.evidence, hypothesis.known
+    parts = (
+        *(evidence.indptr, evidence.indices, evidence.weights),
+        *(known.communities, known.shares, np.array([hypothesis.decay, *known[2:]])),
+    )
+    return np.concatenate([np.frombuffer(part.tobytes(), np.uint8) for part in parts])
+
+
+@pytest.mark.parametrize("room", [1.5, 2.5])
+def test_the_longest_unused_are_dropped(room: float) -> None:
+    encoded = states(work(RecentMemories()))[-1]
+    memory = decode_memory(encoded)
+    size = A_GRAPH + memory.n_nodes + sum(len(one.indices) for one in memory.evidence)
+    recent = RecentMemories(most_kept=int(room * size))
+    for name in ("a", "b", "c", "c"):
+        recent.put(name, encoded, memory)
+    kept = [name for name in ("a", "b", "c") if recent.get(name, encoded) is memory]
+    assert kept == (["c"] if room < 2 else ["b", "c"])
+    assert recent.get("c", encoded[1:]) is None
+
+
+def test_graphs_of_hardly_any_nodes_are_dropped_too() -> None:
+    recent, nothing = RecentMemories(), forgotten(0)
+    for number in range(MOST_KEPT // A_GRAPH + 1):
+        recent.put(str(number), b"", nothing)
+    assert recent.get("0", b"") is None
+    assert recent.get("1", b"") is nothing

@@ -1,0 +1,176 @@
+"""Communities are named by what is over-represented in them, and by nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import polars
+import pyarrow as pa
+import pytest
+
+from stream_icd.core.errors import BadInput, BadSettings
+from stream_icd.methods.names import attributes_of, named
+
+CLASSES = ["2BIO1"] * 32 + ["PC"] * 40 + ["MP"] * 28
+NODES = pa.array(range(100))
+
+
+def test_a_community_of_one_class_and_one_stranger_is_named_by_the_class() -> None:
+    communities = np.repeat([3, 8, 9], [32, 40, 28])
+    communities[[0, 99]] = [9, 3]
+    window = named(NODES, communities, attributes_of(NODES, {"class": CLASSES}))
+    names = {community: str(name) for community, name in window.names().items()}
+    assert names == {3: "2BIO1, 31 of 32", 8: "PC, 40 of 40", 9: "MP, 27 of 28"}
+
+
+def test_several_values_are_named_until_they_cover_half() -> None:
+    values = ["RU"] * 20 + ["UA"] * 18 + ["LV"] * 2 + ["US"] * 160
+    nodes = pa.array([f"AS{at}" for at in range(200)])
+    communities = np.repeat([0, 1], [40, 160])
+    found = named(nodes, communities, attributes_of(nodes, {"country": values})).names()
+    assert str(found[0]) == "mostly RU, UA"
+    assert found[0].values == (("RU", 20), ("UA", 18))
+    assert str(found[1]) == "US, 160 of 160"
+
+
+def test_what_is_over_represented_without_being_most_is_said_so() -> None:
+    values = ["EE"] * 9 + ["US"] * 21 + ["US"] * 270
+    communities = np.repeat([0, 1], [30, 270])
+    nodes = pa.array(range(300))
+    found = named(nodes, communities, attributes_of(nodes, {"country": values})).names()
+    assert str(found[0]) == "partly EE"
+
+
+def test_members_without_a_value_are_not_counted_and_the_name_says_so() -> None:
+    values = ["CA"] * 20 + [None] * 5 + ["US"] * 75
+    window = named(NODES, np.repeat([0, 1], [25, 75]), attributes_of(NODES, {"country": values}))
+    assert str(window.names()[0]) == "CA, 20 of 20 known"
+    value, unknown = window.composition(0)["country"]
+    assert (value.value, value.members, value.total, value.names) == ("CA", 20, 20, True)
+    assert (unknown.value, unknown.members, unknown.total) == (None, 5, 5)
+
+
+def test_a_number_that_is_missing_is_no_value() -> None:
+    tiers = attributes_of(NODES, {"tier": pa.array([1.0] * 30 + [float("nan")] * 70)})
+    assert tiers.columns[0].values == ("1",)
+
+
+@pytest.mark.parametrize("table", [dict, pandas.DataFrame, polars.DataFrame, pa.table])
+def test_attributes_may_be_in_any_table(table) -> None:  # type: ignore[no-untyped-def]
+    attributes = attributes_of(NODES, table({"class": CLASSES, "tier": range(100)}))
+    assert attributes.names == ("class", "tier")
+    assert attributes.columns[0].values == ("2BIO1", "MP", "PC")
+
+
+@pytest.mark.parametrize("column", [list, lambda values: np.array(values, object)])
+def test_a_text_that_is_missing_is_no_value(column) -> None:  # type: ignore[no-untyped-def]
+    countries = attributes_of(NODES, {"country": column(["CH"] * 30 + [float("nan")] * 70)})
+    assert countries.columns[0].values == ("CH",)
+    assert countries.columns[0].codes.tolist() == [0] * 30 + [-1] * 70
+
+
+def test_communities_at_random_have_names_in_at_most_one_window_of_twenty() -> None:
+    rng = np.random.default_rng(7)
+    values = rng.zipf(1.5, 600).clip(max=200).astype(str)
+    attributes = attributes_of(pa.array(range(600)), {"country": values, "type": values[::-1]})
+    sizes = rng.zipf(1.6, 600).cumsum()
+    labels = np.searchsorted(sizes, np.arange(600), side="right")
+    n_named = sum(
+        bool(named(pa.array(range(600)), rng.permutation(labels), attributes).names())
+        for _ in range(200)
+    )
+    assert n_named <= 10
+
+
+def test_the_clearest_of_several_attributes_names_the_community() -> None:
+    communities = np.repeat([0, 1], [50, 50])
+    half = ["even" if at % 2 else "odd" for at in range(100)]
+    clear = ["left"] * 50 + ["right"] * 50
+    blurred = ["up"] * 40 + ["down"] * 60
+    attributes = attributes_of(NODES, {"parity": half, "place": blurred, "side": clear})
+    names = named(NODES, communities, attributes).names()
+    assert {name.attribute for name in names.values()} == {"side"}
+
+
+def test_agreement_is_one_for_the_same_groups_and_unknown_without_values() -> None:
+    communities = np.repeat([0, 1, 2], [32, 40, 28])
+    attributes = attributes_of(NODES, {"class": CLASSES, "none": [None] * 100})
+    assert named(NODES, communities, attributes).agreement() == {"class": 1.0, "none": None}
+
+
+def test_one_community_has_no_name_since_there_is_nothing_to_compare() -> None:
+    window = named(NODES, np.zeros(100, int), attributes_of(NODES, {"class": CLASSES}))
+    assert window.names() == {}
+
+
+def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
+    attributes = attributes_of(pa.array([5, 3, 9]), {"country": ["CH", "AT", "DE"]})
+    (attribute,) = attributes.of_nodes(pa.array([9, 4, 3, 5]))
+    values = [*attribute.values, None]  # the last one for `UNKNOWN`, which is -1
+    assert [values[code] for code in attribute.codes] == ["DE", None, "AT", "CH"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "columns", "said"),
+    [
+        ([1, 2, 1], {"country": ["CH", "AT", "CH"]}, "1 rows name a node .* such as 1;"),
+        ([1, None], {"country": ["CH", "AT"]}, "1 rows have no node"),
+        ([1.5, 2.5], {"country": ["CH", "AT"]}, "not double"),
+        ([1, 2], {}, "a column besides node"),
+        ([1], {"tags": [["a", "b"]]}, "column tags is not all text or all numbers: .*list"),
+        ([1, 2], {"tier": [1, "a"]}, "column tier is not all text or all numbers: .*'a'"),
+        ([1], {"country": ["\ud800"]}, "column country is not all text or all numbers: .*surrog"),
+        ([1], {"country": ["CH", "AT"]}, "column country has 2 values for 1 nodes"),
+        ([1, 2], {"country": {1: "CH", 2: "AT"}}, "column country is a dict: give a list"),
+        ([1, 2], {"country": "CH"}, "column country is a str: give a list"),
+        ({1, 2}, {"country": ["CH", "AT"]}, "are a set, which has no order"),
+    ],
+)
+def test_a_table_that_cannot_be_used_says_why(nodes: list, columns: dict, said: str) -> None:
+    with pytest.raises(BadSettings, match=said):
+        attributes_of(nodes, columns)
+
+
+def test_ids_of_another_kind_are_refused_when_the_graph_is_seen() -> None:
+    attributes = attributes_of(pa.array(["7018"]), {"country": ["US"]})
+    with pytest.raises(BadSettings, match="names nodes by text, the graph by integers"):
+        named(pa.array([7018]), np.array([0]), attributes)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        list,
+        np.array,
+        pandas.Series,
+        polars.Series,
+        lambda ids: pa.chunked_array([ids[:40], ids[40:]]),
+    ],
+)
+def test_ids_may_be_in_any_column(column) -> None:  # type: ignore[no-untyped-def]
+    nodes, communities = NODES.to_pylist(), np.repeat([0, 1], 50)
+    expected = named(NODES, communities, attributes_of(NODES, {"class": CLASSES})).names()
+    table = pandas.DataFrame({"class": CLASSES})
+    assert (
+        named(column(nodes), communities, attributes_of(column(nodes), table)).names() == expected
+    )
+    with pytest.raises(BadInput, match="communities are integers, not float64"):
+        named(column(nodes), communities / 2, attributes_of(NODES, table))
+    with pytest.raises(BadSettings, match="node ids are neither integers of 64 bits nor text"):
+        attributes_of(["a", 1], {"class": ["x", "y"]})
+    assert attributes_of([2**63, 1], {"class": ["x", "y"]}).nodes.to_pylist() == [1, 2**63]
+
+
+def test_each_node_has_a_community() -> None:
+    countries = attributes_of(pa.array([1, 2]), {"country": ["US", "CH"]})
+    with pytest.raises(BadInput, match="2 nodes need one community each; got 1"):
+        named(pa.array([1, 2]), np.array([0]), countries)
+    for wrong in ([None, None], np.zeros((2, 1), int)):
+        with pytest.raises(BadInput, match="communities are integers, not"):
+            named(pa.array([1, 2]), wrong, countries)
+
+
+def test_a_window_without_nodes_has_no_names() -> None:
+    empty = named(np.array([], object), [], attributes_of(NODES, {"class": CLASSES}))
+    assert empty.names() == {}
+    assert empty.agreement() == {"class": None}

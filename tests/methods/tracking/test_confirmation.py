@@ -1,0 +1,100 @@
+"""Events are confirmed when they have lasted, and undone ones are not reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from stream_icd.core.events import CommunityEvents
+from stream_icd.methods.tracking.confirmation import confirmed, still_hold
+from tests.streaming.workers.tracked import unbroken, window
+
+APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
+
+
+def tracked(*labels: Sequence[int], graph: str = "g") -> list[CommunityEvents]:
+    return unbroken(window(graph, hour, found) for hour, found in enumerate(labels))
+
+
+def kinds(windows: Sequence[CommunityEvents], lasting: int) -> list[set[str]]:
+    return [
+        {event.kind for event in events.events if event.kind in ("merged", "split")}
+        for events in confirmed(windows, lasting)
+    ]
+
+
+def test_a_merger_that_lasts_is_confirmed_and_reported_that_many_windows_later() -> None:
+    windows = tracked(APART, APART, TOGETHER, TOGETHER, TOGETHER)
+    assert kinds(windows, 2) == [set(), set(), {"merged"}]
+    assert [events.snapshot_id for events in confirmed(windows, 2)] == ["g/0", "g/1", "g/2"]
+
+
+def test_a_merger_that_is_undone_in_time_is_not_confirmed() -> None:
+    windows = tracked(APART, APART, TOGETHER, APART, APART, APART)
+    assert kinds(windows, 2) == [set(), set(), set(), {"split"}]
+    assert kinds(windows[:4], 1) == [set(), set(), set()]
+
+
+def test_a_merger_of_unknown_parts_holds_while_its_community_exists() -> None:
+    _, merged, gone = tracked(APART, TOGETHER, [*range(18)])
+    (event,) = merged.events
+    for later in (merged, gone):
+        exists = event.community in later.communities
+        assert still_hold([event], None, merged, later) == [exists]
+    assert event.community not in gone.communities
+
+
+def test_a_split_that_is_undone_two_windows_later_lasts_for_one() -> None:
+    windows = tracked(TOGETHER, TOGETHER, APART, APART, TOGETHER, TOGETHER)
+    assert {"split"} in kinds(windows, 1)
+    assert {"split"} not in kinds(windows, 2)
+
+
+def test_births_deaths_and_sizes_are_compared_with_later_windows() -> None:
+    born = [0] * 10 + [1] * 8 + [2] * 6
+    first, second, third = tracked(APART, born, APART)
+    hold = still_hold(second.events, first, second, third)
+    assert {event.kind: it for event, it in zip(second.events, hold, strict=True)} == {
+        "continued": True,
+        "born": False,
+    }
+    assert all(still_hold(second.events, first, second, second))
+
+
+def test_graphs_are_confirmed_each_for_itself_and_late_windows_are_left_out() -> None:
+    one, other = (tracked(APART, TOGETHER, TOGETHER, graph=graph) for graph in ("a", "b"))
+    mixed = [window for pair in zip(one, other, strict=True) for window in pair]
+    late = CommunityEvents("a", "a/-1", one[0].window, "m@1", one[0].nodes.slice(0, 0),
+                           np.empty(0, np.int64), (), 2, late=True)  # fmt: skip
+    found = list(confirmed([*mixed[:3], late, *mixed[3:]], 1))
+    assert [each.snapshot_id for each in found] == ["a/0", "b/0", "a/1", "b/1"]
+
+
+def test_a_revision_takes_the_place_of_the_window_that_it_corrects() -> None:
+    first, wrong, third = tracked(APART, TOGETHER, TOGETHER)
+    (_, right) = tracked(APART, APART)
+    assert kinds([first, wrong, third], 1) == [set(), {"merged"}]
+    assert kinds([first, wrong, right, third], 1) == [set(), set()]
+
+
+class Compared(np.ndarray):
+    """Communities of nodes that count how often all of them are compared."""
+
+    times = 0
+
+    def __eq__(self, other: object) -> Any:
+        Compared.times += 1
+        return np.asarray(self) == other
+
+
+def test_all_nodes_are_not_compared_for_each_of_many_mergers() -> None:
+    apart = np.repeat(np.arange(60), 4)
+    before, at, later = tracked(apart, apart // 2, apart // 2)
+    at = replace(at, communities=at.communities.view(Compared))
+    mergers = [event for event in at.events if event.kind == "merged"]
+    assert still_hold(mergers, before, at, later) == 30 * [True]
+    assert still_hold(mergers, before, at, before) == 30 * [False]
+    assert Compared.times < len(mergers)

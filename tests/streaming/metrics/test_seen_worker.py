@@ -1,0 +1,214 @@
+"""A worker at work, as an operator sees it: scraped, asked for its health, read in its log."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.kafka.messages.records import outgoing
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
+from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import save_model
+from stream_icd.sources.generated import independent_lfr
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.scraping import Samples, asked, lines, scraped, value
+
+RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
+N_GOOD, N_BAD = 6, 2
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A program of ours, its log and its metrics port."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    port: int
+
+    @property
+    def samples(self) -> Samples:
+        return scraped(self.port)
+
+    def count(self, name: str, **labels: str) -> float:
+        return value(self.samples, name, **labels)
+
+    @property
+    def lags(self) -> list[float]:
+        return [lag for (name, _), lag in self.samples.items() if name == "stream_icd_lag_records"]
+
+    @property
+    def is_ready(self) -> bool:
+        return asked(self.port, "/readyz")[0] == 200
+
+    def said(self, event: str) -> list[dict[str, Any]]:
+        return [line for line in lines(self.log) if line["event"] == event]
+
+
+@contextmanager
+def started(broker: Broker, folder: Path, *command: str) -> Iterator[Worker]:
+    """The program, once it answers on its port."""
+    log = folder / f"{command[1]}-{time.monotonic_ns()}.log"
+    options = ("--metrics-port", "0", "--bootstrap-servers", broker.bootstrap_servers)
+    process = start_child(
+        (sys.executable, "-m", "stream_icd.commands.cli", *command, *options), log
+    )
+    try:
+        wait_until(lambda: ports(log), timeout_s=60)
+        (port,) = ports(log)
+        yield Worker(process, log, port)
+    finally:
+        stop_child(process, 20)
+
+
+def ports(log: Path) -> list[int]:
+    """What a program that is at work has said of its metrics port."""
+    return [line["port"] for line in lines(log, ended=False) if line["event"] == "metrics"]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    save_model(Model(RECIPE), tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def graph(broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A graph of this test's own in the live topics: good snapshots and bad ones."""
+    # Not thrown out of its group, a detector does nothing twice, and each line is there once.
+    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
+        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.steady(), name)))
+    create_topics(broker.settings())
+    settings = LfrSettings(n_nodes=200, max_degree=30, max_community=60)
+    stream = independent_lfr(0, N_GOOD, settings, graph=topic_name).snapshots
+    good = [outgoing(SNAPSHOTS, encode_snapshot(snapshot)) for snapshot, _ in stream]
+    bad = [OutgoingRecord(SNAPSHOTS, b"garbage", one.key, one.headers) for one in good[:N_BAD]]
+    with Publisher(broker.settings()) as publisher:
+        for record in (*good, *bad):
+            publisher.send(record)
+    return topic_name
+
+
+@pytest.mark.brokers("kafka")
+def test_numbers_health_and_logs_tell_what_happened(
+    broker: Broker, graph: str, model: Path, tmp_path: Path
+) -> None:
+    version = open_model(str(model)).version
+    detect = ("consume", "detect", "--graph", graph, "--group", graph, "--model", str(model))
+    with ExitStack() as until_the_end:
+        start = until_the_end.enter_context
+        detector = start(started(broker, tmp_path, *detect, "--processes", "2"))
+        assert asked(detector.port, "/healthz")[0] == 200
+        wait_until(lambda: detector.is_ready, timeout_s=60)
+        assert detector.said("started")  # it was warm by then
+        assert detector.count("stream_icd_ready") == 1
+        asked_for = {name for name in series_of_alerts() if "_retrain_" not in name}
+        absent = asked_for - {name for name, _ in detector.samples}
+        # The lag comes with the partitions, and this model is no champion.
+        assert absent <= {"stream_icd_lag_records", "stream_icd_champion_in_use"}
+        of_group = {"group": graph, "topic": SNAPSHOTS}
+        snapshots = {**of_group, "graph": graph}
+        wait_until(
+            lambda: detector.count("stream_icd_snapshots_total", **snapshots) == N_GOOD,
+            timeout_s=60,
+        )
+        why = {**of_group, "stage": "decode", "exception": "BadSnapshot"}
+        wait_until(lambda: detector.count("stream_icd_dead_letters_total", **why) == N_BAD)
+        wait_until(lambda: len(detector.lags) == 6 and not any(detector.lags))
+        for stage, count in (
+            ("decode", N_GOOD),
+            ("cluster", N_GOOD),
+            ("features", 0),
+            ("encode", 0),
+        ):
+            assert detector.count("stream_icd_stage_seconds_count", stage=stage) == count
+        assert detector.count("stream_icd_stage_seconds_sum", stage="cluster") > 0
+        assert detector.count("stream_icd_stage_seconds_sum", stage="publish") > 0
+        assert detector.count("stream_icd_age_seconds_count", **of_group) == N_GOOD
+        assert detector.count("stream_icd_model_info", group=graph, version=version) == 1
+        assert detector.count("stream_icd_processes") == 2
+        assert detector.count("stream_icd_processes_resident_memory_bytes") > 2 * 50e6
+        joined = detector.count("stream_icd_rebalances_total", **of_group)
+        assert joined >= 1
+
+        other = start(started(broker, tmp_path, *detect))
+        wait_until(lambda: other.is_ready and len(detector.lags + other.lags) == 6, timeout_s=60)
+        wait_until(lambda: detector.count("stream_icd_rebalances_total", **of_group) > joined)
+        assert other.count("stream_icd_processes") == 1
+
+        track = ("consume", "track", "--graph", graph, "--group", f"{graph}-track")
+        archive = ("consume", "archive", str(tmp_path / "past"), "--kind", "communities")
+        for group, command in (
+            (f"{graph}-track", track),
+            (f"{graph}-{COMMUNITIES}", (*archive, "--graph", graph, "--group", graph)),
+        ):
+            follower = start(started(broker, tmp_path, *command))
+            results = {"group": group, "topic": COMMUNITIES, "graph": graph}
+            wait_until(
+                lambda: follower.count("stream_icd_snapshots_total", **results) == N_GOOD,  # noqa: B023
+                timeout_s=60,
+            )
+            wait_until(lambda: len(follower.lags) == 6 and not any(follower.lags))  # noqa: B023
+            follower_log = follower.log
+    check_log_of(detector, graph, version)
+    assert all(line["event"] for line in lines(follower_log))
+
+
+def series_of_alerts() -> set[str]:
+    """An alert sees a count that changes, not one that appears: all are there from the start."""
+    rules = Path(__file__).parents[3] / "deploy" / "monitoring" / "prometheus" / "alerts.yml"
+    groups = yaml.safe_load(rules.read_text("utf-8"))["groups"]
+    asked = " ".join(rule["expr"] for group in groups for rule in group["rules"])
+    return set(re.findall(r"\bstream_icd_\w+", asked))
+
+
+def check_log_of(detector: Worker, graph: str, version: str) -> None:
+    """Each line on a record says which record, and under which model it was worked on."""
+    detected, dead = detector.said("detected"), detector.said("dead letter")
+    assert (len(detected), len(dead)) == (N_GOOD, N_BAD)
+    for line in (*detected, *dead):
+        assert (line["topic"], line["graph"], line["model"]) == (SNAPSHOTS, graph, version)
+        assert line["snapshot"]
+        assert {"partition", "offset", "level", "timestamp"} <= line.keys()
+    offsets = [line["offset"] for line in detected]
+    assert [line["offset"] for line in dead] == [max(offsets) + 1, max(offsets) + 2]
+    assert dead[0]["snapshot"] == detected[0]["snapshot"]
+
+
+@pytest.mark.kafka
+def test_while_the_broker_does_not_answer_it_is_alive_but_not_ready(
+    kafka: Broker,
+    model: Path,
+    topic_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if kafka.node is None:
+        pytest.skip("it pauses the broker: unset STREAM_ICD_TEST_KAFKA, so that it is one of ours")
+    monkeypatch.setenv("STREAM_ICD_SESSION_TIMEOUT_S", "3")
+    create_topics(kafka.settings())
+    detect = ("consume", "detect", "--graph", topic_name, "--group", topic_name)
+    with started(kafka, tmp_path, *detect, "--model", str(model)) as detector:
+        wait_until(lambda: detector.is_ready, timeout_s=60)
+        with kafka.node.paused():
+            why = "the broker has not answered for"
+            wait_until(lambda: why in asked(detector.port, "/readyz")[1])
+            assert not detector.is_ready
+            assert asked(detector.port, "/healthz") == (200, "ok\n")
+        wait_until(lambda: detector.is_ready, timeout_s=60)

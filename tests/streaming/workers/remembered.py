@@ -1,0 +1,160 @@
+"""What detection with memory finds in a stream that memory helps on."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from stream_icd.core.communities import Communities
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages.claims import ClaimCheck
+from stream_icd.kafka.messages.records import Outcome
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import COMMUNITIES
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.memory.encoding import encode_memory
+from stream_icd.methods.memory.horizon import Horizon
+from stream_icd.methods.memory.memory import Memory
+from stream_icd.registry.model import VersionedModel
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.detect import Method, finding
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.budget import MemorySettings
+from stream_icd.streaming.execution.work import Engine
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.memories import Memories, MemoryTopic
+from stream_icd.streaming.workers.runner import Runner
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.states import State, decode_state
+from tests.testbed.brokers import Broker
+from tests.testbed.drifting import outgoing, remembering_model
+
+Found = tuple[str, list[int], list[int], list[list[int]], str | None]
+"""Snapshot id, communities, their ids, the ids replaced, and what memory contributed."""
+
+
+def records(snapshots: list[Snapshot], partition: int = 0, first: int = 0) -> list[Record]:
+    """Snapshots as they are read from a topic."""
+    sent = [outgoing(snapshot, "snapshots") for snapshot in snapshots]
+    return [
+        Record(record.topic, partition, first + at, 0, record.key, record.value, record.headers)
+        for at, record in enumerate(sent)
+    ]
+
+
+def uninterrupted(
+    snapshots: list[Snapshot],
+    model: VersionedModel,
+    memory: Memory | None = None,
+    method: Method = "bp",
+    horizon: Horizon = "auto",
+) -> tuple[list[Found], bytes]:
+    """What is found in the windows of one graph, one after the other; and the memory after them."""
+    found: list[Found] = []
+    find = finding(method, model.model, threads=1)
+    for snapshot in snapshots:
+        k = (
+            None
+            if snapshot.n_communities is None
+            else min(snapshot.n_communities, snapshot.n_nodes)
+        )
+        result = detect_remembering(snapshot, model.model, memory, k, horizon=horizon, find=find)
+        use = "continued" if result.n_continued else "broken"
+        use = "damaged" if result.damaged else use
+        use = "first" if memory is None else "late" if result.memory is memory else use
+        found.append(
+            (
+                snapshot.id,
+                result.communities.tolist(),
+                result.community_ids.tolist(),
+                result.replaced.tolist(),
+                use,
+            )
+        )
+        memory = result.memory
+    assert memory is not None
+    return found, encode_memory(memory)
+
+
+def said(result: Communities) -> Found:
+    """What a result says, to compare with `uninterrupted`."""
+    ids, replaced = result.community_ids, result.replaced
+    return (
+        result.snapshot_id,
+        result.labels.tolist(),
+        [] if ids is None else ids.tolist(),
+        [] if replaced is None else replaced.tolist(),
+        result.memory,
+    )
+
+
+class Worker:
+    """A detector whose batches are committed, or not, as the test says.
+
+    Args:
+        engine: detects the records; None: in this process.
+        claim_check: says what fits into the topics; None: everything.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        topic: str,
+        group: str = "detect",
+        model: VersionedModel | None = None,
+        cache_bytes: int = 1 << 20,
+        engine: Engine[Record, Outcome] | None = None,
+        claim_check: ClaimCheck | None = None,
+        results: str = COMMUNITIES,
+        method: Method = "bp",
+        horizon: Horizon = "auto",
+    ) -> None:
+        self.kafka, self.model = broker.settings(), model or remembering_model()
+        settings = DetectSettings(
+            topic=results,
+            memory="auto",
+            memory_topic=topic,
+            group=group,
+            method=method,
+            horizon=horizon,
+            threads=1,
+        )
+        self.memories = Memories(
+            MemoryTopic(self.kafka, group, topic), MemorySettings(cache_bytes=cache_bytes)
+        )
+        room = partial(claim_check.room, topic) if claim_check is not None else lambda: math.inf
+        detector = Detector(lambda: self.model, settings, engine, self.memories, room)
+        self.runner = Runner(detector, DeadLetterLimit(1.0), claim_check=claim_check)
+        self.topic = topic
+        self.new: set[int] = {0, 1, 2}
+
+    def handle(self, batch: list[Record]) -> list[OutgoingRecord]:
+        """Process a batch as the consumer does."""
+        if new := self.new & {record.partition for record in batch}:
+            self.runner.assigned(new)
+            self.new -= new
+        return list(self.runner.handle(batch))
+
+    def commit(self, batch: list[Record], results: list[OutgoingRecord]) -> list[Communities]:
+        """Publish the states, and return the results."""
+        with Publisher(self.kafka) as publisher:
+            for result in results:
+                if result.topic == self.topic:
+                    publisher.send(result)
+        self.runner.done(BatchDone(tuple(batch), tuple(results), 0.0))
+        found = [result for result in results if not result.topic.endswith((self.topic, ".dlq"))]
+        return [decode_communities(record.key, record.value, record.headers) for record in found]
+
+    def work(self, batch: list[Record]) -> list[Communities]:
+        """Process a batch and commit it."""
+        return self.commit(batch, self.handle(batch))
+
+
+def states(broker: Broker, topic: str) -> dict[tuple[str, str], State]:
+    """The newest state of each group and graph."""
+    with open_reader(broker.settings(), topic, until="end") as found:
+        all_states = [decode_state(record.key, record.value, record.headers) for record in found]
+    return {(state.group, state.graph): state for state in all_states}

@@ -1,0 +1,111 @@
+"""An archive keeps states that detectors wrote, and no state that anybody else wrote stops it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.core.errors import BadMemory, LimitExceeded
+from stream_icd.core.store.store import Store
+from stream_icd.history.archive import Archive
+from stream_icd.history.archiver import Archiver
+from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import MEMORY
+from stream_icd.methods.memory.encoding import FORMAT, METADATA, enclosed
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.work import LocalRelay
+from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.workers.runner import Runner
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.states import state_key
+from tests.streaming.workers.remembered import records
+from tests.testbed.drifting import remembering_model, stream
+
+
+def state() -> Record:
+    """The state after a window, as it is in the memory topic."""
+    work = RecordDetection(remembering_model(), DetectSettings(memory="auto", threads=1))
+    outcome = work(records(stream("g", 1))[0], LocalRelay())
+    assert isinstance(outcome, Processed)
+    assert outcome.state is not None
+    record = outcome.state
+    return Record("memory", 0, 0, 1000, record.key, record.value, record.headers)
+
+
+def archived(store: Store, value: bytes | None) -> Outcome:
+    one = state()
+    record = Record("memory", 0, 0, 1000, one.key, value, one.headers)
+    return Archiver(Archive(store), "memory").process(record)
+
+
+def test_an_archive_of_one_graph_keeps_its_states(disk: Store) -> None:
+    with_key = [state_key("detectors", "other"), state_key("detectors", "g"), b"no key"]
+    one = state()
+    sent = [
+        Record(MEMORY, 0, at, 1000, key, one.value, one.headers) for at, key in enumerate(with_key)
+    ]
+    runner = Runner(Archiver(Archive(disk), "memory"), DeadLetterLimit(), graph="g")
+    assert list(runner.handle(sent)) == []
+    assert disk.folders("memory") == ["graph=g"]
+    metrics = Metrics(Health(300, 10))
+    metrics.watch(MEMORY, "archive", "g").done(BatchDone(tuple(sent), (), 0.0))
+    of_group = {"group": "archive", "topic": MEMORY}
+    kept = metrics.registry.get_sample_value(
+        "stream_icd_snapshots_total", of_group | {"graph": "g"}
+    )
+    skipped = metrics.registry.get_sample_value("stream_icd_skipped_total", of_group)
+    assert (kept, skipped) == (1, 2)
+
+
+def as_state(table: pa.Table, format_: int = FORMAT) -> bytes:
+    said = {METADATA: json.dumps({"format": format_})}
+    return write_table(table.replace_schema_metadata(said))
+
+
+def test_a_state_is_archived(disk: Store) -> None:
+    assert archived(disk, state().value) == Processed("archived", {"kind": "memory"})
+
+
+def union() -> pa.Table:
+    kinds, places = pa.array([0], pa.int8()), pa.array([0], pa.int32())
+    return pa.table({"node": pa.UnionArray.from_dense(kinds, places, [pa.array([1])])})
+
+
+TWICE = pa.table([pa.array([1]), pa.array([2])], names=["node", "node"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"no Arrow", write_table(union()), as_state(union()), write_table(TWICE), as_state(TWICE),
+     as_state(pa.table({"node": [1], "snapshot_id": ["g/0"]}))],
+    ids=["no table", "a union", "a union that says it is one", "a column twice",
+         "a column twice that says it is one", "a column of the archive"],
+)  # fmt: skip
+def test_what_no_detector_wrote_is_a_dead_letter(disk: Store, value: bytes) -> None:
+    outcome = archived(disk, value)
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, BadMemory)
+    assert not disk.folders("memory")
+
+
+def test_a_state_that_is_a_large_table_is_never_decompressed(disk: Store) -> None:
+    zeros = pa.array(np.zeros(4_000_000, np.int64))
+    bomb = enclosed(pa.table({"node": zeros}), {"format": FORMAT})
+    allocated = pa.total_allocated_bytes()
+    outcome = archived(disk, bomb)
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, LimitExceeded)
+    assert pa.total_allocated_bytes() <= allocated + 1_000_000
+
+
+def test_a_state_of_another_version_is_left_out(disk: Store) -> None:
+    for format_ in (FORMAT - 1, FORMAT + 1):
+        outcome = archived(disk, as_state(pa.table({"node": [1]}), format_))
+        assert outcome == Processed("not archived: of another version", {"kind": "memory"})

@@ -1,0 +1,326 @@
+"""One trace for each snapshot, from its producer to the subscribers of its results."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import pairwise
+from pathlib import Path
+from subprocess import CompletedProcess, run
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.store.store import open_store
+from stream_icd.history.archive import Archive
+from stream_icd.history.archiver import Archiver
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.messages.records import Processed
+from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import MEMORY, create_topics
+from stream_icd.kafka.tracing import Tracing
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.subscribers.subscribe import subscribe, subscribe_events
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.memories import Memories, MemoryTopic
+from stream_icd.streaming.workers.runner import Runner
+from stream_icd.streaming.workers.traced import TracedWork
+from stream_icd.streaming.workers.track import Tracker
+from stream_icd.wire.states import state_key
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.drifting import remembering_model
+from tests.testbed.handlers import Calls
+from tests.testbed.streams import beside
+
+Outgoing = Callable[[Snapshot, str], OutgoingRecord]
+N_WINDOWS = 4
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[TracerProvider]:
+    """The provider of this process, as a program sets it; it stays for the later modules."""
+    found = trace.get_tracer_provider()
+    if not isinstance(found, TracerProvider):
+        found = TracerProvider()
+        trace.set_tracer_provider(found)
+    return found
+
+
+@pytest.fixture
+def spans(provider: TracerProvider, monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    exporter = InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setenv("STREAM_ICD_TRACES", "on")
+    return exporter
+
+
+def test_the_graph_of_a_memory_is_its_name(spans: InMemorySpanExporter, tmp_path: Path) -> None:
+    archiver = Archiver(Archive(open_store(str(tmp_path))), "memory")
+    record = Record(MEMORY, 0, 7, 0, state_key("stream-icd-detect", "as733"), None)
+    list(TracedWork(Tracing(), archiver).outcomes(iter([(record, Processed("skipped"))])))
+    (span,) = named(spans, f"archive {MEMORY}")
+    assert said(span, "stream_icd.graph") == "as733"
+
+
+def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
+    """The spans of this name, in the order of their windows, then of their beginning."""
+    found = [span for span in spans.get_finished_spans() if span.name == name]
+    return sorted(found, key=lambda one: (said(one, "stream_icd.snapshot"), one.start_time))
+
+
+def said(span: ReadableSpan, attribute: str) -> Any:
+    return (span.attributes or {}).get(attribute, "")
+
+
+def id_of(span: ReadableSpan) -> int:
+    return span.get_span_context().span_id
+
+
+def parent_of(span: ReadableSpan) -> int | None:
+    return None if span.parent is None else span.parent.span_id
+
+
+@contextmanager
+def at_work(broker: Broker, topic: str, runner: Runner) -> Iterator[None]:
+    handler = Calls(runner.handle, assigned=runner.assigned, done=runner.done)
+    group = f"{topic}-{type(runner.step).__name__}"
+    with beside(
+        partial(run_consumer, broker.settings(), topic, group, handler, max_records=2)
+    ) as errors:
+        yield
+    assert not errors
+
+
+@pytest.fixture
+def names(broker: Broker, topic_name: str) -> dict[str, str]:
+    """Topics of one test's own."""
+    found = {kind: f"{topic_name}.{kind}" for kind in ("snapshots", "found", "events", "memory")}
+    specs = [TopicSpec(name) for name in found.values()]
+    create_topics(broker.settings(), [two for spec in specs for two in spec.with_dead_letters()])
+    return found
+
+
+def detector(broker: Broker, names: dict[str, str], tracing: Tracing | None) -> Runner:
+    settings = DetectSettings(
+        topic=names["found"], memory="auto", memory_topic=names["memory"], group="g", threads=1
+    )
+    memories = Memories(MemoryTopic(broker.settings(), "g", names["memory"]))
+    model = remembering_model()
+    step = Detector(lambda: model, settings, memories=memories)
+    return Runner(step, DeadLetterLimit(1.0), tracing=tracing)
+
+
+def test_a_snapshot_is_one_trace_from_its_producer_to_its_subscribers(
+    broker: Broker,
+    names: dict[str, str],
+    snapshot: Callable[..., Snapshot],
+    outgoing: Outgoing,
+    spans: InMemorySpanExporter,
+    tmp_path: Path,
+) -> None:
+    tracing, settings = Tracing(), broker.settings()
+    for first in range(0, N_WINDOWS, 2):  # each time with new workers
+        with Publisher(settings) as publisher:
+            for i in (first, first + 1):
+                publisher.send(tracing.created(outgoing(snapshot(i), names["snapshots"])))
+        tracker = Tracker(settings, topic=names["events"])
+        archiver = Archiver(Archive(open_store(str(tmp_path))), "communities")
+        with (
+            at_work(broker, names["snapshots"], detector(broker, names, tracing)),
+            at_work(broker, names["found"], Runner(tracker, DeadLetterLimit(), tracing=tracing)),
+            at_work(broker, names["found"], Runner(archiver, DeadLetterLimit(), tracing=tracing)),
+        ):
+            for kind in ("track", "archive"):
+                done = partial(named, spans, f"{kind} {names['found']}")
+                wait_until(lambda done=done, n=first + 2: len(done()) >= n, 60)
+    past = {"start": "beginning", "limit": N_WINDOWS, "settings": settings}
+    assert len(list(subscribe(topic=names["found"], **past))) == N_WINDOWS
+    assert len(list(subscribe_events(topic=names["events"], **past))) == N_WINDOWS
+
+    operations = {
+        "create": "snapshots", "detect": "snapshots", "track": "found", "archive": "found"
+    }  # fmt: skip
+    by = {one: named(spans, f"{one} {names[topic]}") for one, topic in operations.items()}
+    received = [named(spans, f"receive {names[topic]}") for topic in ("found", "events")]
+    assert {one: len(found) for one, found in by.items()} == dict.fromkeys(by, N_WINDOWS)
+    for i in range(N_WINDOWS):
+        made, detected, tracked, archived_one = (by[one][i] for one in operations)
+        story = [made, detected, tracked, archived_one, received[0][i], received[1][i]]
+        assert len({one.get_span_context().trace_id for one in story}) == 1
+        assert {said(one, "stream_icd.snapshot") for one in story} == {f"test/{i}"}
+        parents = [parent_of(one) for one in story]
+        found = id_of(detected)
+        assert parents == [None, id_of(made), found, found, found, id_of(tracked)]
+    assert said(by["detect"][0], "messaging.kafka.offset") == 0
+    assert said(by["detect"][0], "stream_icd.model") == remembering_model().version
+    assert_stages(spans, by["detect"])
+    for operation in ("detect", "track"):
+        assert_links(by[operation])
+    assert not any(one.links for one in by["archive"])
+    published = [link for one in named(spans, "publish") for link in one.links]
+    assert {id_of(one) for one in by["detect"]} <= {link.context.span_id for link in published}
+
+
+def assert_stages(spans: InMemorySpanExporter, detected: list[ReadableSpan]) -> None:
+    """Each detection has its stages, one after the other, which take all of its time."""
+    for one in detected:
+        stages = [
+            child
+            for child in spans.get_finished_spans()
+            if parent_of(child) == id_of(one) and child.name in ("decode", "cluster")
+        ]
+        assert [child.name for child in stages] == ["decode", "cluster"]
+        decode, cluster = stages
+        assert one.start_time == decode.start_time
+        assert decode.end_time == cluster.start_time
+        assert cluster.end_time is not None
+        assert one.end_time is not None
+        assert cluster.end_time - one.start_time > 0
+        assert abs(cluster.end_time - one.end_time) < 1e4  # rounding, nanoseconds
+
+
+def assert_links(windows: list[ReadableSpan]) -> None:
+    """Each window after the first has a link to the one whose state it used."""
+    assert not windows[0].links
+    for before, after in pairwise(windows):
+        assert [link.context.span_id for link in after.links] == [id_of(before)]
+
+
+@pytest.mark.brokers("memory")
+def test_a_bad_snapshot_is_an_error_in_the_trace_of_its_producer(
+    broker: Broker,
+    names: dict[str, str],
+    snapshot: Callable[..., Snapshot],
+    outgoing: Outgoing,
+    spans: InMemorySpanExporter,
+) -> None:
+    tracing, good = Tracing(), outgoing(snapshot(0), names["snapshots"])
+    bad = tracing.created(OutgoingRecord(good.topic, b"not Arrow", good.key, good.headers))
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(bad)
+    with at_work(broker, names["snapshots"], detector(broker, names, tracing)):
+        wait_until(lambda: bool(named(spans, "publish")), 30)
+    (made,), (detected,) = (named(spans, f"{one} {names['snapshots']}") for one in OPERATIONS)
+    assert parent_of(detected) == id_of(made)
+    assert detected.status.status_code is trace.StatusCode.ERROR
+    assert said(detected, "error.type") == "BadSnapshot"
+    assert said(detected, "stream_icd.outcome") == "refused: decode"
+    with open_reader(
+        broker.settings(), f"{names['snapshots']}.dlq", start="beginning", limit=1
+    ) as letters:
+        (letter,) = letters
+    assert dict(bad.headers).items() <= dict(letter.headers).items()  # sent again, it goes on
+
+
+OPERATIONS = ("create", "detect")
+
+
+@pytest.mark.brokers("memory")
+def test_a_trace_of_another_program_goes_on(
+    broker: Broker,
+    names: dict[str, str],
+    snapshot: Callable[..., Snapshot],
+    outgoing: Outgoing,
+    spans: InMemorySpanExporter,
+) -> None:
+    theirs = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    sent = outgoing(snapshot(0), names["snapshots"])
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(OutgoingRecord(sent.topic, sent.value, sent.key, (*sent.headers, theirs)))
+    with at_work(broker, names["snapshots"], detector(broker, names, Tracing())):
+        wait_until(lambda: bool(named(spans, "publish")), 30)
+    (detected,) = named(spans, f"detect {names['snapshots']}")
+    assert parent_of(detected) == 0xB7AD6B7169203331
+
+
+@pytest.mark.brokers("memory")
+def test_without_traces_messages_are_as_before(
+    broker: Broker,
+    names: dict[str, str],
+    snapshot: Callable[..., Snapshot],
+    outgoing: Outgoing,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("STREAM_ICD_TRACES", raising=False)
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(outgoing(snapshot(0), names["snapshots"]))
+    with (
+        at_work(broker, names["snapshots"], detector(broker, names, None)),
+        open_reader(broker.settings(), names["found"], start="beginning", limit=1) as records,
+    ):
+        (found,) = records
+    assert not [name for name, _ in found.headers if "trace" in name]
+
+
+class _Collector(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        size = int(self.headers["Content-Length"])
+        self.server.received.append((self.path, self.rfile.read(size)))  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Do not log requests."""
+
+
+def produced(broker: Broker, graph: str, collector: str) -> CompletedProcess[str]:
+    """Send two snapshots with traces on."""
+    program = "from stream_icd.commands.cli.main import main; main()"
+    return run(
+        [sys.executable, "-c", program, "produce", "gn", "--limit", "2", "--graph", graph],
+        env={
+            "PYTHONPATH": str(Path(__file__).parents[3]),
+            "STREAM_ICD_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+            "STREAM_ICD_TRACES": "on",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector,
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "2",
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.brokers("embedded")
+def test_a_program_sends_its_spans_to_a_collector(broker: Broker, topic_name: str) -> None:
+    collector = HTTPServer(("127.0.0.1", 0), _Collector)
+    collector.received = []  # type: ignore[attr-defined]
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    done = produced(broker, topic_name, f"http://127.0.0.1:{collector.server_port}")
+    collector.shutdown()
+    collector.server_close()
+    assert done.returncode == 0, done.stderr
+    paths, bodies = zip(*collector.received, strict=True)  # type: ignore[attr-defined]
+    assert set(paths) == {"/v1/traces"}
+    sent = b"".join(bodies)
+    assert sent.count(b"create icd.snapshots.v1") == 2
+    assert b"stream-icd-produce" in sent
+
+
+@pytest.mark.brokers("embedded")
+def test_without_a_collector_spans_are_lost_and_nothing_else(
+    broker: Broker, topic_name: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    done = produced(broker, topic_name, f"http://127.0.0.1:{free}")
+    assert done.returncode == 0, done.stderr
+    assert "Failed to export" in done.stderr
+    with open_reader(
+        broker.settings(), "icd.snapshots.v1", start="beginning", until="end"
+    ) as records:
+        assert len([record for record in records if record.key == topic_name.encode()]) == 2

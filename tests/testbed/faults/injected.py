@@ -1,0 +1,123 @@
+"""`python -m tests.testbed.faults.injected consume detect …`: the real program, with a fault in it.
+
+The fault comes in the environment. Processes that the program starts by `spawn` or `forkserver`
+import the main module, under another name: so they have it too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from tests.testbed.faults.crash_points import die_while_publishing
+
+VARIABLE = "TEST_FAULT"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong inside a program.
+
+    Attributes:
+        crash_point: it kills -9 itself there (`CRASH_POINTS`), at the `batch`-th batch.
+        long_snapshot: pattern of the ids of those of which one takes `seconds` more, the first
+            that comes.
+        sign: the file that appears when it is in hand; it holds the id of the process at work.
+        asked: the file that appears when the program has understood that it is asked to end.
+        clock_backwards: its wall clock goes back an hour with every second.
+    """
+
+    crash_point: str = ""
+    batch: int = 1
+    long_snapshot: str = ""
+    seconds: float = 0.0
+    sign: str = ""
+    asked: str = ""
+    clock_backwards: bool = False
+
+    def environment(self) -> Mapping[str, str]:
+        return {VARIABLE: json.dumps(asdict(self))}
+
+
+def inject(fault: Fault) -> None:
+    """Put it into this process."""
+    if fault.clock_backwards:
+        turn_the_clock_back()
+    if fault.crash_point:
+        die_while_publishing(fault.crash_point, fault.batch)
+    if fault.long_snapshot:
+        take_long(fault)
+    if fault.asked:
+        tell_when_asked(Path(fault.asked))
+
+
+def take_long(fault: Fault) -> None:
+    import stream_icd.streaming.detection.snapshot as pipeline
+
+    real, sign = pipeline.detect_snapshot, Path(fault.sign)
+
+    def detect_snapshot(snapshot: Any, *arguments: Any) -> Any:
+        if fnmatch(snapshot.id, fault.long_snapshot) and not sign.exists():
+            sign.write_text(str(os.getpid()))
+            time.sleep(fault.seconds)
+        return real(snapshot, *arguments)
+
+    pipeline.detect_snapshot = detect_snapshot
+
+
+def tell_when_asked(sign: Path) -> None:
+    """Signals that come before the first was understood are one with it."""
+    import stream_icd.commands.programs.process as program
+
+    real = program.stop_on_signals
+
+    def stop_on_signals() -> threading.Event:
+        stop = real()
+        understand = stop.set
+
+        def set_and_note() -> None:
+            understand()
+            sign.touch()
+
+        stop.set = set_and_note  # type: ignore[method-assign]
+        return stop
+
+    program.stop_on_signals = stop_on_signals
+
+
+def turn_the_clock_back() -> None:
+    """Of what the client stamps records with, and of what results say of themselves.
+
+    To be called first: the client keeps the function that it finds when it is imported.
+    """
+    real, started = time.time, time.time()
+
+    def backwards() -> float:
+        return started - 3600 * (real() - started)
+
+    class Backwards(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.fromtimestamp(backwards(), UTC).astimezone(tz)
+
+    time.time = backwards
+    import stream_icd.core.times as clock
+
+    clock.datetime = Backwards  # type: ignore[misc, attr-defined]
+
+
+if __name__ in ("__main__", "__mp_main__"):
+    inject(Fault(**json.loads(os.environ[VARIABLE])))
+
+if __name__ == "__main__":
+    from stream_icd.commands.cli.main import main
+
+    main()

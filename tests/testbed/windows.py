@@ -1,0 +1,63 @@
+"""Windows of communities, as a tracker gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.snapshot import Window
+from stream_icd.methods.tracking.settings import TrackSettings
+from stream_icd.methods.tracking.track import remember, track
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def window(
+    hour: int,
+    labels: object,
+    nodes: object = None,
+    model: str = "m@1",
+    *,
+    ids: object = None,
+    revision: str = "",
+) -> Communities:
+    """The communities of one hour; nodes are 0, 1, 2, … unless given.
+
+    ids: stable id of each community, if a detector with memory found them.
+    """
+    found = np.asarray(labels, np.int32)
+    return Communities(
+        graph="g",
+        snapshot_id=f"g/{hour}",
+        window=Window(START + hour * HOUR, START + (hour + 1) * HOUR),
+        nodes=pa.array(np.arange(len(found)) if nodes is None else nodes),
+        labels=found,
+        n_edges=1,
+        model=model,
+        modularity=0.0,
+        ncut=0.0,
+        milliseconds=dict.fromkeys(STAGES, 0.0),
+        detected_at=START,
+        revision=revision,
+        community_ids=None if ids is None else np.asarray(ids, np.int64),
+        replaced=None if ids is None else np.empty((0, 2), np.int64),
+    )
+
+
+def follow(
+    windows: Iterable[Communities], settings: TrackSettings | None = None
+) -> list[CommunityEvents]:
+    """The events of a tracker, window by window."""
+    settings = settings or TrackSettings()
+    recent: tuple[CommunityEvents, ...] = ()
+    tracked = []
+    for one in windows:
+        tracked.append(track(recent, one, settings))
+        recent = remember(recent, tracked[-1], settings)
+    return tracked
