@@ -44,4 +44,4 @@ import sys, stream_icd
 print(sorted(name for name in sys.modules if name.startswith("stream_icd.")))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "['stream_icd.core.imports']"
+    assert done.stdout.strip() == "['stream_icd.core', 'stream_icd.core.imports']"

@@ -69,8 +69,8 @@ class Communities:
     """The communities that a detector found in one snapshot.
 
     `(graph, snapshot_id, model, revision)` identifies a result: drop it if it is repeated. Of two
-    revisions, the later one replaces the other. What an earlier version of this library did not
-    write is empty or None.
+    revisions, the later one replaces the other. What a
+    program did not write is empty or None.
 
     Attributes:
         nodes: the source's own ids, `(n_nodes,)`, ascending (`node_ids.widened`).

@@ -276,7 +276,7 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
         footer = _read(store, path, pq.read_metadata)
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
         said, crc = footer.metadata[FOOTER], footer.metadata.get(FOOTER_CRC)
-        if crc not in (None, _crc(said)):  # files of 0.1.0 have none
+        if crc not in (None, _crc(said)):  # other programs may write none
             raise ValueError("the checksum of its footer is wrong")
         noted = json.loads(said)
         sizes = [footer.row_group(at).total_byte_size for at in range(len(noted))]

@@ -33,7 +33,7 @@ LABELS_TYPE = "stream_icd.labels.v1"
 COLUMNS = {"node": True, "community": True}
 IDS, REPLACED = b"icd_community_ids", b"icd_replaced"
 MOVED, MOVED_BITS = b"icd_moved", b"icd_moved_bits"
-"""Keys in the metadata of the table's schema, which readers of earlier versions ignore."""
+"""Keys in the metadata of the table's schema, which a reader may ignore."""
 
 INTEGERS, NUMBERS = np.dtype("<i8"), np.dtype("<f8")
 

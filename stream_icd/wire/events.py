@@ -52,7 +52,7 @@ COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(OPTIONAL
 def encode_events(tracked: CommunityEvents) -> Message:
     """Encode events as a message; the same events give the same bytes."""
     table = event_table(tracked)
-    if table["name"].null_count == len(table):  # readers of earlier versions refuse the column
+    if table["name"].null_count == len(table):  # the column is optional
         table = table.drop(["name"])
     extra = {
         "icd_snapshot_id": tracked.snapshot_id,

@@ -443,7 +443,7 @@ def test_rows_are_counted(disk: Store, snapshot: MakeSnapshot) -> None:
 def test_files_without_checksums_are_read(
     disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of 0.1.0 have none."""
+    """Another program may write none."""
     writer = pq.ParquetWriter
 
     def without(*given: object, **named: object) -> object:

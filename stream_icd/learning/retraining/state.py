@@ -67,7 +67,7 @@ class State:
 
     Attributes:
         generation_id: of these aliases: a generation that was deleted leaves its number to another
-            one. None: not known, as in files of earlier versions.
+            one. None: not known.
         attempted_at, attempted: when it last learned, whatever came of it, and how far each graph
             had come in the archive then.
         watched: how far each graph had come when the champion was promoted: later windows show
@@ -75,7 +75,7 @@ class State:
         rolled_back: how far each graph had come at the last rollback: only later windows may prove
             a challenger, so that a model that failed is not promoted again on the same windows.
         announced: generation of the aliases up to which all promotions and rollbacks by retrainers
-            are announced; None: not known, as in files of earlier versions.
+            are announced; None: not known.
     """
 
     generation: int = 0  # of the aliases that it saw last; 0: none
