@@ -38,7 +38,7 @@ def needs_extra(extra: str, *libraries: str) -> Iterator[None]:
         library = (error.name or "").split(".")[0]
         if library not in libraries:
             raise
-        from stream_icd.errors import MissingExtra  # `import stream_icd` needs no other module
+        from stream_icd.core.errors import MissingExtra  # `import stream_icd` needs no other module
 
         raise MissingExtra(
             f"this needs {library}, which is not installed: pip install 'stream-icd[{extra}]'"
