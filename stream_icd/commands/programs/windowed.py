@@ -13,8 +13,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
+import structlog
+
 from stream_icd.commands.programs.options import RowOptions
 from stream_icd.commands.programs.producer import ProducerRun
+from stream_icd.core.printable import listed
 from stream_icd.core.snapshot import EPOCH
 from stream_icd.core.times import parse_wait
 from stream_icd.kafka.reader import Start, open_reader
@@ -54,6 +57,8 @@ def windowed_source(
     header = options.header
     column = options.time or time_column(options.found) or "t"
     columns = Columns(column, ids, numbers, options.time_unit, options.zone, options.ids)
+    if unused := [name for name in options.found if name not in columns.names]:
+        structlog.get_logger().warning("columns are not used", columns=listed(unused))
     n_streams, after = 1, None
     rows: Iterable[TimedRows | Quiet]
     if options.path is not None:

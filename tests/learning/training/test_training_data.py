@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
+from structlog.testing import capture_logs
 
 from stream_icd import programs
 from stream_icd.commands.programs import training_data
@@ -217,6 +218,24 @@ def test_events_become_a_graph_a_window(tmp_path: Path) -> None:
     )
     assert first.adjacency.toarray().tolist() == [[0, 2], [2, 0]]
     assert second.adjacency.nnz == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("mails.csv", "src,dst,t,weight,kind\nana,bo,0,2,x\n"),
+        ("mails.jsonl", '{"src": "ana", "dst": "bo", "t": 0, "weight": 2, "kind": "x"}\n'),
+    ],
+)
+def test_columns_of_events_that_are_not_used_are_logged(
+    name: str, content: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    for options, unused in (("", "weight, kind"), (",weight=weight", "kind")):
+        with capture_logs() as logged:
+            training_graphs(f"events:path={tmp_path / name}{options}")
+        said = [line["columns"] for line in logged if line["event"] == "columns are not used"]
+        assert said == [unused]
 
 
 def test_a_source_takes_all_options_of_its_producer(tmp_path: Path) -> None:
