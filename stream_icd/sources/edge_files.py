@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -20,7 +21,7 @@ from stream_icd.core.errors import (
     SourceNotFound,
     StoreUnreachable,
 )
-from stream_icd.core.printable import printable
+from stream_icd.core.printable import listed, printable
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import WindowOf, time_at, windows_at
 from stream_icd.sources.edge_list import is_edge_list, read_edge_list
@@ -102,13 +103,32 @@ class _Reading:
     window: WindowOf | None
     on_bad_row: OnBadRow
     count: Count
-    warned: set[str] = field(default_factory=set)
+    warned: set[tuple[str, str]] = field(default_factory=set)
+    naming: list[str] = field(default_factory=list)
 
-    def warn_once(self, text: str, name: str, *more: str) -> None:
-        """Log a warning that begins with the name of a file, only for the first such file."""
-        if text not in self.warned:
-            self.warned.add(text)
-            LOG.warning(f"%s {text} (this is logged of one file only)", printable(name), *more)
+    def warn_once(self, text: str, file: str, columns: Sequence[str] = ()) -> None:
+        """Log a warning that begins with the name of a file, for the first file with each column.
+
+        Without `columns`, for the first such file only.
+        """
+        said = {(text, column) for column in columns} or {(text, "")}
+        if new := said - self.warned:
+            self.warned.update(new)
+            shown = [column for column in columns if (text, column) in new]
+            given = [listed(shown)] if columns else []
+            LOG.warning(f"%s {text} (this is logged of one file only)", printable(file), *given)
+
+    def settle(self, file: str, found: str | None) -> str | None:
+        """Return what names the nodes of all GraphML files: the first that is found in one."""
+        if found is not None and not self.naming:
+            self.naming.append(found)
+            if found:
+                LOG.info(
+                    "%s: the attribute %s names the nodes, in GraphML files after it, too",
+                    printable(file),
+                    printable(found),
+                )
+        return self.naming[0] if self.naming else None
 
 
 def _watch(
@@ -184,10 +204,12 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
     if file.suffix in PICKLES:
         raise BadInput("opening a pickle can run any code: save GraphML instead")
 
-    def on_ignored(why: str, columns: str) -> None:
-        reading.warn_once(why, file.name, columns)
+    def on_ignored(text: str, columns: Sequence[str]) -> None:
+        reading.warn_once(text, file.name, columns)
 
-    edges = read_edge_list(file, reading.id_kind, reading.on_bad_row, on_ignored)
+    edges = read_edge_list(
+        file, reading.id_kind, reading.on_bad_row, on_ignored, partial(reading.settle, file.name)
+    )
     return snapshot_from_pairs(
         edges["src"],
         edges["dst"],

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import IO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -16,7 +15,8 @@ import pyarrow.compute as pc
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, NoGoodRows
 from stream_icd.core.node_ids import is_text, plain_columns
 from stream_icd.core.printable import listed
-from stream_icd.sources.source import OnBadRow
+from stream_icd.sources.graphml import SettleNames, read_graphml
+from stream_icd.sources.source import OnBadRow, OnIgnored
 from stream_icd.sources.tables import (
     DAMAGED,
     TIMES,
@@ -56,9 +56,7 @@ NO_HEADER = (
     "src,dst,weight"
 )
 NO_WEIGHT = "has no column named weight, so all edges weigh 1: not used are %s"
-
-OnIgnored = Callable[[str, str], None]
-"""Called with `NO_HEADER` or `NO_WEIGHT`, and the numbers, from 1, or names of columns not used."""
+NOT_USED = "has columns that are not used: %s"
 
 FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 A_FEW = 3
@@ -70,19 +68,24 @@ def is_edge_list(file: Path) -> bool:
 
 
 def read_edge_list(
-    file: Path, id_kind: IdKind, on_bad_row: OnBadRow, on_ignored: OnIgnored
+    file: Path,
+    id_kind: IdKind,
+    on_bad_row: OnBadRow,
+    on_ignored: OnIgnored,
+    settle: SettleNames,
 ) -> pa.Table:
     """Read columns `src`, `dst` and, if the file has it, `weight`.
 
     An edge without `dst` declares the node `src`. All ids have one type: `id_kind`, or that of the
-    first id. Columns that may hold weights, but are not used, go to `on_ignored`.
+    first id. Columns that are not used go to `on_ignored`; `settle` decides what names the nodes of
+    GraphML.
 
     Raises:
         NoGoodRows: the file is empty.
         BadInput: the file as a whole cannot be read, or holds events.
     """
     try:
-        batches = list(_raw(file, on_bad_row, on_ignored))
+        batches = list(_raw(file, on_bad_row, on_ignored, settle))
     except BadSettings as error:
         raise BadInput(str(error)) from error
     except MemoryError:
@@ -97,14 +100,16 @@ def read_edge_list(
     return pa.concat_tables([_checked(batch, kind, on_bad_row) for batch in batches])
 
 
-def _raw(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[RawRows]:
+def _raw(
+    file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, settle: SettleNames
+) -> Iterator[RawRows]:
     form = form_of(file.name)
     if form in TEXTS:
         yield from _raw_text(file, on_bad_row, on_ignored)
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         if form == ".graphml":
-            table = _graphml(content)
+            table = read_graphml(content.read(), settle, on_ignored)
         elif form == ".parquet":
             import pyarrow.parquet as pq
 
@@ -146,7 +151,7 @@ def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterat
             _refuse_events_without_names(rows, file.parent)
             further = enumerate(rows.columns[2:], start=3)
             if filled := [number for number, column in further if not _is_absent(column).all()]:
-                on_ignored(NO_HEADER, ", ".join(map(str, filled)))
+                on_ignored(NO_HEADER, list(map(str, filled)))
     for batch in batches:
         yield RawRows(batch.origin, batch.place, _named(batch.rows))
     if header is None:
@@ -154,11 +159,16 @@ def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterat
 
 
 def _say_unused(columns: Sequence[str], on_ignored: OnIgnored) -> None:
-    """Say which columns are not used, if none of them is named `weight`."""
-    names = _names(columns)
-    used = {*names.values(), _dividing_column(columns)}
-    if "weight" not in names and (others := [one for one in columns if one not in used]):
-        on_ignored(NO_WEIGHT, listed(others))
+    """Say which columns are not used, and apart those that may be meant as weights."""
+    names, time = _names(columns), _dividing_column(columns)
+    unused: dict[str, list[str]] = {NO_WEIGHT: [], NOT_USED: []}
+    for column in columns:
+        if column not in names.values():
+            text = NOT_USED if "weight" in names or column == time else NO_WEIGHT
+            unused[text].append(column or "one without a name")
+    for text, some in unused.items():
+        if some:
+            on_ignored(text, some)
 
 
 def _names(columns: Sequence[str]) -> dict[str, str]:
@@ -287,50 +297,3 @@ def _refuse_what_is_no_edge_list(rows: pa.Table) -> None:
 
 def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
-
-
-def _graphml(content: IO[bytes]) -> pa.Table:
-    """Read nodes, edges and the edge attribute `weight` (default: the file's, or 1)."""
-    text = content.read()
-    _refuse_entities(text)
-    src: list[str | None] = []
-    dst: list[str | None] = []
-    weights: list[str | None] = []
-    weight_key, weight = None, "1"
-    root = ElementTree.fromstring(text)
-    first = root.find("{*}graph")
-    for element in (*root.iterfind("{*}key"), *([] if first is None else first.iter())):
-        match element.tag.rpartition("}")[2]:
-            case "key" if element.get("attr.name") == "weight" and element.get("for", "all") in (
-                "edge",
-                "all",
-            ):
-                weight_key = element.get("id")
-                weight = element.findtext("{*}default", weight)
-            case "node":
-                src.append(element.get("id"))
-                dst.append(None)
-                weights.append(None)
-            case "edge":
-                src.append(element.get("source"))
-                dst.append(element.get("target"))
-                stated = (data.text for data in element if data.get("key") == weight_key)
-                weights.append(next(stated, weight))
-    columns = {"src": pa.array(src, pa.string()), "dst": pa.array(dst, pa.string())}
-    if weight_key is not None:
-        columns["weight"] = pa.array(weights, pa.string())
-    return pa.table(columns)
-
-
-def _refuse_entities(text: bytes) -> None:
-    """Refuse XML that defines entities, in any encoding that the parser reads; expand none."""
-
-    def refuse(*_: object) -> None:
-        raise BadInput("its XML defines entities, which can expand without limit: remove them")
-
-    parser = expat.ParserCreate()
-    parser.EntityDeclHandler = refuse
-    try:
-        parser.Parse(text, True)
-    except (LookupError, ValueError) as error:
-        raise BadInput(f"its XML has an encoding that cannot be read: {error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from stream_icd.core.communities import Labels
@@ -11,6 +11,10 @@ from stream_icd.core.snapshot import Snapshot
 
 OnBadRow = Callable[[BadRow], None]
 """Called with each row that cannot be read; it either notes the row or raises."""
+
+OnIgnored = Callable[[str, Sequence[str]], None]
+"""Called with a text that says what of a file is not used, and with the names, such as those of
+columns, that stand for its `%s`, if it has one."""
 
 Count = Callable[[str, int], None]
 """Called with the kind of what was deliberately left out of snapshots, and how many."""

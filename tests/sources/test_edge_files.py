@@ -104,18 +104,6 @@ def test_graphml_may_be_in_utf_16(tmp_path: Path) -> None:
     assert (snapshot.n_nodes, snapshot.n_edges, bad) == (4, 2, [])
 
 
-def test_the_first_graph_of_graphml_is_read_with_the_default_of_its_weights(tmp_path: Path) -> None:
-    (tmp_path / "g.graphml").write_text("""<graphml>
-      <key id="w" for="edge" attr.name="weight"><default>2.5</default></key>
-      <graph><edge source="a" target="b"/>
-        <edge source="b" target="c"><data key="w">7</data></edge></graph>
-      <graph><edge source="x" target="y"/></graph></graphml>""")
-    (snapshot,), _ = read(tmp_path)
-    assert snapshot.nodes.to_pylist() == ["a", "b", "c"]
-    assert snapshot.weights is not None
-    assert snapshot.weights.tolist() == [2.5, 7]
-
-
 def test_without_a_header_the_first_two_columns_are_the_ends(tmp_path: Path) -> None:
     (tmp_path / "g.txt").write_text("# SNAP\n# From\tTo\n1\t2\n2\t3\n")
     (snapshot,), _ = read(tmp_path)
@@ -137,16 +125,52 @@ def test_what_is_ignored_without_a_header_is_logged_once(
 def test_columns_beside_the_ends_that_are_not_named_weight_are_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "a.csv").write_text("from,to,weight,kind\n1,2,3,x\n")
     (tmp_path / "b.csv").write_text("t,from,to\n5,1,2\n")
     (tmp_path / "c.csv").write_text("from,kind,to,value\n1,x,2,3\n")
-    pq.write_table(pa.table({"src": [1], "dst": [2], "count": [4]}), tmp_path / "d.parquet")
+    pq.write_table(pa.table({"src": [1], "dst": [2], "kind": [4]}), tmp_path / "d.parquet")
     found, bad = read(tmp_path)
-    assert [snapshot.weights is None for snapshot in found] == [False, True, True, True]
+    assert [snapshot.weights for snapshot in found] == [None] * 3
     assert bad == []
     (said,) = (text for text in caplog.messages if "weight" in text)
     assert said.startswith("c.csv has no column named weight, so all edges weigh 1: not used are")
     assert "kind, value (" in said
+
+
+UNUSED = pa.table({"src": ["a"], "dst": ["b"], "weight": [2.0], "kind": ["x"], "Weight": [7.0]})
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("g.csv", lambda path: path.write_text("src,dst,weight,kind,Weight\na,b,2,x,7\n")),
+        ("g.tsv", lambda path: path.write_text("src\tdst\tweight\tkind\tWeight\na\tb\t2\tx\t7\n")),
+        ("g.parquet", lambda path: pq.write_table(UNUSED, path)),
+        ("g.arrow", lambda path: write_arrow(UNUSED, path)),
+    ],
+)
+def test_each_column_that_is_not_used_is_logged(
+    name: str, write: Callable[[Path], object], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path / name)
+    (snapshot,), _ = read(tmp_path)
+    assert snapshot.weights is not None
+    assert snapshot.weights.tolist() == [2]
+    (said,) = (text for text in caplog.messages if "not used" in text)
+    assert said.startswith(f"{name} has columns that are not used: kind, Weight (")
+
+
+def test_a_column_that_is_not_used_is_logged_of_the_first_file_that_has_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = "src,dst,weight,kind\n1,2,3,4\n", ",src,dst,weight,kind,t\n0,1,2,3,4,5\n"
+    for day, content in enumerate((first, first, second, second), start=1):
+        (tmp_path / f"2026-01-0{day}.csv").write_text(content)
+    found, bad = read(tmp_path)
+    assert (len(found), bad) == (4, [])
+    assert [text.partition(" (")[0] for text in caplog.messages] == [
+        "2026-01-01.csv has columns that are not used: kind",
+        "2026-01-03.csv has columns that are not used: one without a name, t",
+    ]
 
 
 def test_the_reason_says_whether_an_id_or_a_weight_is_wrong(tmp_path: Path) -> None:
@@ -194,6 +218,10 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
         "entities",
     ),
     "parameter.graphml": (b'<!DOCTYPE g [<!ENTITY % a "b">]><graphml/>', "entities"),
+    "default.graphml": (
+        b'<!DOCTYPE g [<!ATTLIST node x CDATA "AAAA">]><graphml><node/></graphml>',
+        "ATTLIST",
+    ),
     "odd.graphml": (b"<?xml version='1.0' encoding='utf-7'?><graphml/>", "encoding"),
     "unknown.graphml": (b"<?xml version='1.0' encoding='x'?><graphml/>", "encoding"),
     "other.parquet": (b"", "expected src, dst"),

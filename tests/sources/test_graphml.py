@@ -1,0 +1,367 @@
+"""GraphML as other tools write it: names of nodes, weights, and what is no single graph."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import igraph
+import networkx
+import numpy as np
+import pytest
+
+from stream_icd.core.errors import BadRow
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.sources.edge_files import watch_edge_files
+
+EDGES = (("A1", "A2"), ("A2", "A3"), ("A3", "A1"), ("A3", "B1"), ("B1", "B2"))
+
+GRAPH_TOOL = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns"
+         xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
+  <!-- property keys -->
+  <key id="key0" for="node" attr.name="{name}" attr.type="string" />
+  <key id="key1" for="node" attr.name="pos" attr.type="vector_double" />
+  <key id="key2" for="edge" attr.name="weight" attr.type="double" />
+  <graph id="G" edgedefault="undirected" parse.nodeids="canonical" parse.order="nodesfirst">
+    <node id="n0"><data key="key0">alice</data><data key="key1">0x1p+0, 0x1p+1</data></node>
+    <node id="n1"><data key="key0">bob</data></node>
+    <edge id="e0" source="n0" target="n1"><data key="key2">0x1.8p+1</data></edge>
+  </graph>
+</graphml>"""
+
+YED = """<?xml version="1.0" encoding="UTF-8" standalone="no"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com/xml/graphml">
+  <!--Created by yEd 3.25-->
+  <key for="port" id="d1" yfiles.type="portgraphics"/>
+  <key attr.name="url" attr.type="string" for="node" id="d4"/>
+  <key for="node" id="d6" yfiles.type="nodegraphics"/>
+  <key for="graphml" id="d7" yfiles.type="resources"/>
+  <key for="edge" id="d10" yfiles.type="edgegraphics"/>
+  <graph edgedefault="directed" id="G">
+    <node id="n0"><data key="d4"/><data key="d6"><y:ShapeNode>
+      <y:Geometry height="30.0" x="1.0"/>
+      <y:NodeLabel alignment="center">alice<y:LabelModel/></y:NodeLabel></y:ShapeNode></data></node>
+    <node id="n3" yfiles.foldertype="group"><data key="d6"><y:ProxyAutoBoundsNode><y:Realizers>
+      <y:GroupNode><y:NodeLabel>a group</y:NodeLabel></y:GroupNode>
+      <y:GroupNode><y:NodeLabel>closed</y:NodeLabel></y:GroupNode></y:Realizers>
+      </y:ProxyAutoBoundsNode></data>
+      <graph edgedefault="directed" id="n3:">
+        <node id="n3::n0"><data key="d6"><y:ShapeNode><y:NodeLabel>bob
+          </y:NodeLabel></y:ShapeNode></data></node>
+      </graph></node>
+    <edge id="e0" source="n0" target="n3::n0"><data key="d10"><y:PolyLineEdge>
+      <y:EdgeLabel>knows</y:EdgeLabel></y:PolyLineEdge></data></edge>
+  </graph>
+  <data key="d7"><y:Resources/></data>
+</graphml>"""
+
+YED_LIVE = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns"
+    xmlns:y="http://www.yworks.com/xml/yfiles-common/3.0"
+    xmlns:x="http://www.yworks.com/xml/yfiles-common/markup/3.0">
+  <key id="d1" for="node" attr.name="NodeLabels"/>
+  <graph id="G" edgedefault="directed">
+    <node id="n0"><data key="d1"><x:List><y:Label><y:Label.Text><![CDATA[alice]]></y:Label.Text>
+      </y:Label></x:List></data></node>
+    <node id="n1"><data key="d1"><x:List><y:Label><y:Label.Text>bob</y:Label.Text>
+      </y:Label></x:List></data></node>
+    <edge source="n0" target="n1"/>
+  </graph></graphml>"""
+
+CYTOSCAPE = """<?xml version="1.0" encoding="UTF-8" standalone="no"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key attr.name="name" attr.type="string" for="node" id="name"/>
+  <key attr.name="weight" attr.type="double" for="node" id="weight"/>
+  <graph edgedefault="directed" id="Network">
+    <node id="60"><data key="name">alice</data></node>
+    <node id="62"><data key="name">bob</data></node>
+    <edge source="60" target="62">
+      <data key="name">alice (knows) bob</data><data key="weight">3.0</data></edge>
+  </graph></graphml>"""
+
+GEPHI = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key attr.name="label" attr.type="string" for="node" id="label"/>
+  <key attr.name="Edge Label" attr.type="string" for="edge" id="edgelabel"/>
+  <key attr.name="weight" attr.type="double" for="edge" id="weight"/>
+  <key attr.name="size" attr.type="float" for="node" id="size"/>
+  <graph edgedefault="undirected">
+    <node id="0"><data key="label">alice</data><data key="size">10.0</data></node>
+    <node id="1"><data key="label">bob</data><data key="size">10.0</data></node>
+    <edge id="7" source="0" target="1"><data key="weight">3.0</data></edge>
+  </graph></graphml>"""
+
+
+def graphml(nodes: str, edges: str = "", keys: str = "") -> str:
+    """Return a file of nodes `id` or `id=name`, and edges `src-dst` or `src-dst=weight`."""
+    keyed = "<node id='{}'><data key='k'>{}</data></node>".format
+    listed = [
+        keyed(*node.split("=")) if "=" in node else f"<node id='{node}'/>" for node in nodes.split()
+    ]
+    for edge in edges.split():
+        ends, _, weight = edge.partition("=")
+        source, target = ends.split("-")
+        data = f"<data key='w'>{weight}</data>" if weight else ""
+        listed.append(f"<edge source='{source}' target='{target}'>{data}</edge>")
+    name = "<key id='k' for='node' attr.name='name'/>"
+    return f"<graphml>{name}{keys}<graph>{''.join(listed)}</graph></graphml>"
+
+
+def read(folder: Path, *files: str) -> tuple[list[Snapshot], list[str]]:
+    """Read files of consecutive days, and the reasons why others make no snapshot."""
+    for day, content in enumerate(files, start=1):
+        (folder / f"2026-01-{day:02d}.graphml").write_text(content)
+    bad: list[BadRow] = []
+    source = watch_edge_files(folder, on_bad_row=bad.append)
+    return [snapshot for snapshot, _ in source.snapshots], [str(error) for error in bad]
+
+
+def weighted(snapshot: Snapshot) -> dict[tuple[object, ...], float]:
+    nodes = snapshot.nodes.to_pylist()
+    weights = np.ones(snapshot.n_edges) if snapshot.weights is None else snapshot.weights
+    pairs = zip(*snapshot.edges.tolist(), strict=True)
+    return {
+        (nodes[i], nodes[j]): weight for (i, j), weight in zip(pairs, weights.tolist(), strict=True)
+    }
+
+
+def test_nodes_of_igraph_are_the_same_on_each_day(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    rng = np.random.default_rng(0)
+    for day in range(1, 5):
+        graph = igraph.Graph.TupleList([EDGES[at] for at in rng.permutation(len(EDGES))])
+        graph.write_graphml(str(tmp_path / f"2026-01-{day:02d}.graphml"))
+    found, bad = read(tmp_path)
+    assert bad == []
+    for snapshot in found:
+        assert snapshot.nodes.to_pylist() == ["A1", "A2", "A3", "B1", "B2"]
+        assert weighted(snapshot).keys() == {tuple(sorted(edge)) for edge in EDGES}
+    (said,) = caplog.messages
+    assert said.startswith("2026-01-01.graphml: the attribute name names the nodes")
+
+
+def test_numbers_that_igraph_has_as_names_are_integers(tmp_path: Path) -> None:
+    graph = igraph.Graph.TupleList([(7, 1_347_793), (7, 15_110)])
+    graph.write_graphml(str(tmp_path / "2026-01-01.graphml"))
+    (snapshot,), _ = read(tmp_path)
+    assert snapshot.nodes.to_pylist() == [7, 15_110, 1_347_793]
+
+
+def test_ids_of_networkx_name_the_nodes_also_after_igraph_has_written_them(tmp_path: Path) -> None:
+    graph = networkx.Graph([("alice", "bob"), ("bob", "carol")])
+    networkx.write_graphml(graph, tmp_path / "2026-01-01.graphml")
+    again = igraph.Graph.Read_GraphML(str(tmp_path / "2026-01-01.graphml"))
+    again.write_graphml(str(tmp_path / "2026-01-02.graphml"))
+    found, bad = read(tmp_path)
+    assert bad == []
+    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["alice", "bob", "carol"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("content", "weight"),
+    [
+        (GRAPH_TOOL.format(name="name"), 3),
+        (GRAPH_TOOL.format(name="vertex_name"), 3),
+        (GRAPH_TOOL.format(name="_graphml_vertex_id"), 3),
+        (YED_LIVE, 1),
+        (CYTOSCAPE, 3),
+        (GEPHI, 3),
+    ],
+)
+def test_the_names_and_weights_of_other_tools(content: str, weight: float, tmp_path: Path) -> None:
+    (snapshot,), bad = read(tmp_path, content)
+    assert bad == []
+    assert weighted(snapshot) == {("alice", "bob"): weight}
+
+
+def test_labels_and_groups_of_yed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (snapshot,), bad = read(tmp_path, YED)
+    assert bad == []
+    assert snapshot.nodes.to_pylist() == ["a group", "alice", "bob"]
+    assert weighted(snapshot) == {("alice", "bob"): 1}
+    nested, unused = caplog.messages
+    assert "has nested graphs: all their nodes and edges are read as one graph" in nested
+    assert "all edges weigh 1: not used are edgegraphics of edges (" in unused
+
+
+def test_ids_that_are_no_numbers_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (snapshot,), _ = read(tmp_path, graphml("alice=Alice bob=Bob", "alice-bob"))
+    assert snapshot.nodes.to_pylist() == ["alice", "bob"]
+    assert "not used are name of nodes (" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges"),
+    [
+        ("n0=Smith n1=Smith n2=Li", "n0-n1 n1-n2"),  # shared
+        ("n0=Smith n1 n2=Li", "n0-n1 n1-n2"),  # missing
+        ("n0=Smith n1=Li", "n0-n1 n1-n2"),  # of a node that is not declared
+        ("n0=n2 n1=n0 n2=n1", "n0-n1 n1-n2"),  # places, too, of another file
+        ("n0=a n0=b n1=c n2=d", "n0-n1 n1-n2"),  # two nodes
+        ("n0 n1 n2", "n0-n1 n1-n2"),
+        ("", "n0-n1 n1-n2"),
+    ],
+)
+def test_without_names_of_all_nodes_their_ids_stay_and_this_is_logged_once(
+    nodes: str, edges: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    found, bad = read(tmp_path, *[graphml(nodes, edges)] * 2)
+    assert bad == []
+    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["n0", "n1", "n2"]] * 2
+    (said,) = (text for text in caplog.messages if "ids" in text)
+    assert said.startswith("2026-01-01.graphml has no name or label that each node has")
+
+
+def test_integers_without_names_are_ids(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    networkx.write_graphml(networkx.path_graph(3), tmp_path / "2026-01-01.graphml")
+    (snapshot,), _ = read(tmp_path)
+    assert (snapshot.nodes.to_pylist(), caplog.messages) == ([0, 1, 2], [])
+
+
+NAMED = graphml("n0=a n1=b n2=c", "n0-n1 n1-n2")
+SHARED = graphml("n0=a n1=a n2=c", "n0-n1 n1-n2")
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        (SHARED, "nodes n0 and n1 have the same"),
+        (graphml("n0=a n1 n2=c", "n0-n1 n1-n2"), "node n1 has none"),
+        (graphml("n0 n1 n2", "n0-n1 n1-n2"), "no node has it"),
+    ],
+)
+def test_a_file_without_the_names_of_the_files_before_is_refused(
+    second: str, why: str, tmp_path: Path
+) -> None:
+    """By their ids, its nodes would be other nodes."""
+    found, bad = read(tmp_path, NAMED, second, NAMED)
+    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["a", "b", "c"]] * 2
+    (said,) = bad
+    assert said.startswith("2026-01-02.graphml makes no snapshot: the attribute name names")
+    assert f"here {why}: give each node a name of its own" in said
+
+
+def test_places_in_a_file_do_not_decide_what_names_the_nodes_of_the_next(tmp_path: Path) -> None:
+    found, _ = read(tmp_path, SHARED, NAMED)
+    assert [snapshot.nodes[0].as_py() for snapshot in found] == ["n0", "a"]
+    numbers = [content.replace("n0", "60").replace("n1", "61").replace("n2", "62") for content in
+               (SHARED, NAMED)]  # fmt: skip
+    found, _ = read(tmp_path, *numbers)
+    assert [snapshot.nodes[0].as_py() for snapshot in found] == [60, 60]
+
+
+def test_weights_of_networkx_may_have_two_types(tmp_path: Path) -> None:
+    graph = networkx.Graph()
+    graph.add_weighted_edges_from([("a", "b", 3), ("b", "c", 2.5), ("c", "d", 10)])
+    networkx.write_graphml(graph, tmp_path / "2026-01-01.graphml")
+    assert (tmp_path / "2026-01-01.graphml").read_text().count('attr.name="weight"') == 2
+    (snapshot,), _ = read(tmp_path)
+    assert weighted(snapshot) == {("a", "b"): 3, ("b", "c"): 2.5, ("c", "d"): 10}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "<key id='w' for='edge' attr.name='Weight'/>",
+        "<key id='w' for='all' attr.name='weight'/>",
+        "<key id='w' attr.name='WEIGHT'/>",
+        "<key id='w' for='node' attr.name='weight'/>",
+        "<key id='w' for='edge' attr.name='weight'/><key id='w' for='node' attr.name='x'/>",
+    ],
+)
+def test_a_weight_in_any_case_and_however_it_is_declared(key: str, tmp_path: Path) -> None:
+    (snapshot,), bad = read(tmp_path, graphml("a b", "a-b=3", key))
+    assert (weighted(snapshot), bad) == ({("a", "b"): 3}, [])
+
+
+def test_an_edge_without_a_weight_has_the_default_or_weighs_1(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = "<key id='w' for='edge' attr.name='weight'>{}</key>".format
+    found, _ = read(
+        tmp_path,
+        graphml("a b c", "a-b b-c=7", key("<default>2.5</default>")),
+        graphml("a b c", "a-b b-c=7", key("<default/>")),
+    )
+    assert [weighted(snapshot) for snapshot in found] == [
+        {("a", "b"): 2.5, ("b", "c"): 7},
+        {("a", "b"): 1, ("b", "c"): 7},
+    ]
+    (said,) = caplog.messages
+    assert said.startswith("2026-01-02.graphml has edges without a weight: they weigh 1")
+
+
+def test_two_different_weights_of_an_edge_are_a_bad_row(tmp_path: Path) -> None:
+    twice = graphml("a b c", "a-b=3 b-c=1", "<key id='w' for='edge' attr.name='weight'/>")
+    twice = twice.replace("<data key='w'>3", "<data key='w'>2</data><data key='w'>3")
+    (snapshot,), bad = read(tmp_path, twice)
+    assert weighted(snapshot) == {("b", "c"): 1}
+    assert "weight '2 and 3' is not an edge: its weight is no finite number above 0" in bad[0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (
+            "<key id='w' for='edge' attr.name='value'/>",
+            "has no attribute weight on edges, so all edges weigh 1: not used are value of edges (",
+        ),
+        (
+            "<key id='w' for='edge' attr.name='value'/>"
+            "<key id='x' for='edge' attr.name='weight'><default>2</default></key>",
+            "has attributes that are not used: value of edges (",
+        ),
+        ("", "so all edges weigh 1: not used are w of edges ("),
+    ],
+)
+def test_attributes_that_are_not_used_are_logged_once(
+    keys: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    read(tmp_path, *[graphml("a b", "a-b=3", keys)] * 2)
+    (text,) = caplog.messages
+    assert said in text
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("<graphml><graph/><graph/></graphml>", "it holds 2 graphs: write each to a file"),
+        (
+            "<graphml><graph><hyperedge><endpoint node='a'/></hyperedge></graph></graphml>",
+            r"it holds hyperedges \(1\), and an edge has two ends",
+        ),
+        (
+            "<graphml><graph><locator href='b.graphml'/></graph></graphml>",
+            r"is in another file \(locator\)",
+        ),
+        ("<html></html>", "it is no GraphML: its first element is html"),
+        ("<gexf xmlns='http://gexf.net/1.3'/>", "it is no GraphML: its first element is gexf"),
+        ("<!DOCTYPE html><html><p>404</html>", "another format than its name says"),
+    ],
+)
+def test_what_is_no_single_graph_is_refused(content: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(BadRow, match=why):
+        list(_snapshots(tmp_path, content))
+
+
+def _snapshots(folder: Path, content: str) -> list[object]:
+    (folder / "2026-01-01.graphml").write_text(content)
+    return list(watch_edge_files(folder).snapshots)
+
+
+def test_an_edge_without_an_end_is_a_bad_row(tmp_path: Path) -> None:
+    for edge in ("source='a'", "target='a'", "source='a' target=''"):
+        content = graphml("a b", "a-b").replace("</graph>", f"<edge {edge}/></graph>")
+        (snapshot,), bad = read(tmp_path, content)
+        assert (weighted(snapshot), len(bad)) == ({("a", "b"): 1}, 1)
+        assert "an id is empty" in bad[0]
+
+
+def test_deeply_nested_parts_are_read(tmp_path: Path) -> None:
+    depth = 20_000
+    nested = "<graph><node id='a'>" * depth + "</node></graph>" * depth
+    content = graphml("a b", "a-b").replace("</graph>", f"<node id='c'>{nested}</node></graph>")
+    (snapshot,), bad = read(tmp_path, content)
+    assert (snapshot.nodes.to_pylist(), bad) == (["a", "b", "c"], [])
