@@ -156,7 +156,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             seed=self.seed,
             threads=self.threads,
         ).communities
-        self.bits_, self.evidence_ = evidence_for(adjacency, found, self.seed)
+        self.bits_, self.evidence_ = evidence_for(adjacency, found)
         self.nodes_ = nodes
         return found
 
@@ -219,7 +219,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             threads=self.threads,
             adjacency=adjacency,
         )
-        self.bits_, self.evidence_ = evidence_for(adjacency, found.communities, self.seed)
+        self.bits_, self.evidence_ = evidence_for(adjacency, found.communities)
         names = snapshot.nodes.to_numpy(zero_copy_only=False)
         communities, self.nodes_ = np.empty_like(found.communities), np.empty_like(names)
         communities[order], self.nodes_[order] = found.communities, names

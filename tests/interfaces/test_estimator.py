@@ -245,6 +245,13 @@ def test_a_graph_may_be_given_in_any_form(graph: LabelledGraph) -> None:
         assert np.array_equal(icd.predict(one), expected)
 
 
+def test_the_evidence_of_a_graph_does_not_depend_on_the_seed() -> None:
+    for seed in (24, 27, 33):  # as seeds of the rewired graphs, they would give none
+        icd = ICD.load("default", seed=seed)
+        icd.predict(networkx.karate_club_graph())
+        assert icd.evidence_ == "weak"
+
+
 def test_predict_leaves_the_names_of_the_nodes_and_the_evidence(graph: LabelledGraph) -> None:
     icd = ICD.load("gn")
     named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(graph.adjacency), "n{}".format)

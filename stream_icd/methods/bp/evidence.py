@@ -10,6 +10,7 @@ modularity far above that of random graphs with the same degrees is weak evidenc
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -29,9 +30,10 @@ from stream_icd.methods.bp.modularity import maximise_modularity
 from stream_icd.methods.bp.partition import measured
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 
-FEW_EDGES = 200  # of a small graph, at most; the comparison takes 5 to 10 ms
-REWIRINGS = 19  # random graphs to compare a small graph with
+FEW_EDGES = 200  # of a small graph, at most; the comparison takes 5 to 10 ms as a rule
+REWIRINGS, MOST_REWIRINGS = 19, 200  # random graphs to compare a small graph with
 DEVIATIONS = 4.0  # standard deviations above chance for weak evidence in a small graph
+CERTAIN = 2.0  # standard errors that end the comparison before `MOST_REWIRINGS`
 SWAPS = 10  # tried per edge; enough to make the result independent of the given graph
 
 
@@ -43,8 +45,10 @@ class Evidence(NamedTuple):
 
 
 @uninterrupted()
-def evidence_for(adjacency: csr_array, communities: AnyLabels, seed: int = 0) -> Evidence:
+def evidence_for(adjacency: csr_array, communities: AnyLabels) -> Evidence:
     """The evidence for a graph's communities; time and memory are O(N + E).
+
+    The same graph and communities always have the same evidence: it depends on no seed.
 
     Nodes without edges are left out: they change nothing, and a message of kilobytes declares
     hundreds of thousands.
@@ -79,23 +83,32 @@ def evidence_for(adjacency: csr_array, communities: AnyLabels, seed: int = 0) ->
     n_edges = adjacency.nnz / 2
     if saved * n_edges >= STRONG_BITS:
         return Evidence(saved, "strong")
-    if saved > 0 or (n_edges <= FEW_EDGES and _is_above_chance(graph, labels, seed)):
+    if saved > 0 or (n_edges <= FEW_EDGES and _is_above_chance(graph, labels)):
         return Evidence(saved, "weak")
     return Evidence(saved, "none")
 
 
-def _is_above_chance(graph: LevelGraph, labels: Labels, seed: int) -> bool:
-    """Whether modularity is far above that of graphs with the same degrees, rewired at random."""
+def _is_above_chance(graph: LevelGraph, labels: Labels) -> bool:
+    """Whether modularity is far above that of graphs with the same degrees, rewired at random.
+
+    A few of these give the threshold, mean + d standard deviations, with a standard error of
+    √((1 + d²/2) / n) standard deviations. If the modularity is closer to it, more are drawn:
+    otherwise chance would decide about graphs such as the karate club.
+    """
     if not labels.any():
         return False
-    rng = np.random.default_rng(seed)
-    by_chance = []
-    for _ in range(REWIRINGS):
+    rng = np.random.default_rng(0)
+    found, by_chance = modularity_of(graph, labels), list[float]()
+    above = error = 0.0
+    while len(by_chance) < REWIRINGS or (
+        abs(above) < CERTAIN * error and len(by_chance) < MOST_REWIRINGS
+    ):
         random = rewired(graph, rng)
         by_chance.append(modularity_of(random, maximise_modularity(random, 1.0, rng)))
-    spread = np.std(by_chance, ddof=1)
-    threshold = np.mean(by_chance) + DEVIATIONS * spread
-    return bool(modularity_of(graph, labels) > threshold)
+        spread = float(np.std(by_chance, ddof=1)) if len(by_chance) > 1 else 0.0
+        above = found - float(np.mean(by_chance)) - DEVIATIONS * spread
+        error = spread * math.sqrt((1 + DEVIATIONS**2 / 2) / len(by_chance))
+    return above > 0
 
 
 def rewired(graph: LevelGraph, rng: np.random.Generator) -> LevelGraph:

@@ -160,7 +160,7 @@ def communities_with(
     """
     k = snapshot.n_communities or settings.n_communities
     memory, use = remembered or (None, None)
-    evidence = evidence_for(adjacency, labels, settings.seed)
+    evidence = evidence_for(adjacency, labels)
     weights = community_weights(adjacency, labels)
     known: dict[str, Any] = {}
     if memory is not None:
