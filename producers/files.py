@@ -17,9 +17,10 @@ class Files(ReadingProducer):
     """Send the edge lists in a folder: one snapshot per file, in order of their windows.
 
     CSV, TSV and text files have the columns src, dst and optionally weight (without such a header,
-    the first two columns are used) and may be compressed (.gz, .bz2). Parquet and Arrow files have
-    the same columns. GraphML is read too. A row without dst declares an isolated node. Pickles are
-    refused: opening one runs any program that it holds.
+    the first two columns are used). Parquet and Arrow files have the same columns. GraphML, Matrix
+    Market, METIS and Pajek are read too. Each of these may be compressed (.gz, .bz2, .xz, .zst,
+    .lz4, .zip). A row without dst declares an isolated node. Pickles are refused: opening one runs
+    any program that it holds.
 
     A window starts at the date or time in the file name (2026-01-31, 20260131T1200) and lasts until
     the next file; without one, it is the time of the file's last change.
@@ -28,7 +29,7 @@ class Files(ReadingProducer):
       stream-icd produce files /var/spool/graphs --watch --every 10s
     """
 
-    path: Path = argument("Folder of edge lists: CSV, Parquet, Arrow or GraphML.", metavar="FOLDER")
+    path: Path = argument("Folder of edge lists: CSV, Parquet, Arrow, GraphML, …", metavar="FOLDER")
     watch: bool = option(False, "Keep running and send new and changed files.")
     every: str = option("2s", "Polling interval; files that still grow are read later.")
     window: Window = None

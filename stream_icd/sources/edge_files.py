@@ -24,7 +24,8 @@ from stream_icd.core.errors import (
 from stream_icd.core.printable import listed, printable
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import WindowOf, time_at, windows_at
-from stream_icd.sources.edge_list import is_edge_list, read_edge_list
+from stream_icd.sources.compression import OPENERS, form_of
+from stream_icd.sources.edge_list import FORMS, is_edge_list, read_edge_list
 from stream_icd.sources.source import (
     Count,
     OnBadRow,
@@ -36,6 +37,8 @@ from stream_icd.sources.values import IdKind
 
 LOG = logging.getLogger(__name__)
 PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
+UNFINISHED = (".tmp", ".part")
+KNOWN = f"Files are read that are named {', '.join(FORMS)}, also compressed ({', '.join(OPENERS)})"
 DATE = re.compile(
     r"(?<!\d)(\d{4})[-_.]?(\d{2})[-_.]?(\d{2})"
     r"(?:[T_ -]?(\d{2})[:h-]?(\d{2})(?:[:m-]?(\d{2}))?)?(?!\d)"
@@ -60,10 +63,11 @@ def watch_edge_files(
 ) -> Source:
     """Read a snapshot from each file, in the order of their windows; its id is `graph/file name`.
 
-    Ignores names that begin with a dot or end in `.tmp` or `.part` (files still being written),
-    and names of unknown format. Windows are those of `windows_of`. Rows and files that cannot be
-    read go to `on_bad_row`; `empty_files` are counted. With `every_s`, looks again after so many
-    seconds, and reads new and changed files once they are unchanged between two looks.
+    Ignores names that begin with a dot. Folders and files of unknown format are logged, and counted
+    as `other_files`; so are names that end in `.tmp` or `.part` (files still being written), unless
+    the folder is watched. Windows are those of `windows_of`. Rows and files that cannot be read go
+    to `on_bad_row`; `empty_files` are counted. With `every_s`, looks again after so many seconds,
+    and reads new and changed files once they are unchanged between two looks.
 
     Raises:
         SourceNotFound: the folder does not exist, is an archive, or has no file to send and is not
@@ -80,14 +84,14 @@ def watch_edge_files(
     reading = _Reading(graph, id_kind, window, on_bad_row, count)
     if every_s is not None:
         return Source(None, _watch(folder, reading, every_s, stop))
-    files = _files(folder)
+    files = _files(folder, reading, unfinished=True)
     if not files and is_archive(folder):
         raise SourceNotFound(
             f"{folder} is an archive: send it with `stream-icd produce replay {folder}`, or learn "
             f"from it with --data archive:path={folder}"
         )
     if not files:
-        raise SourceNotFound(f"{folder} holds no edge list (.csv, .parquet, .arrow, .graphml, …)")
+        raise SourceNotFound(f"{folder} holds no edge list: {KNOWN}")
     return Source(len(files), _read_all(files, files, reading))
 
 
@@ -105,17 +109,27 @@ class _Reading:
     count: Count
     warned: set[tuple[str, str]] = field(default_factory=set)
     naming: list[str] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
 
-    def warn_once(self, text: str, file: str, columns: Sequence[str] = ()) -> None:
-        """Log a warning that begins with the name of a file, for the first file with each column.
+    def say_left_out(self, names: Sequence[str]) -> None:
+        """Log and count files of a folder that are not read, each once."""
+        if new := [name for name in names if name not in self.left_out]:
+            self.left_out.update(new)
+            self.count("other_files", len(new))
+            LOG.warning("not sent: %s. %s", listed(new), KNOWN)
 
-        Without `columns`, for the first such file only.
+    def warn_once(self, text: str, file: str, shown: str | Sequence[str] = ()) -> None:
+        """Log a warning that begins with the name of a file, for the first such file only.
+
+        If `shown` has names, such as those of columns: for the first file with each of them.
         """
-        said = {(text, column) for column in columns} or {(text, "")}
+        names = () if isinstance(shown, str) else shown
+        said = {(text, name) for name in names} or {(text, "")}
         if new := said - self.warned:
             self.warned.update(new)
-            shown = [column for column in columns if (text, column) in new]
-            given = [listed(shown)] if columns else []
+            given = [printable(shown)] if isinstance(shown, str) else []
+            if names:
+                given = [listed([name for name in names if (text, name) in new])]
             LOG.warning(f"%s {text} (this is logged of one file only)", printable(file), *given)
 
     def settle(self, file: str, found: str | None) -> str | None:
@@ -137,7 +151,7 @@ def _watch(
     before: Stamps = {}
     done: Stamps = {}
     while not stop.is_set():
-        now = _files(folder)
+        now = _files(folder, reading, unfinished=False)
         ready = [f for f, stamp in now.items() if before.get(f) == stamp != done.get(f)]
         done = {**done, **{file: now[file] for file in ready}}
         yield from _read_all(ready, now, reading)
@@ -145,18 +159,23 @@ def _watch(
         stop.wait(every_s)
 
 
-def _files(folder: Path) -> Stamps:
-    stamps = {}
+def _files(folder: Path, reading: _Reading, *, unfinished: bool) -> Stamps:
+    """Return the files to read; say which others there are, also `unfinished` ones if asked to."""
+    stamps, left_out = {}, list[str]()
     try:
-        present = sorted(folder.iterdir())
+        present = sorted(file for file in folder.iterdir() if not file.name.startswith("."))
     except OSError as error:  # such as a disk that is no longer mounted
         raise StoreUnreachable(f"cannot read the folder {folder}: {error.strerror}") from error
     for file in present:
-        unfinished = file.name.startswith(".") or file.name.endswith((".tmp", ".part"))
-        if not unfinished and (is_edge_list(file) or file.suffix in PICKLES):
+        if file.name.endswith(UNFINISHED):
+            left_out += [file.name] * unfinished
+        elif is_edge_list(file) or form_of(file.name) in PICKLES:
             with suppress(FileNotFoundError):  # deleted since the listing
                 stat = _stat(file)
                 stamps[file] = stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns
+        else:
+            left_out.append(f"{file.name}/" if file.is_dir() else file.name)
+    reading.say_left_out(left_out)
     return stamps
 
 
@@ -201,11 +220,11 @@ def _read_all(
 def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
     if file.exists() and not file.is_file():  # such as a named pipe, which would wait for a writer
         raise BadInput("it is no regular file")
-    if file.suffix in PICKLES:
+    if form_of(file.name) in PICKLES:
         raise BadInput("opening a pickle can run any code: save GraphML instead")
 
-    def on_ignored(text: str, columns: Sequence[str]) -> None:
-        reading.warn_once(text, file.name, columns)
+    def on_ignored(text: str, shown: str | Sequence[str]) -> None:
+        reading.warn_once(text, file.name, shown)
 
     edges = read_edge_list(
         file, reading.id_kind, reading.on_bad_row, on_ignored, partial(reading.settle, file.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from xml.etree import ElementTree
@@ -15,22 +16,35 @@ import pyarrow.compute as pc
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, NoGoodRows
 from stream_icd.core.node_ids import is_text, plain_columns
 from stream_icd.core.printable import listed
+from stream_icd.sources.compression import form_of, uncompressed
 from stream_icd.sources.graphml import SettleNames, read_graphml
+from stream_icd.sources.headerless import (
+    EXPECTED,
+    TIME,
+    all_match,
+    edges_of,
+    guess_about,
+    refuse_other_content,
+    shape_of,
+)
+from stream_icd.sources.matrix_market import is_matrix_market, read_matrix_market
+from stream_icd.sources.metis import may_be_metis, read_metis
+from stream_icd.sources.pajek import is_pajek, read_pajek
 from stream_icd.sources.source import OnBadRow, OnIgnored
 from stream_icd.sources.tables import (
     DAMAGED,
+    TEXTS,
     TIMES,
     RawRows,
     check_columns,
     end_columns,
-    first_fields,
-    form_of,
+    first_rows,
+    parquet_of,
     read_rows,
+    text_of,
     time_column,
-    uncompressed,
 )
 from stream_icd.sources.values import (
-    INTEGER,
     IdKind,
     Mask,
     kind_of_ids,
@@ -40,26 +54,21 @@ from stream_icd.sources.values import (
     wrong_with_id,
 )
 
-TEXTS = (".csv", ".tsv", ".txt")
-ARROW_STREAM = ".arrows"
-FORMS = (*TEXTS, ".arrow", ".feather", ".ipc", ".parquet", ARROW_STREAM, ".graphml")
+ARROW = (".arrow", ".feather", ".ipc", ".arrows")
+MATRIX_MARKET, METIS, PAJEK = (".mtx",), (".graph", ".metis"), (".net", ".pajek")
+FORMS = (*TEXTS, ".parquet", *ARROW, ".graphml", *MATRIX_MARKET, *METIS, *PAJEK)
 HEADER = {"src", "dst", "source", "target", "weight"}
 """Names of columns that are hardly ids in the first line of a text without a header."""
 LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
 SNAPSHOT = "snapshot"
-EXPECTED = "an edge list has the columns src, dst and perhaps weight"
-TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
-"""Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
-
-NO_HEADER = (
-    "has no header: only columns 1 and 2 are used, not %s; for weights, write the header "
-    "src,dst,weight"
-)
 NO_WEIGHT = "has no column named weight, so all edges weigh 1: not used are %s"
 NOT_USED = "has columns that are not used: %s"
+FORMAT = "is read as a graph in the format of %s, which its first line shows"
 
-FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-A_FEW = 3
+A_LOOK = 20
+"""Number of lines that show what a text without a header holds."""
+START = 1 << 16
+"""Number of characters that show the format of a text."""
 
 
 def is_edge_list(file: Path) -> bool:
@@ -82,10 +91,17 @@ def read_edge_list(
 
     Raises:
         NoGoodRows: the file is empty.
-        BadInput: the file as a whole cannot be read, or holds events.
+        BadInput: the file as a whole cannot be read, holds events, or has only bad rows.
     """
+    n_bad, first_bad = 0, ""
+
+    def note(error: BadRow) -> None:
+        nonlocal n_bad, first_bad
+        on_bad_row(error)
+        n_bad, first_bad = n_bad + 1, first_bad or str(error)
+
     try:
-        batches = list(_raw(file, on_bad_row, on_ignored, settle))
+        batches = list(_raw(file, note, on_ignored, settle))
     except BadSettings as error:
         raise BadInput(str(error)) from error
     except MemoryError:
@@ -94,32 +110,31 @@ def read_edge_list(
         raise BadInput(
             f"it is damaged, or has another format than its name says: {error}"
         ) from error
-    if not any(len(batch.rows) for batch in batches):
-        raise NoGoodRows("it is empty")
-    kind = kind_of_ids(batches[0].rows["src"]) if id_kind == "auto" else id_kind
-    return pa.concat_tables([_checked(batch, kind, on_bad_row) for batch in batches])
+    edges = list[pa.Table]()
+    if any(len(batch.rows) for batch in batches):
+        kind = kind_of_ids(batches[0].rows["src"]) if id_kind == "auto" else id_kind
+        edges = [_checked(batch, kind, note) for batch in batches]
+    if any(map(len, edges)):
+        return pa.concat_tables(edges)
+    if n_bad:
+        raise BadInput(f"it has no good row and {n_bad:,} bad ones; the first: {first_bad}")
+    raise NoGoodRows("it is empty")
 
 
 def _raw(
     file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, settle: SettleNames
 ) -> Iterator[RawRows]:
     form = form_of(file.name)
-    if form in TEXTS:
-        yield from _raw_text(file, on_bad_row, on_ignored)
+    if form in (*TEXTS, *MATRIX_MARKET, *METIS, *PAJEK):
+        yield from _raw_text(file, form, on_bad_row, on_ignored)
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         if form == ".graphml":
             table = read_graphml(content.read(), settle, on_ignored)
         elif form == ".parquet":
-            import pyarrow.parquet as pq
-
-            table = pq.ParquetFile(content).read()
+            table = parquet_of(content).read()
         else:
-            opens = pa.ipc.open_stream if form == ARROW_STREAM else pa.ipc.open_file
-            try:
-                table = opens(content.read()).read_all()
-            except pa.ArrowMemoryError as error:  # a damaged length asks for any amount
-                raise BadInput(f"it is damaged, or larger than the memory: {error}") from error
+            table = _arrow(content.read())
     check_columns("it", table.column_names, table.column_names)
     table = plain_columns(table)
     _refuse_events(table, table.column_names, file.parent)
@@ -127,34 +142,90 @@ def _raw(
     _say_unused(table.column_names, on_ignored)
 
 
-def _raw_text(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[RawRows]:
-    """Read text with a header that names the ends; without one, use the first two columns."""
-    fields = first_fields(file)
+def _arrow(content: bytes) -> pa.Table:
+    """Read Arrow's file format or its stream format, which programs write under the same names."""
+    opens = pa.ipc.open_file if content.startswith(b"ARROW1") else pa.ipc.open_stream
+    try:
+        return opens(content).read_all()
+    except pa.ArrowMemoryError as error:  # a damaged length asks for any amount
+        raise BadInput(f"it is damaged, or larger than the memory: {error}") from error
+
+
+def _raw_text(
+    file: Path, form: str, on_bad_row: OnBadRow, on_ignored: OnIgnored
+) -> Iterator[RawRows]:
+    """Read text in the format of its ending, or in one that its first line shows, or as rows."""
+    if not (start := _text(file, START)).strip():
+        return
+    refuse_other_content(start)
+    shown = None
+    if form in MATRIX_MARKET or is_matrix_market(start):
+        shown = "Matrix Market"
+        with file.open("rb") as packed, uncompressed(packed, file.name) as content:
+            yield read_matrix_market(content, file.name, on_ignored)
+    elif form in PAJEK or is_pajek(start):
+        shown = "Pajek"
+        yield read_pajek(_text(file), file.name, on_bad_row, on_ignored)
+    elif form in METIS:
+        yield read_metis(_text(file), file.name)
+    elif may_be_metis(start) and (graph := _metis(file)) is not None:
+        shown = "METIS"
+        yield graph
+    else:
+        yield from _raw_rows(file, on_bad_row, on_ignored)
+    if shown is not None and form in TEXTS:
+        on_ignored(FORMAT, shown)
+
+
+def _text(file: Path, most: int = -1) -> str:
+    """Return the whole text of a file, or at least so many characters, up to the end of a line."""
+    with file.open("rb") as packed, uncompressed(packed, file.name) as content:
+        text = text_of(content)
+        return text.read(most) + text.readline()
+
+
+def _metis(file: Path) -> RawRows | None:
+    """Return the graph of a file that may be METIS; None if it is none."""
+    with suppress(BadInput):
+        return read_metis(_text(file), file.name)
+    return None
+
+
+def _raw_rows(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[RawRows]:
+    """Read rows with a header that names the ends; without one, use the first two columns."""
+    lines, delimiter = first_rows(file, A_LOOK)
+    if not lines:
+        return
+    fields, shape = lines[0], None
     names = _names(fields)
-    header = None
     if names:
         time = _dividing_column(fields)
         columns = [*names.values(), *([] if time is None else [time])]
+        batches = list(read_rows(file, columns, on_bad_row))
     else:
         _refuse_labels(fields)
         index = fields[:1] == [""]  # which pandas writes without a name
         if index or HEADER.intersection(field.lower() for field in fields):
             raise BadInput(f"its first line ({listed(fields)}) looks like a header; {EXPECTED}")
-        columns = header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
-    batches = list(read_rows(file, columns, on_bad_row, header=header))
+        shape = shape_of(lines)
+        batches = list(
+            read_rows(
+                file, shape.columns, on_bad_row, header=shape.columns, has_title=shape.has_title
+            )
+        )
     if any(len(batch.rows) for batch in batches):
-        rows = pa.concat_tables([batch.rows for batch in batches])
-        if header is None:
-            _refuse_events(rows, fields, file.parent)
+        if shape is None:
+            _refuse_events(pa.concat_tables([batch.rows for batch in batches]), fields, file.parent)
         else:
-            _refuse_what_is_no_edge_list(rows)
+            batches = edges_of(batches, shape, on_ignored)
+            rows = pa.concat_tables([batch.rows for batch in batches])
             _refuse_events_without_names(rows, file.parent)
             further = enumerate(rows.columns[2:], start=3)
-            if filled := [number for number, column in further if not _is_absent(column).all()]:
-                on_ignored(NO_HEADER, list(map(str, filled)))
+            filled = [number for number, column in further if not _is_absent(column).all()]
+            on_ignored(*guess_about(rows, delimiter, filled))
     for batch in batches:
         yield RawRows(batch.origin, batch.place, _named(batch.rows))
-    if header is None:
+    if shape is None:
         _say_unused(fields, on_ignored)
 
 
@@ -253,7 +324,7 @@ def _refuse_events(rows: pa.Table, columns: Sequence[str], folder: Path) -> None
 def _refuse_events_without_names(rows: pa.Table, folder: Path) -> None:
     """Refuse pairs with different times, if a column without a name has the form of times."""
     for number, name in enumerate(rows.column_names[2:], start=3):
-        if _all_match(rows[name], TIME):
+        if all_match(rows[name], TIME):
             columns = ",".join("t" if other == name else other for other in rows.column_names)
             _refuse_times(rows[name], f"column {number}", {"columns": columns}, folder)
 
@@ -275,25 +346,3 @@ def _refuse_times(
     )
 
 
-def _refuse_what_is_no_edge_list(rows: pa.Table) -> None:
-    """Refuse unnamed columns that hold fractions, a header, or the same value in each row."""
-    ends = [rows["src"], rows["dst"]]
-    for number, end in enumerate(ends, start=1):
-        if _all_match(end, FRACTION):
-            raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
-    first, rest = ([end.slice(*part) for end in ends] for part in ((0, 1), (1,)))
-    numbers_follow = len(rest[0]) and all(_all_match(end, INTEGER) for end in rest)
-    if numbers_follow and not any(_all_match(end, INTEGER) for end in first):
-        names = ", ".join(str(end[0]) for end in first)
-        raise BadInput(f"the first line ({names}) is a header without columns of edges; {EXPECTED}")
-    distinct = [len(end.unique()) for end in ends]
-    for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):
-        if here == 1 and there >= A_FEW:
-            raise BadInput(
-                f"column {number} holds {ends[number - 1][0]} in each row: is it a label? If these "
-                "are edges to one node, name the columns in a first line: src,dst"
-            )
-
-
-def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())

@@ -12,9 +12,10 @@ from stream_icd.core.snapshot import Snapshot
 OnBadRow = Callable[[BadRow], None]
 """Called with each row that cannot be read; it either notes the row or raises."""
 
-OnIgnored = Callable[[str, Sequence[str]], None]
-"""Called with a text that says what of a file is not used, and with the names, such as those of
-columns, that stand for its `%s`, if it has one."""
+OnIgnored = Callable[[str, str | Sequence[str]], None]
+"""Called with what was guessed of a file, or is not used of it: the rest of a sentence that begins
+with the file's name. The second argument stands for its `%s`, if it has one: a text, or names such
+as those of columns, each of which is logged once."""
 
 Count = Callable[[str, int], None]
 """Called with the kind of what was deliberately left out of snapshots, and how many."""

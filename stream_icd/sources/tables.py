@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv as one_line
-import gzip
 import io
 import json
+import logging
 import os
 import re
 import tarfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
@@ -27,11 +25,17 @@ import pyarrow.parquet as pq
 from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.core.node_ids import plain_columns
-from stream_icd.core.printable import listed
+from stream_icd.core.printable import listed, printable
+from stream_icd.sources.compression import OPENERS, TORN, form_of, uncompressed
 from stream_icd.sources.source import OnBadRow
 
-DAMAGED = (OSError, EOFError, UnicodeDecodeError, zlib.error, tarfile.TarError)
-"""Exceptions that reading a damaged file can raise; the third one is for names of columns."""
+LOG = logging.getLogger(__name__)
+
+DAMAGED = (*TORN, UnicodeDecodeError, tarfile.TarError)
+"""Exceptions that reading a damaged file can raise; the second one is for names of columns."""
+
+TEXTS = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".edges", ".edgelist")
+"""Endings of texts with a row a line."""
 
 BATCH_CHARACTERS = 4 << 20
 BATCH_ROWS = 1 << 16
@@ -39,8 +43,8 @@ DELIMITERS = ("\t", ",", ";", "|", " ")
 TIMES = ("t", "time", "timestamp", "ts", "datetime")
 ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-COMMENT = re.compile(r"#+(\s|$)")
-"""Begins a comment between rows; without a space after it, `#` begins an id, such as a hashtag."""
+COMMENT = re.compile(r"^[#%]+(\s|$)", re.MULTILINE)
+"""Begins a comment, in any line; without a space after it, `#` begins an id, such as a hashtag."""
 
 SPACES = re.compile(r"^ +| +$|(?<= ) +", re.MULTILINE)
 """Spaces that only align columns."""
@@ -67,6 +71,7 @@ class _Wanted:
     on_bad_row: OnBadRow
     header: Sequence[str] | None
     way_out: str
+    has_title: bool
 
 
 def read_rows(
@@ -76,33 +81,46 @@ def read_rows(
     *,
     header: Sequence[str] | None = None,
     way_out: str = "",
+    has_title: bool = False,
 ) -> Iterator[RawRows]:
     """Read columns of a file, or of all files in a folder and its subfolders, in name order.
 
-    Hidden ones, whose names begin with a dot, are copies and notes of other programs: ignored. The
-    name sets the format: `.csv`, `.tsv`, `.txt` (with a header line, unless `header` names the
-    columns; the first line determines the separator), `.jsonl` or `.ndjson`, each also as `.gz` or
-    `.bz2`; `.parquet`. A file may be larger than memory. `way_out` ends the error of a missing
-    column.
+    Hidden ones, whose names begin with a dot, are copies and notes of other programs: ignored. All
+    others that are not read are logged. The name sets the format: `TEXTS` (with a header line,
+    unless `header` names the columns; the first line determines the separator), `.jsonl`,
+    `.ndjson` or `.parquet`, each also compressed (`compression.OPENERS`). Lines that begin with `#`
+    or `%` and a space are comments. A file may be larger than memory. `way_out` ends the error of a
+    missing column. With `has_title`, the first line is no row although `header` is given.
 
     Raises:
         SourceNotFound: `path` does not exist, or its folder has no such file.
         BadSettings: the format is unknown, or a column is missing.
     """
-    if not (files := _tables_at(path, on_bad_row)):
-        known = ", ".join(READERS)
+    files, others = _tables_at(path, on_bad_row)
+    known = ", ".join(READERS)
+    if others and path.is_dir():
+        LOG.warning(
+            "not read in %s: %s. Files are read that are named %s, also compressed (%s)",
+            printable(path.name),
+            listed([str(file.relative_to(path)) for file in others]),
+            *(known, ", ".join(OPENERS)),
+        )
+    if not files:
         if path.exists() and not path.is_dir():
             raise BadSettings(f"{path.name} is none of {known}")
         raise SourceNotFound(f"nothing at {path}; give a file or a folder of {known}")
-    return _read_files(files, _Wanted(columns, on_bad_row, header, way_out))
+    return _read_files(files, _Wanted(columns, on_bad_row, header, way_out, has_title))
 
 
-def _tables_at(path: Path, on_bad_row: OnBadRow) -> list[Path]:
-    """Return the file, or those in a folder and its subfolders, if their format is known."""
+def _tables_at(path: Path, on_bad_row: OnBadRow) -> tuple[list[Path], list[Path]]:
+    """Return the file, or those in a folder and its subfolders, if their format is known; others.
+
+    A link without its file, as on a disk that is not mounted, is refused when it is read.
+    """
     files = sorted(_files_below(path, on_bad_row)) if path.is_dir() else [path]
-    tables = (file for file in files if form_of(file.name) in READERS)
-    # A link without its file, as on a disk that is not mounted, is refused when it is read.
-    return [file for file in tables if file.is_file() or (file.is_symlink() and not file.exists())]
+    there = {file: file.is_file() or (file.is_symlink() and not file.exists()) for file in files}
+    tables = [file for file in files if form_of(file.name) in READERS and there[file]]
+    return tables, sorted(set(files).difference(tables))
 
 
 def _files_below(folder: Path, on_bad_row: OnBadRow) -> Iterator[Path]:
@@ -127,11 +145,18 @@ def _read_files(files: Iterable[Path], wanted: _Wanted) -> Iterator[RawRows]:
             )
 
 
-def first_fields(path: Path) -> list[str]:
-    """Return the fields of the first line of a text file that is not empty or a comment."""
+def first_rows(path: Path, most: int) -> tuple[list[list[str]], str]:
+    """Return the fields of the first lines of a text that are not empty or comments.
+
+    Also returns the separator, which the first one determines. Raises `BadSettings` if the file is
+    no text, or a line is no row.
+    """
     with path.open("rb") as packed, uncompressed(packed, path.name) as content:
-        _, first = _first_line(_text_of(content), path.name)
-    return _fields(first) if first else []
+        text = text_of(content)
+        _, first = _first_line(text, path.name)
+        lines = (line for line in chain([first], text) if line.strip() and not COMMENT.match(line))
+        delimiter = delimiter_of(first)
+        return [_fields(line, delimiter) for line in islice(lines, most)], delimiter
 
 
 def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
@@ -139,18 +164,20 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
 
     Empty if there is no file, or it is empty or damaged: `read_rows` says so.
     """
-    if not (files := _tables_at(path, lambda _: None)):
+    files, _ = _tables_at(path, lambda _: None)
+    if not files:
         return []
     file = files[0]
     try:
         reader = READERS[form_of(file.name)]
         if reader is _read_parquet:
-            return list(pq.read_schema(file).names)
+            with file.open("rb") as packed, uncompressed(packed, file.name) as content:
+                return list(parquet_of(content).schema_arrow.names)
         if reader is _read_json_lines:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                first = json.loads(_first_line(_text_of(content), file.name)[1] or "{}")
+                first = json.loads(_first_line(text_of(content), file.name)[1] or "{}")
                 return list(first) if isinstance(first, dict) else []
-        return list(header) if header else first_fields(file)
+        return list(header) if header else next(iter(first_rows(file, 1)[0]), [])
     except MemoryError:
         raise
     except (*DAMAGED, pa.ArrowException, ValueError, TypeError):
@@ -164,8 +191,12 @@ def time_column(columns: Sequence[str]) -> str | None:
 
 
 def end_columns(columns: Sequence[str]) -> tuple[str, str] | None:
-    """Return the columns of both ends of an edge, by their usual names in any case; else None."""
-    given = {column.lower(): column for column in reversed(columns)}
+    """Return the columns of both ends of an edge, by their usual names in any case; else None.
+
+    >>> end_columns(["#source", "target", "t"])  # a header that is written like a comment
+    ('#source', 'target')
+    """
+    given = {column.lower().lstrip("#% "): column for column in reversed(columns)}
     pairs = ((given.get(src), given.get(dst)) for src, dst in ENDS)
     return next(((src, dst) for src, dst in pairs if src is not None and dst is not None), None)
 
@@ -181,35 +212,35 @@ def check_columns(
         raise BadSettings(f"{name} has more than one column {doubled[0]!r:.60}: rename the others")
 
 
-def _text_of(content: IO[bytes]) -> io.TextIOWrapper:
+def text_of(content: IO[bytes]) -> io.TextIOWrapper:
     """Return text of UTF-8, or of UTF-16 with its mark; what cannot be decoded is replaced."""
     buffered = io.BufferedReader(content)  # type: ignore[type-var]
     encoding = "utf-16" if buffered.peek(2)[:2] in UTF_16 else "utf-8-sig"
     return io.TextIOWrapper(buffered, encoding, errors="replace")
 
 
-def _fields(line: str) -> list[str]:
-    fields = one_line.reader([line.strip(" \n")], delimiter=_delimiter(line), skipinitialspace=True)
+def _fields(line: str, delimiter: str) -> list[str]:
+    fields = one_line.reader([line.strip(" \n")], delimiter=delimiter, skipinitialspace=True)
     try:
         return [field.strip() for field in next(fields)]
     except one_line.Error as error:
-        raise BadSettings(
-            f"the first line, {line[:40]!r}…, is no row of a table: {error}"
-        ) from error
+        raise BadSettings(f"the line {line[:40]!r}… is no row of a table: {error}") from error
 
 
-def _delimiter(line: str) -> str:
+def delimiter_of(line: str) -> str:
+    """Return the separator of the fields of a line: a comma if it has only one field."""
     return next((delimiter for delimiter in DELIMITERS if delimiter in line.strip(" \n")), ",")
 
 
 def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
-    text = _text_of(content)
+    text = text_of(content)
     line_number, first = _first_line(text, name)
     if not first:
         return
-    delimiter, header = _delimiter(first), wanted.header
+    delimiter, header = delimiter_of(first), wanted.header
     if header is None:
-        header = _fields(first)
+        header = _fields(first, delimiter)
+    if wanted.header is None or wanted.has_title:
         line_number, first = line_number + 1, ""
     check_columns(name, header, wanted.columns, wanted.way_out)
     while batch := first + text.read(BATCH_CHARACTERS):
@@ -223,12 +254,12 @@ def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRo
 def _first_line(text: io.TextIOWrapper, name: str) -> tuple[int, str]:
     """Return number and text of the first line with content; `BadSettings`: the file is no text.
 
-    Passes over empty lines, comments (#, %) and Excel's name of the separator (`sep=;`).
+    Passes over empty lines, comments and Excel's name of the separator (`sep=;`).
     """
     for number, line in enumerate(text, start=1):
         if "\0" in line:
             raise BadSettings(f"{name} is binary, or UTF-16 without its mark: save it as UTF-8")
-        if line.strip() and not line.startswith(("#", "%", "sep=")):
+        if line.strip() and not COMMENT.match(line) and not line.startswith("sep="):
             return number, line if line.endswith("\n") else line + "\n"
     return 0, ""
 
@@ -280,7 +311,7 @@ def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
     """
     if delimiter == " " and '"' not in text:
         text = SPACES.sub("", text)
-    if '"' not in text and "#" not in text:
+    if '"' not in text and COMMENT.search(text) is None:
         return text
     spaced = re.compile(f'(^|{re.escape(delimiter)}) +"')
     closed = re.compile(f'[^"]*(?<!{re.escape(delimiter)})"({re.escape(delimiter)}|$)')
@@ -357,7 +388,7 @@ def _text(value: object) -> str:
 
 
 def _read_parquet(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
-    file, columns = pq.ParquetFile(content), list(wanted.columns)
+    file, columns = parquet_of(content), list(wanted.columns)
     check_columns(name, file.schema_arrow.names, columns, wanted.way_out)
     first = 0
     for batch in file.iter_batches(BATCH_ROWS, columns=columns):
@@ -366,25 +397,14 @@ def _read_parquet(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[Ra
         first += len(table)
 
 
+def parquet_of(content: IO[bytes]) -> pq.ParquetFile:
+    """Open Parquet, of which Arrow reads the end first; a stream without its end is read whole."""
+    return pq.ParquetFile(content if content.seekable() else io.BytesIO(content.read()))
+
+
 READERS: Mapping[str, Callable[[IO[bytes], str, _Wanted], Iterator[RawRows]]] = {
-    ".csv": _read_text,
-    ".tsv": _read_text,
-    ".txt": _read_text,
+    **dict.fromkeys(TEXTS, _read_text),
     ".jsonl": _read_json_lines,
     ".ndjson": _read_json_lines,
     ".parquet": _read_parquet,
 }
-
-
-def uncompressed(file: IO[bytes], name: str) -> IO[bytes]:
-    """Return the content of a file, decompressed if its name ends in `.gz` or `.bz2`."""
-    if name.lower().endswith(".gz"):
-        return io.BufferedReader(gzip.GzipFile(fileobj=file))
-    if name.lower().endswith(".bz2"):
-        return io.BufferedReader(bz2.BZ2File(file))
-    return file
-
-
-def form_of(name: str) -> str:
-    """Return the ending of a file's name in lower case, without that of the compression."""
-    return Path(name.lower().removesuffix(".gz").removesuffix(".bz2")).suffix

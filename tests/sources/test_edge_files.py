@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
 import gzip
+import io
+import lzma
 import os
 import pickle
 import re
 import shlex
 import threading
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -48,6 +52,26 @@ def write_arrow(table: pa.Table, path: Path) -> None:
         writer.write_table(table)
 
 
+def compressed_by_arrow(codec: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        with pa.CompressedOutputStream(pa.OSFile(str(path), "wb"), codec) as sink:
+            sink.write(CSV.encode())
+
+    return write
+
+
+def write_zip(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("day/", "")
+        archive.writestr("__MACOSX/day/._g.csv", "of macOS")
+        archive.writestr("day/g.csv", CSV)
+
+
+def write_packed_parquet(path: Path) -> None:
+    pq.write_table(TABLE, path)
+    path.write_bytes(pa.compress(path.read_bytes(), "zstd", asbytes=True))
+
+
 def write_graphml(path: Path) -> None:
     graph = networkx.Graph()
     graph.add_node("d")
@@ -59,6 +83,14 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "g.csv": lambda path: path.write_text(CSV),
     "g.tsv": lambda path: path.write_text(CSV.replace(",", "\t")),
     "g.csv.gz": lambda path: path.write_bytes(gzip.compress(CSV.encode())),
+    "g.csv.xz": lambda path: path.write_bytes(lzma.compress(CSV.encode())),
+    "g.csv.zst": compressed_by_arrow("zstd"),
+    "g.csv.lz4": compressed_by_arrow("lz4"),
+    "g.csv.zip": write_zip,
+    "g.CSV": lambda path: path.write_text(CSV),
+    "g.edges": lambda path: path.write_text(CSV),
+    "g.dat": lambda path: path.write_text(CSV.replace(",", "\t")),
+    "commented.csv": lambda path: path.write_text(f"# of me\n% of me\n#{CSV}# the end\n%\n"),
     "spaced.csv": lambda path: path.write_text(CSV.replace(",", ", ")),
     "windows.csv": lambda path: path.write_bytes(CSV.replace("\n", "\r\n").encode("utf-16")),
     "named.csv": lambda path: path.write_text(CSV.replace("src,dst", "source,target")),
@@ -66,6 +98,9 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "views.parquet": lambda path: pq.write_table(VIEWS, path),
     "categories.parquet": lambda path: pq.write_table(CATEGORIES, path),
     "categories.arrow": lambda path: FRAME.write_ipc(path),
+    "packed.parquet.zst": write_packed_parquet,
+    "stream.arrow": write_arrows,
+    "file.arrows": lambda path: write_arrow(TABLE, path),
     "g.arrow": lambda path: feather.write_feather(TABLE, path),
     "g.arrows": write_arrows,
     "g.graphml": write_graphml,
@@ -118,8 +153,11 @@ def test_what_is_ignored_without_a_header_is_logged_once(
     found, bad = read(tmp_path)
     assert [snapshot.weights for snapshot in found] == [None] * 3
     assert bad == []
-    (said,) = (text for text in caplog.messages if "header" in text)
-    assert said.startswith("b.txt has no header: only columns 1 and 2 are used, not 3, 4; ")
+    guess, said = (text for text in caplog.messages if "header" in text)
+    assert guess.startswith("a.txt has no header: columns 1 and 2, separated by tabs, are the ends")
+    assert "the first one is 1 - 2" in guess
+    assert said.startswith("b.txt has no header: only columns 1 and 2, separated by tabs, are used")
+    assert "not 3, 4; " in said
 
 
 def test_columns_beside_the_ends_that_are_not_named_weight_are_logged_once(
@@ -195,7 +233,8 @@ def test_one_snapshot_a_file_in_the_order_of_windows(
         (tmp_path / name).write_text("1,2\n")
         os.utime(tmp_path / name, (0, {"9.csv": 9, "10.csv": 10}.get(name, 0)))
     assert [snapshot.id for snapshot in read(tmp_path)[0]] == ["files/9.csv", "files/10.csv"]
-    (said,) = (record.getMessage() for record in caplog.records)
+    others, said, _ = (record.getMessage() for record in caplog.records)
+    assert others.startswith("not sent: c.csv.tmp, d.csv.part, notes.md. Files are read that are")
     assert said.startswith("10.csv has no day such as 2026-01-31 in its name")
     os.utime(tmp_path / "9.csv", (0, 10))
     assert [snapshot.id for snapshot in read(tmp_path)[0]] == ["files/10.csv", "files/9.csv"]
@@ -204,6 +243,15 @@ def test_one_snapshot_a_file_in_the_order_of_windows(
 
 LATIN = pa.Array.from_buffers(pa.string(), 2, pa.array([b"b", b"caf\xe9"]).buffers())  # no UTF-8
 BOMB = '<!DOCTYPE g [<!ENTITY a "b">]><graphml><node id="&a;"/></graphml>'
+
+
+def two_files() -> bytes:
+    with zipfile.ZipFile(content := io.BytesIO(), "w") as archive:
+        archive.writestr("a.csv", "1,2\n")
+        archive.writestr("b.csv", "2,3\n")
+    return content.getvalue()
+
+
 BAD_FILES: dict[str, tuple[bytes, str]] = {
     "loops.csv": (b"1,1\n", "no edge"),
     "torn.parquet": (b"PAR1", "damaged"),
@@ -227,6 +275,11 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "other.parquet": (b"", "expected src, dst"),
     "latin.parquet": (b"", "damaged.*UTF8"),
     "latin.arrow": (b"", "damaged.*UTF8"),
+    "two.csv.zip": (two_files(), "holds 2 files \\(a.csv, b.csv\\): put one file in each"),
+    "torn.csv.zip": (b"PK\x03\x04", "damaged"),
+    "torn.csv.xz": (lzma.compress(b"1,2\n" * 99)[:40], "damaged"),
+    "torn.csv.zst": (pa.compress(b"1,2\n" * 99, "zstd", asbytes=True)[:-4], "damaged"),
+    "packed.csv": (bz2.compress(b"1,2\n2,3\n"), "compressed, so its name needs that ending"),
     "graph.pickle": (pickle.dumps(EDGES), "pickle can run any code"),
     "graph.gpickle": (b"", "pickle can run any code"),
 }
@@ -395,6 +448,36 @@ NOT_EDGES = {
     ),
     "series": (",team\na,red\nb,red\nc,blue\n", "first line .*team. looks like a header"),
     "weight": ("u,v,Weight\na,b,1\nb,c,1\n", "u, v, Weight. looks like a header"),
+    "own names": (
+        "person_a,person_b\nann,bob\nbob,cy\n",
+        "person_a, person_b. looks like a header",
+    ),
+    "only a header": ("person_a,person_b\n", "looks like a header"),
+    "an item": ("user,item\nann,7\nbob,7\nann,8\n", "first line .user, item. is a header"),
+    "a weight": ("u v w\na b .5\nb c 2\n", "first line .u, v, w. is a header"),
+    "a day": ("a,b,when\na,b,2026-01-01\nb,a,2026-01-02\n", "a, b, when. is a header"),
+    "short header": ("node1 node2\nann bob 3\nbob cy 2\n", "has 2 columns and the rows 3"),
+    "long header": ("n1 n2 n3 n4\nann bob 3\nbob cy 2\n", "has 4 columns and the rows 3"),
+    "neighbours": ("a b c\nb c\nd a\ne\nf a b c\n", "different numbers of columns"),
+    "prose": ("The quick fox\njumps\nover the\nlazy old dog too\n", "different numbers"),
+    "sizes": ("9 9 9\n1 2\n2 3\n", "has 3 columns and the rows 2"),
+    "one column": ("1\n2\n3\n", "rows have one column"),
+    "adjacency": ("0,1,1,0\n1,0,1,0\n1,1,0,1\n0,0,1,0\n", "is a matrix of 4 rows and 4 columns"),
+    "incidence": ("0 1 1\n1 1 0\n", "is a matrix of 2 rows and 3 columns"),
+    "distances": ("0,.5,2\n.5,0,1\n2,1,0\n", "is a matrix of 3 rows and 3 columns"),
+    "named matrix": ("a 0 1 1\nb 1 0 1\nc 1 1 0\n", "is a matrix of 3 rows and 3 columns"),
+    "page": ("\n<!DOCTYPE html>\n<html lang='en'>\n", "it is HTML or XML"),
+    "pointer": (
+        "version https://git-lfs.github.com/spec/v1\noid sha256:07\nsize 12345\n",
+        "pointer of Git LFS.*`git lfs pull`",
+    ),
+    "annex": ("../.git/annex/objects/x/SHA256E-s1--07.csv\n", "pointer of git-annex"),
+    "JSON": ('{"nodes": [], "links": []}\n', "it is JSON"),
+    "JSON list": ('[\n  {"source": 1}\n]\n', "it is JSON"),
+    "GML": ('Creator "igraph"\ngraph\n[\n  node [ id 1 ]\n]\n', "it is GML"),
+    "DOT": ("graph G {\n a -- b;\n}\n", "Graphviz"),
+    "refused": ("404: Not Found\n", "an error of a server"),
+    "denied": ("Access Denied\n", "looks like a header"),
     "doubled": ("src,dst,src\na,b,c\n", "more than one column 'src': rename the others"),
 }
 
@@ -407,6 +490,92 @@ def test_a_table_that_is_no_edge_list_is_refused(name: str, tmp_path: Path) -> N
     assert found == []
     assert re.search(why, bad[0]), bad
     assert "src" in bad[0]
+
+
+def test_a_first_line_of_sizes_is_no_edge(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Numbers of nodes and edges, in as many columns as the rows or not."""
+    edges = [(0, 1), (0, 2), (3, 4), (2, 5)]
+    (tmp_path / "a.txt").write_text("6 4\n" + "".join(f"{a} {b}\n" for a, b in edges))
+    (tmp_path / "b.txt").write_text("6 4\n" + "".join(f"{a} {b} .5\n" for a, b in edges))
+    (tmp_path / "c.txt").write_text("6 6 4\n" + "".join(f"{a} {b} .5\n" for a, b in edges))
+    found, bad = read(tmp_path)
+    assert ([one.edges.T.tolist() for one in found], bad) == ([sorted(map(list, edges))] * 3, [])
+    assert "a.txt begins with its number of edges: the first line (6, 4) is taken" in caplog.text
+
+
+def test_a_first_edge_that_fits_no_sizes_is_an_edge(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("6 5\n0 1\n0 2\n3 4\n2 5\n")  # four follow
+    (tmp_path / "nodes.txt").write_text("4 4\n0 1\n0 2\n3 4\n4 5\n")  # 5 is above 4
+    found = {one.id: (one.n_edges, one.n_self_loops) for one in read(tmp_path)[0]}
+    assert found == {"files/rows.txt": (5, 0), "files/nodes.txt": (4, 1)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ann,bob\nbob,cy\n",
+        "ann,bob\ncy,dee\n",
+        "<a@x.org>,<b@x.org>\n<b@x.org>,<c@x.org>\n",
+        "a,1\nb,2\n",
+        "1 2 7\n2 3 9\n1 3 5\n",
+        "1,2\n1\n2,3\n3,4\n",
+        "1,2\n",
+    ],
+)
+def test_the_first_line_of_an_edge_list_is_an_edge(text: str, tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text(text)
+    (snapshot,), _ = read(tmp_path)
+    first = re.split("[, ]", text.split()[0] if "," in text else text.split("\n")[0])[:2]
+    nodes = list(map(str, snapshot.nodes.to_pylist()))
+    assert sorted(map(nodes.index, first)) in snapshot.edges.T.tolist()
+
+
+def test_hashtags_are_nodes_in_any_line(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("#metoo,#blm\n#blm,#x\n# a comment\n%a,b\nb,#x\n")
+    (snapshot,), bad = read(tmp_path)
+    assert snapshot.nodes.to_pylist() == ["#blm", "#metoo", "#x", "%a", "b"]
+    assert (snapshot.n_edges, bad) == (4, [])
+
+
+def test_a_comment_without_a_space_is_known_by_the_numbers_below(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "g.txt").write_text("#FromNodeId\tToNodeId\n1\t2\n2\t3\n")
+    (snapshot,), bad = read(tmp_path)
+    assert (snapshot.nodes.to_pylist(), bad) == ([1, 2, 3], [])
+    assert "(#FromNodeId, ToNodeId), which is taken for a comment" in caplog.text
+
+
+def test_files_of_other_endings_are_named_once_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "2026-01-01.csv").write_text(CSV)
+    (tmp_path / "2026-01-02.gexf").write_text("<gexf/>")
+    (tmp_path / "2026-01-03.csv.tmp").write_text(CSV)
+    (tmp_path / "2026-01-04").mkdir()
+    counted = Counter[str]()
+    source = watch_edge_files(tmp_path, count=lambda what, n: counted.update({what: n}))
+    assert len(list(source.snapshots)) == 1
+    assert counted == {"other_files": 3}
+    assert "not sent: 2026-01-02.gexf, 2026-01-03.csv.tmp, 2026-01-04/. " in caplog.text
+    caplog.clear()
+    looks = Looks(lambda: None, lambda: None, lambda: None)
+    read(tmp_path, every_s=2.0, stop=looks)
+    (said,) = (text for text in caplog.messages if text.startswith("not sent"))
+    assert "not sent: 2026-01-02.gexf, 2026-01-04/. " in said
+
+
+@pytest.mark.parametrize("rows", ["a,b,x\nb,c,-1\n", "a\nb\n"])
+def test_a_file_of_only_bad_rows_is_not_called_empty(
+    rows: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "g.csv").write_text(f"src,dst,weight\n{rows}")
+    found, bad = read(tmp_path)
+    assert (found, len(bad)) == ([], 3)
+    assert (
+        "g.csv makes no snapshot: it has no good row and 2 bad ones; the first: g.csv:2" in bad[2]
+    )
+    assert "empty" not in caplog.text
 
 
 EVENTS = {

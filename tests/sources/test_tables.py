@@ -6,6 +6,7 @@ import bz2
 import errno
 import gzip
 import json
+import lzma
 import os
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -60,7 +61,8 @@ TEXTS = {
     "quoted.csv": re.sub(r"(\w+)", r'"\1"', CSV).replace(",", ", "),
     "indented.csv": re.sub(r"(\w+)", r' "\1"', CSV),
     "aligned.txt": "\n".join(f"  {line} " for line in CSV.split("\n")).replace(",", "   "),
-    "commented.csv": "# of somebody\n\n" + CSV + "# the end\n",
+    "commented.csv": "# of somebody\n\n" + CSV + "# the end\n%\n",
+    "rows.dat": CSV.replace(",", "\t"),
     "konect.txt": "% sym unweighted\n" + CSV.replace(",", " "),
     "other_order.csv": "dst,x,t,src\n" + "".join(f'{d},"a,b",{t},{s}\n' for t, s, d in ROWS),
     "no_last_newline.csv": CSV.rstrip("\n"),
@@ -87,9 +89,13 @@ def test_utf_16_is_read_by_its_mark(tmp_path: Path) -> None:
 
 
 def test_hashtags_are_ids(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("src,dst,t\n#b,#a,10\n# the end\n#c,d,20\n")
-    rows, bad = read(tmp_path / "rows.csv")
-    assert ([(row["src"], row["dst"]) for row in rows], bad) == ([("#b", "#a"), ("#c", "d")], [])
+    tags = "#b,#a,10\n# a comment\n#c,d,20\n% another\n%e,d,30\n"
+    expected = [("#b", "#a"), ("#c", "d"), ("%e", "d")]
+    (tmp_path / "rows.csv").write_text(tags)
+    (tmp_path / "named.csv").write_text("src,dst,t\n" + tags)
+    for name, header in (("rows.csv", ["src", "dst", "t"]), ("named.csv", None)):
+        rows, bad = read(tmp_path / name, header=header)
+        assert ([(row["src"], row["dst"]) for row in rows], bad) == (expected, [])
 
 
 def test_text_that_is_not_utf_8_is_said_to_be_so(tmp_path: Path) -> None:
@@ -131,8 +137,15 @@ def test_a_file_whose_rows_are_all_bad_has_none(tmp_path: Path) -> None:
 def test_compressed_text_is_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(CSV.encode()))
     (tmp_path / "rows.ndjson.BZ2").write_bytes(bz2.compress(TEXTS["rows.jsonl"].encode()))
-    assert read(tmp_path / "rows.csv.gz") == (EXPECTED, [])
-    assert read(tmp_path / "rows.ndjson.BZ2") == (EXPECTED, [])
+    (tmp_path / "rows.csv.xz").write_bytes(lzma.compress(CSV.encode()))
+    (tmp_path / "rows.csv.zst").write_bytes(pa.compress(CSV.encode(), "zstd", asbytes=True))
+    t, src, dst = (list(column) for column in zip(*ROWS, strict=True))
+    pq.write_table(pa.table({"t": t, "src": src, "dst": dst}), tmp_path / "rows.parquet")
+    packed = pa.compress((tmp_path / "rows.parquet").read_bytes(), "zstd", asbytes=True)
+    (tmp_path / "rows.parquet.zst").write_bytes(packed)
+    for path in tmp_path.iterdir():
+        assert read(path) == (EXPECTED, [])
+        assert sorted(tables.columns_of(path)) == ["dst", "src", "t"]
 
 
 def test_parquet_is_read(tmp_path: Path) -> None:
@@ -184,12 +197,17 @@ def test_a_subfolder_that_cannot_be_read_is_a_bad_row(
     assert bad.endswith("06 cannot be read: Permission denied")
 
 
-def test_a_folder_is_read_in_the_order_of_names_and_below(tmp_path: Path) -> None:
+def test_a_folder_is_read_in_the_order_of_names_and_below(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "06").mkdir()
     (tmp_path / "06" / "1.csv").write_text("t,src,dst\n10,1,2\n")
     (tmp_path / "07.csv").write_text("t,src,dst\n20,2,3\n")
+    (tmp_path / "06" / "2.xlsx").write_text("rows of a spreadsheet")
     (tmp_path / "README").write_text("not rows")
     assert read(tmp_path) == (EXPECTED[:2], [])
+    (said,) = caplog.messages
+    assert said.startswith(f"not read in {tmp_path.name}: 06/2.xlsx, README. Files are read that")
 
 
 def test_a_file_larger_than_a_batch_is_read_whole(
@@ -242,7 +260,7 @@ def test_lines_of_a_quoted_field_are_no_rows(tmp_path: Path) -> None:
 
 
 @settings(max_examples=150)
-@given(lines=st.lists(st.text(alphabet='ab1,"#\r \x0b\u2028é', max_size=8), max_size=12))
+@given(lines=st.lists(st.text(alphabet='ab1,"#%\r \x0b\u2028é', max_size=8), max_size=12))
 def test_every_line_is_a_row_or_reported_or_empty_or_a_comment(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str]
 ) -> None:
@@ -251,7 +269,7 @@ def test_every_line_is_a_row_or_reported_or_empty_or_a_comment(
     bad: list[BadRow] = []
     found = sum(len(batch.place) for batch in read_rows(path, ["src"], bad.append))
     whole = "\n".join(lines).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    meant = [line for line in whole if line.strip() and not re.match(r"#+(\s|$)", line)]
+    meant = [line for line in whole if line.strip() and not re.match(r"[#%]+(\s|$)", line)]
     assert found + len(bad) == len(meant)
 
 

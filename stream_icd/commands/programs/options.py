@@ -329,7 +329,8 @@ class RowOptions:
     """The options of producers that make windows of timed rows, from a path or a topic."""
 
     path: Path | None = argument(
-        "CSV, JSON lines or Parquet file (also .gz), or a folder of such files.", default=None
+        "CSV, JSON lines or Parquet file (also compressed), or a folder of such files.",
+        default=None,
     )
     topic: str | None = option(
         None, "Read rows from this Kafka topic, one JSON object per record, instead of a file."

@@ -1,0 +1,233 @@
+"""Text without a header that names the ends of edges: is each row an edge, also the first one?
+
+Almost any text has two words in its first line. What plainly holds no edges is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stream_icd.core.errors import BadInput
+from stream_icd.core.printable import listed
+from stream_icd.sources.source import OnIgnored
+from stream_icd.sources.tables import RawRows
+from stream_icd.sources.values import INTEGER
+
+EXPECTED = "an edge list has the columns src, dst and perhaps weight"
+OTHER_CONTENT = {
+    r"version https://git-lfs": "a pointer of Git LFS, not the file itself: run `git lfs pull`",
+    r"\S*/annex/objects/": "a pointer of git-annex, not the file itself: run `git annex get`",
+    r"<(!|\?|html|head|body|graphml|gexf|error|svg)": "HTML or XML",
+    r"\{\s*\"|\[\s*[\[{\"]": "JSON",
+    r"(creator[^\n]*\n\s*)?graph\s*\[": "GML: save GraphML instead",
+    r"(strict\s+)?(di)?graph\b[^\n]*\{": "a drawing for Graphviz (DOT): save GraphML instead",
+    r"[45]\d\d: ": "an error of a server",
+    r"dl\s+n(r|c)?\s*=": "a matrix of UCINET (DL)",
+    r"%PDF-|%!PS": "a document to print",
+    r"BZh\d1AY|PK\x03\x04|\x1f\ufffd|\(\ufffd/\ufffd|\ufffd7zXZ": "compressed, so its name needs "
+    "that ending",
+}
+"""How other content begins, and what it is."""
+
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+WORD = r"^[A-Za-z][A-Za-z0-9 _.-]*$"
+"""A name of a column, as a rule."""
+TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
+"""Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
+A_FEW = 3
+IS_HEADER = (
+    "if it is one, name the ends in it (src,dst or source,target or from,to), or leave it out; if "
+    "it is an edge, write src,dst above it"
+)
+
+TWO_COLUMNS = "has no header: columns 1 and 2{separated} are the ends of edges, the first one is %s"
+NO_HEADER = (
+    "has no header: only columns 1 and 2{separated} are used, not %s; for weights, write the "
+    "header src,dst,weight"
+)
+FIRST_IS_SIZE = "begins with its number of edges: the first line (%s) is taken for no edge"
+FIRST_IS_COMMENT = "holds numbers below its first line (%s), which is taken for a comment"
+SEPARATED = {"\t": ", separated by tabs,", " ": ", separated by spaces,"}
+
+
+def refuse_other_content(start: str) -> None:
+    """Raise `BadInput` if a text that begins so is a web page, a pointer to a file, …"""
+    for pattern, what in OTHER_CONTENT.items():
+        if re.match(rf"\s*(?:{pattern})", start, re.IGNORECASE):
+            raise BadInput(f"it is {what}; {EXPECTED}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the first lines of a text show of its rows."""
+
+    first: Sequence[str]  # the fields of the first line
+    n_columns: int
+    has_title: bool  # the first line has other columns, so it can only state sizes
+
+    @property
+    def columns(self) -> list[str]:
+        """Names for the columns, of which the first two are the ends of edges."""
+        return ["src", "dst", *(f"more{number}" for number in range(2, self.n_columns))]
+
+
+def shape_of(lines: Sequence[Sequence[str]]) -> Shape:
+    """Return the shape of the rows, given the fields of the first lines.
+
+    Raises `BadInput` if the rows have one column, or most of them others than the first line.
+    """
+    first, *others = lines
+    n_columns, n_agree = Counter(map(len, others)).most_common(1)[0] if others else (0, 0)
+    n_like_first = sum(len(fields) == len(first) for fields in others)
+    is_like_others = len(others) < 2 or 2 * n_like_first >= len(others)
+    if not is_like_others and 2 * n_agree <= len(others):
+        raise BadInput(f"its rows have different numbers of columns; {EXPECTED}")
+    n_columns = len(first) if is_like_others else n_columns
+    if n_columns < 2:
+        raise BadInput(f"its rows have one column, as in {listed(lines[-1])}; {EXPECTED}")
+    if is_like_others:
+        return Shape(first, n_columns, False)
+    if not all(re.fullmatch(r"\d+", field) for field in first):
+        raise BadInput(
+            f"its first line ({listed(first)}) has {len(first)} columns and the rows {n_columns}: "
+            f"{IS_HEADER}"
+        )
+    return Shape(first, n_columns, True)
+
+
+def edges_of(batches: Sequence[RawRows], shape: Shape, on_ignored: OnIgnored) -> list[RawRows]:
+    """Return the rows that are edges: all, except a first one that states sizes, or is a comment.
+
+    That is guessed, and goes to `on_ignored`. Raises `BadInput` if the first row is a header, or
+    the rows are a matrix, measurements or labels.
+    """
+    rows = pa.concat_tables([batch.rows for batch in batches])
+    below = rows if shape.has_title else rows.slice(1)
+    guess = None
+    if _is_size(shape.first, below):
+        guess = FIRST_IS_SIZE
+    elif shape.has_title:
+        raise BadInput(
+            f"its first line ({listed(shape.first)}) has {len(shape.first)} columns and the rows "
+            f"{shape.n_columns}: {IS_HEADER}"
+        )
+    elif _is_header(rows):
+        if shape.first[0][:1] not in ("#", "%"):
+            raise BadInput(f"the first line ({listed(shape.first)}) is a header: {IS_HEADER}")
+        guess = FIRST_IS_COMMENT
+    elif _is_strange(rows):
+        raise BadInput(
+            f"the first line ({listed(shape.first)}) looks like a header, for no other line has "
+            f"its words: {IS_HEADER}"
+        )
+    edges = rows if guess is None else below
+    _refuse_matrix(edges)
+    _refuse_labels_and_measurements(edges)
+    if guess is not None:
+        on_ignored(guess, listed(shape.first))
+    if guess is None or shape.has_title:
+        return list(batches)
+    at = next(at for at, batch in enumerate(batches) if len(batch.rows))
+    first = replace(batches[at], place=batches[at].place[1:], rows=batches[at].rows.slice(1))
+    return [*batches[:at], first, *batches[at + 1 :]]
+
+
+def guess_about(rows: pa.Table, delimiter: str, unused: Sequence[int]) -> tuple[str, str]:
+    """Return what is said of a text whose rows are edges, and the text for its `%s`.
+
+    unused: numbers of the columns, from 1, that hold anything else.
+    """
+    separated = SEPARATED.get(delimiter, f", separated by {delimiter!r},")
+    if unused:
+        return NO_HEADER.format(separated=separated), ", ".join(map(str, unused))
+    return TWO_COLUMNS.format(separated=separated), f"{rows['src'][0]} - {rows['dst'][0]}"
+
+
+def _is_size(first: Sequence[str], rows: pa.Table) -> bool:
+    """Whether a line states the nodes (or rows and columns) and the number of edges below."""
+    if len(rows) < A_FEW or not 2 <= len(first) <= 3:
+        return False
+    ends = [rows["src"], rows["dst"]]
+    if not all(re.fullmatch(r"\d{1,18}", field) for field in first):
+        return False
+    *n_nodes, n_edges = map(int, first)
+    if n_edges != len(rows) or not all(all_match(end, INTEGER) for end in ends):
+        return False
+    return all(pc.max(end.cast(pa.int64())).as_py() <= max(n_nodes) for end in ends)
+
+
+def _is_header(rows: pa.Table) -> bool:
+    """Whether the first row has words in columns that hold numbers or times in all others."""
+    titled = [
+        not all_match(column.slice(0, 1), f"{NUMBER}|{TIME}|^$")
+        and pc.any(pc.not_equal(column.slice(1), "")).as_py()
+        and (all_match(column.slice(1), f"{NUMBER}|^$") or all_match(column.slice(1), f"{TIME}|^$"))
+        for column in rows.columns
+    ]
+    return all(titled[:2]) or (any(titled) and len(rows) >= A_FEW)
+
+
+def _is_strange(rows: pa.Table) -> bool:
+    """Whether the first row alone has two words that are in no other row.
+
+    If all rows are edges, in any order, this happens at most once in their number. Edges of the
+    same kind would be elsewhere, too.
+    """
+    ends = pa.chunked_array([*rows["src"].chunks, *rows["dst"].chunks])
+    words = [rows["src"][0], rows["dst"][0]]
+    if not all(re.fullmatch(WORD, word.as_py()) for word in words):
+        return False
+    if any(pc.sum(pc.equal(ends, word)).as_py() > 1 for word in words):
+        return False
+    counts = ends.value_counts()
+    once = counts.field("values").filter(pc.equal(counts.field("counts"), 1))
+    alone = pc.and_(pc.is_in(rows["src"], once), pc.is_in(rows["dst"], once))
+    return int(pc.sum(alone).as_py()) == 1
+
+
+def _refuse_matrix(rows: pa.Table) -> None:
+    """Refuse cells of a matrix: all are 0 or 1, or it is square with an empty diagonal."""
+    columns = rows.columns
+    if len(columns) == len(rows) + 1 and not all_match(columns[0], NUMBER):  # names of the rows
+        columns = columns[1:]
+    is_square = len(columns) == len(rows)
+    if len(columns) < A_FEW or len(rows) < 2:
+        return
+    is_table_of_links = all(all_match(column, r"^[01](\.0*)?$") for column in columns)
+    if is_square and not is_table_of_links and all(all_match(column, NUMBER) for column in columns):
+        cells = np.array([column.cast(pa.float64()).to_numpy() for column in columns])
+        is_table_of_links = np.array_equal(cells, cells.T) or not cells.diagonal().any()
+    if is_table_of_links:
+        raise BadInput(
+            f"it is a matrix of {len(rows)} rows and {len(columns)} columns: write a row for each "
+            f"edge, or Matrix Market (.mtx); {EXPECTED}"
+        )
+
+
+def _refuse_labels_and_measurements(rows: pa.Table) -> None:
+    """Refuse columns that hold fractions, or the same value in each row."""
+    ends = [rows["src"], rows["dst"]]
+    for number, end in enumerate(ends, start=1):
+        if all_match(end, FRACTION):
+            raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
+    distinct = [len(end.unique()) for end in ends]
+    for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):
+        if here == 1 and there >= A_FEW:
+            raise BadInput(
+                f"column {number} holds {ends[number - 1][0]} in each row: is it a label? If these "
+                "are edges to one node, name the columns in a first line: src,dst"
+            )
+
+
+def all_match(column: pa.ChunkedArray, pattern: str) -> bool:
+    """Whether each text has this pattern; a look at a few is enough, as a rule."""
+    parts = (column.slice(0, 100), column)
+    return all(pc.all(pc.match_substring_regex(part, pattern)).as_py() for part in parts)

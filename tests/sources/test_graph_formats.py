@@ -1,0 +1,211 @@
+"""Matrix Market, METIS and Pajek: the graphs that other programs write, and damaged ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import networkx
+import numpy as np
+import pytest
+import scipy.io
+from scipy.sparse import coo_array
+
+from stream_icd.core.errors import BadInput, BadRow
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.sources.edge_files import watch_edge_files
+from stream_icd.sources.metis import may_be_metis, read_metis
+
+BANNER = "%%MatrixMarket matrix coordinate"
+METIS = "% of its manual\n7 11\n5 3 2\n1 3 4\n5 4 2 1\n2 3 6 7\n1 3 6\n5 4 7\n6 4\n"
+WEIGHTED = "7 11 001\n5 1 3 2 2 1\n1 1 3 2 4 1\n5 3 4 2 2 2 1 2\n2 1 3 2 6 2 7 5\n1 1 3 3 6 2\n"
+WEIGHTED += "5 2 4 2 7 6\n6 6 4 5\n"
+PAIRS = [[1, 2], [1, 3], [1, 5], [2, 3], [2, 4], [3, 4], [3, 5], [4, 6], [4, 7], [5, 6], [6, 7]]
+
+
+def read(folder: Path) -> tuple[list[Snapshot], list[str]]:
+    bad: list[BadRow] = []
+    found = [one for one, _ in watch_edge_files(folder, on_bad_row=bad.append).snapshots]
+    return found, [str(error) for error in bad]
+
+
+def pairs(snapshot: Snapshot) -> list[list[object]]:
+    nodes = snapshot.nodes.to_pylist()
+    return [[nodes[low], nodes[high]] for low, high in snapshot.edges.T.tolist()]
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+@pytest.mark.parametrize("field", ["real", "integer", "pattern"])
+def test_a_matrix_that_scipy_writes_is_its_graph(field: str, symmetry: str, tmp_path: Path) -> None:
+    club = networkx.karate_club_graph()
+    club.add_node(34)  # without an edge
+    matrix = networkx.to_scipy_sparse_array(club)
+    scipy.io.mmwrite(tmp_path / "g.mtx", matrix, field=field, symmetry=symmetry)
+    (snapshot,), bad = read(tmp_path)
+    assert bad == []
+    assert snapshot.nodes.to_pylist() == list(range(1, 36))
+    assert snapshot.n_edges == club.number_of_edges()
+    if field == "pattern":
+        assert snapshot.weights is None
+    else:  # a general matrix states each edge twice, and weights add
+        times = 2 if symmetry == "general" else 1
+        assert np.array_equal(snapshot.adjacency().toarray(), times * matrix.toarray())
+
+
+@pytest.mark.parametrize("values", ["pattern", "real"])
+def test_a_matrix_is_known_by_its_first_line(
+    values: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = ["1 2", "2 3", "3 4", "5 1", "4 2", "5 3"]
+    weights = [""] * 6 if values == "pattern" else [" .5", " .5", " 1", " 1", " 3", " 2"]
+    text = "".join(f"{row}{weight}\n" for row, weight in zip(rows, weights, strict=True))
+    (tmp_path / "g.txt").write_text(f"{BANNER} {values} general\n5 4 6\n{text}")
+    (snapshot,), bad = read(tmp_path)
+    assert (pairs(snapshot), bad) == ([[1, 2], [1, 5], [2, 3], [2, 4], [3, 4], [3, 5]], [])
+    assert snapshot.weights is None or snapshot.weights.tolist() == [0.5, 1, 0.5, 3, 1, 2]
+    assert "g.txt is a matrix of 5 rows and 4 columns: row i and column i are" in caplog.text
+    assert "is read as a graph in the format of Matrix Market" in caplog.text
+
+
+BAD = {
+    "no.mtx": ("1 2\n2 3\n", "no matrix of Matrix Market"),
+    "torn.mtx": (f"{BANNER} pattern general\n3 3 3\n1 2\n", "no matrix of Matrix Market"),
+    "many.mtx": (f"{BANNER} pattern general\n3 3 999999999999\n1 2\n", "too few for 999,999,999"),
+    "wide.mtx": (f"{BANNER} pattern general\n900000000 9 1\n1 2\n", "declares 900,000,000 nodes"),
+    "dense.mtx": ("%%MatrixMarket matrix array real general\n1 1\n1\n", "its matrix is array"),
+    "skew.mtx": (f"{BANNER} real skew-symmetric\n2 2 1\n2 1 3\n", "skew-symmetric"),
+    "edges.graph": ("1 2\n2 3\n", "line 2, '2 3', names a node that is not in 1 to 1"),
+    "words.metis": ("a b\n", "begins with the numbers of nodes and of edges, not with 'a b'"),
+    "short.graph": ("3 1\n2\n1\n", "says 3 nodes, and 2 lines follow"),
+    "long.graph": ("2 1\n2\n1\n\n3\n", "says 2 nodes, and 3 lines follow"),
+    "count.graph": ("3 2\n2\n1 3\n\n", "says 2 edges, and its lists name 3 neighbours"),
+    "one_way.graph": ("3 1\n2\n3\n\n", "both ends of each one must name the other"),
+    "weights.graph": ("2 1 1\n2 5\n1 6\n", "both ends of each one must name the other"),
+    "no_weight.graph": ("2 1 1\n2 5\n1\n", "some neighbours have no weight"),
+    "huge.graph": (f"2 1\n2\n{9**30}\n", "names a node that is not in 1 to 2"),
+    "matrix.net": ("*Vertices 2\n*Matrix\n0 1\n1 0\n", "line 2, '.Matrix', begins a part"),
+    "two.net": ("*Vertices 2\n*Edges\n1 2\n*Vertices 2\n", "it has 2 lists .Vertices"),
+    "none.net": ("*Vertices\n*Edges\n1 2\n", "with the number of its nodes"),
+    "wide.net": ("*Vertices 900000000\n*Edges\n1 2\n", "declares 900,000,000 nodes"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_damaged_graph_is_refused(name: str, tmp_path: Path) -> None:
+    text, why = BAD[name]
+    (tmp_path / name).write_text(text)
+    found, (bad,) = read(tmp_path)
+    assert found == []
+    assert re.search(why, bad)
+
+
+def test_entries_that_are_no_weights_are_bad_rows(tmp_path: Path) -> None:
+    text = f"{BANNER} real general\n% by hand\n3 3 3\n2 1 -5\n3 2 6\n1 3 0\n"
+    (tmp_path / "g.mtx").write_text(text)
+    (snapshot,), bad = read(tmp_path)
+    assert pairs(snapshot) == [[2, 3]]
+    assert [one.partition(" ")[0] for one in bad] == ["g.mtx:4:", "g.mtx:6:"]
+
+
+@pytest.mark.parametrize("name", ["g.graph", "g.metis", "g.txt", "g.dat"])
+def test_metis_is_read_by_its_ending_or_its_first_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(METIS)
+    (snapshot,), bad = read(tmp_path)
+    assert (pairs(snapshot), snapshot.weights, bad) == (PAIRS, None, [])
+
+
+def test_metis_may_have_weights_and_nodes_without_edges(tmp_path: Path) -> None:
+    (tmp_path / "edges.graph").write_text(WEIGHTED)
+    nodes = [f"9 8 {line}" for line in WEIGHTED.split("\n")[1:8]]  # sizes and weights of nodes
+    (tmp_path / "nodes.graph").write_text("\n".join(["7 11 111", *nodes]))
+    (tmp_path / "alone.graph").write_text("4 1\n\n3\n2\n\n")
+    found, bad = read(tmp_path)
+    alone, edges, nodes_too = sorted(found, key=lambda one: one.id)
+    assert (pairs(edges), pairs(nodes_too), bad) == (PAIRS, PAIRS, [])
+    assert edges.weights is not None
+    assert edges.weights.tolist() == [1, 2, 1, 2, 1, 2, 3, 2, 5, 2, 6]
+    assert np.array_equal(edges.weights, nodes_too.weights)
+    assert (alone.nodes.to_pylist(), pairs(alone)) == ([1, 2, 3, 4], [[2, 3]])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_graph_in_metis_is_known_and_no_edge_list_is(seed: int) -> None:
+    graph = networkx.gnm_random_graph(30, 60, seed=seed)
+    lists = [" ".join(str(other + 1) for other in graph[node]) for node in graph]
+    text = "\n".join(["30 60", *lists]) + "\n"
+    assert may_be_metis(text)
+    ends = read_metis(text, "g").rows["dst"]
+    assert len(ends) - ends.null_count == 60
+    rows = "".join(f"{a} {b}\n" for a, b in graph.edges)
+    with pytest.raises(BadInput):
+        read_metis(rows, "g")
+    assert not may_be_metis(rows)
+
+
+def test_pajek_that_networkx_writes_is_its_graph(tmp_path: Path) -> None:
+    graph = networkx.Graph()
+    graph.add_node("Ann Lee")
+    graph.add_weighted_edges_from([("O'Neil", "Bob", 2.5), ("Bob", "Zoë", 1.0)])
+    networkx.write_pajek(graph, tmp_path / "g.net")
+    (tmp_path / "g.txt").write_bytes((tmp_path / "g.net").read_bytes())
+    (by_ending, by_content), bad = read(tmp_path)
+    assert bad == []
+    for one in (by_ending, by_content):
+        assert one.nodes.to_pylist() == ["Ann Lee", "Bob", "O'Neil", "Zoë"]
+        assert pairs(one) == [["Bob", "O'Neil"], ["Bob", "Zoë"]]
+        assert one.weights is not None
+        assert one.weights.tolist() == [2.5, 1]
+
+
+def test_every_part_of_pajek_with_edges_is_read(tmp_path: Path) -> None:
+    text = """*Network likes
+    % a comment
+    *Vertices 5
+    1 "a" 0.1 0.2 ic Red
+    2 "b"
+    3 c
+    4 "d"
+    5 "e"
+    *Arcs :1 "likes"
+    1 2 2.5 [1-3]
+    2 1
+    *Edgeslist
+    2 3 4
+    *Edges
+    9 1
+    x y
+    1
+    """
+    (tmp_path / "g.net").write_text(text)
+    (snapshot,), bad = read(tmp_path)
+    assert pairs(snapshot) == [["a", "b"], ["b", "c"], ["b", "d"]]
+    assert snapshot.nodes.to_pylist() == list("abcde")
+    assert snapshot.weights is not None
+    assert snapshot.weights.tolist() == [3.5, 1, 1]
+    assert [one.partition(" ")[0] for one in bad] == ["g.net:15:", "g.net:16:", "g.net:17:"]
+
+
+def test_nodes_of_pajek_without_labels_of_their_own_have_numbers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "none.net").write_text("*Vertices 3\n*Edges\n1 2\n2 3\n")
+    (tmp_path / "same.net").write_text('*Vertices 3\n1 "a"\n2 "a"\n3 "b"\n*Edges\n1 2\n2 3\n')
+    found, bad = read(tmp_path)
+    assert ([pairs(one) for one in found], bad) == ([[[1, 2], [2, 3]]] * 2, [])
+    (said,) = (text for text in caplog.messages if "numbers" in text)
+    assert said.startswith("same.net has nodes without a label of their own")
+
+
+def test_an_empty_file_of_a_graph_format_is_empty(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a.mtx", "b.graph", "c.net"):
+        (tmp_path / name).write_text("\n")
+    assert read(tmp_path) == ([], [])
+    assert caplog.text.count("is empty: it makes no snapshot") == 3
+
+
+def test_a_matrix_of_no_graph_is_refused(tmp_path: Path) -> None:
+    scipy.io.mmwrite(tmp_path / "g.mtx", coo_array(np.array([[0, 1j], [1j, 0]])))
+    found, (bad,) = read(tmp_path)
+    assert (found, "complex" in bad) == ([], True)
