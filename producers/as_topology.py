@@ -32,7 +32,7 @@ class AsTopology(ReadingProducer):
     """
 
     path: Path = argument(
-        "as-733.tar.gz, a folder of dated files, one such file (also .gz, .bz2), or Parquet."
+        "as-733.tar.gz, a folder of dated files, one such file (also compressed), or Parquet."
     )
     first: str | None = option(None, "First day, YYYY-MM-DD.", "--from")
     last: str | None = option(None, "Last day, included.", "--to")

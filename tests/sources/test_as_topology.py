@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import lzma
 import tarfile
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
@@ -375,6 +376,24 @@ def test_reading_is_lazy(tmp_path: Path) -> None:
     assert next(source.snapshots)[0].n_edges == 3
     with pytest.raises(BadRow):
         next(source.snapshots)
+
+
+def test_spaces_may_align_the_pairs(tmp_path: Path) -> None:
+    (tmp_path / "as20260101.txt").write_text("  1   2\n 10  20 \n# of two\n1 10\r\n")
+    (snapshot, _), *_ = read_as_topology(tmp_path).snapshots
+    assert snapshot.nodes.to_pylist() == [1, 2, 10, 20]
+    assert snapshot.n_edges == 3
+
+
+def test_files_of_other_endings_are_read_or_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "as20260101.TXT").write_text("1\t2\n")
+    (tmp_path / "as20260102.txt.xz").write_bytes(lzma.compress(b"1\t2\n"))
+    (tmp_path / "as20260103.csv").write_text("1,2\n")
+    (tmp_path / "readme.txt").write_text("of somebody")
+    assert len(list(read_as_topology(tmp_path).snapshots)) == 2
+    assert "as20260103.csv, readme.txt. Files are read whose names hold a date" in caplog.text
 
 
 def test_a_missing_path_says_where_to_get_the_data(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ Lines that begin with `#` are comments.
 
 from __future__ import annotations
 
+import logging
 import re
 import tarfile
 from collections import defaultdict
@@ -35,20 +36,24 @@ import pyarrow.parquet as pq
 
 from stream_icd.core.errors import BadRow, BadSettings, BadSnapshot, SourceNotFound
 from stream_icd.core.node_ids import plain_columns
+from stream_icd.core.printable import listed, printable
 from stream_icd.core.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import WindowOf, parse_window, windows_at
+from stream_icd.sources.compression import OPENERS, uncompressed
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
-from stream_icd.sources.tables import DAMAGED, check_columns, uncompressed
+from stream_icd.sources.tables import DAMAGED, check_columns
 
+LOG = logging.getLogger(__name__)
 SOURCE = "urn:stream_icd:as"
 TIME = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[.T_-](\d{2}):?(\d{2}))?(?!\d)")
-TEXT_FILE = re.compile(r"\.txt(\.gz|\.bz2)?$")
-ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tgz)$")
-ENDING = re.compile(rf"{TEXT_FILE.pattern}|{ARCHIVE.pattern}|\.parquet$")
+TEXT_FILE = re.compile(rf"\.txt({'|'.join(map(re.escape, OPENERS))})?$", re.IGNORECASE)
+ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tar\.xz|tgz)$")
+ENDING = re.compile(rf"{TEXT_FILE.pattern}|{ARCHIVE.pattern}|\.parquet$", re.IGNORECASE)
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
 COLUMNS = ["window_start", "src", "dst"]
 """Of a Parquet file."""
+SPACES = re.compile(rb"^ +| +(?=\r?$)|(?<= ) +", re.MULTILINE)
 ROUTE_KINDS = (b"TABLE_DUMP|", b"TABLE_DUMP2|", b"BGP4MP|", b"BGP4MP_ET|")
 PATH_FIELD = 6
 # AS numbers have 32 bits (RFC 6793): at most ten digits.
@@ -74,10 +79,10 @@ def read_as_topology(
 
     Args:
         path: a directory of text files whose names hold a date or a date and a time, and end in
-            `.txt` (or `.txt.gz`, `.txt.bz2`), such as `rib.20080101.0200.txt.gz`; one such file; an
-            archive of them (`as-733.tar.gz`); or a Parquet file with columns `window_start` (date
-            or timestamp, UTC), `src` and `dst`. Several files of the same time are one snapshot;
-            names that begin with a dot are ignored.
+            `.txt` (also compressed: `compression.OPENERS`), such as `rib.20080101.0200.txt.gz`; one
+            such file; an archive of them (`as-733.tar.gz`); or a Parquet file with columns
+            `window_start` (date or timestamp, UTC), `src` and `dst`. Several files of the same time
+            are one snapshot. Names that begin with a dot are ignored, other files are logged.
         first, last: first and last day, inclusive.
         window: the window that a time lies in; all files of a window are one snapshot. By default
             a window lasts until the time of the next file (`windows_at`).
@@ -162,10 +167,21 @@ def _times(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
             f"in its name, .txt at its end), nor .tar.gz, nor .parquet"
         )
     reads: dict[datetime, list[ReadPairs]] = defaultdict(list)
+    left_out = []
     for member, opens in files.items():
         name = Path(member).name
-        if not name.startswith(".") and (time := _time_in(name)) is not None:
+        if name.startswith("."):
+            continue
+        if (time := _time_in(name)) is not None:
             reads[time].append(partial(_read, name, opens))
+        else:
+            left_out.append(member)
+    if left_out:
+        LOG.warning(
+            "not read in %s: %s. Files are read whose names hold a date and end in .txt, also "
+            "compressed (%s)",
+            *(printable(path.name), listed(left_out), ", ".join(OPENERS)),
+        )
     return reads
 
 
@@ -271,8 +287,11 @@ def read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
         raise BadSettings(f"{name} is binary; turn routing tables into text with bgpdump -m")
     if first.startswith(ROUTE_KINDS):
         return _links_of_routes(chain([first], file), name, on_bad_row)
+    content = first + file.read()
     delimiter = "|" if b"|" in first else "\t" if b"\t" in first else " "
-    return _links_of_pairs(first + file.read(), delimiter, name, on_bad_row)
+    if delimiter == " ":  # several may align the columns
+        content = SPACES.sub(b"", content)
+    return _links_of_pairs(content, delimiter, name, on_bad_row)
 
 
 def _links_of_pairs(content: bytes, delimiter: str, name: str, on_bad_row: OnBadRow) -> pa.Table:
