@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from importlib.metadata import entry_points
@@ -98,7 +99,10 @@ def training_graphs(description: str) -> list[LabelledGraph]:
     except (UsageError, ValueError) as error:
         said = getattr(error, "format_message", error.__str__)()
         raise BadSettings(f"{description!r}: {said}; describe graphs as\n{FORMS}") from error
-    chosen = list(islice(graphs, limit))
+    try:
+        chosen = list(islice(graphs, limit))
+    except (BadRow, BadSettings) as error:
+        raise type(error)(f"{error}{_way_to_give_options(kind, str(error))}") from error
     if table is not None and chosen and all(graph.labels is None for graph in chosen):
         first = chosen[0].moment  # `_produced` gives each one
         raise BadSettings(
@@ -108,6 +112,16 @@ def training_graphs(description: str) -> list[LabelledGraph]:
             "not change, leave these columns out"
         )
     return chosen
+
+
+def _way_to_give_options(kind: str, advice: str) -> str:
+    """Return how a description has the option that an error of a producer advises, if any."""
+    advised = [f"--{name}" for name in re.findall(r"--([a-z][a-z-]*)", advice)]
+    options = [option for option in advised if option not in OF_TERMINALS]
+    if not options or "--data" in options:
+        return ""
+    name = options[0].removeprefix("--").replace("-", "_")
+    return f". Here, {options[0]} is {name}=…, as in {kind}:path=…,{name}=…"
 
 
 def _parsed(description: str) -> tuple[str, Options]:

@@ -93,6 +93,19 @@ def test_lfr_graphs_of_varying_size_have_their_truth() -> None:
     assert all(graph.labels is not None for graph in graphs)
 
 
+def test_an_error_names_an_option_as_a_description_has_it(tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    (folder / "g.csv").write_text("src,dst\n1,2\nx,3\n")
+    with pytest.raises(BadRow, match=r"\(--ids\). Here, --ids is ids=…, as in files:path=…,ids=…$"):
+        training_graphs(str(folder))
+    (graph,) = training_graphs(f"files:path={folder},ids=string")
+    assert graph.adjacency.shape == (4, 4)
+    (tmp_path / "mails.csv").write_text("1,2,10\n2,3,20\n")
+    with pytest.raises(BadSettings, match=r"as in events:path=…,columns=…$"):
+        training_graphs(f"events:path={tmp_path / 'mails.csv'}")
+
+
 def test_taxi_fixes_become_graphs_and_disorder_is_told(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     fixes = {
