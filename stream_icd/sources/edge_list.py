@@ -19,6 +19,7 @@ from stream_icd.core.printable import listed
 from stream_icd.sources.compression import form_of, uncompressed
 from stream_icd.sources.graphml import SettleNames, read_graphml
 from stream_icd.sources.headerless import (
+    A_LOOK,
     EXPECTED,
     TIME,
     all_match,
@@ -65,8 +66,6 @@ NO_WEIGHT = "has no column named weight, so all edges weigh 1: not used are %s"
 NOT_USED = "has columns that are not used: %s"
 FORMAT = "is read as a graph in the format of %s, which its first line shows"
 
-A_LOOK = 20
-"""Number of lines that show what a text without a header holds."""
 START = 1 << 16
 """Number of characters that show the format of a text."""
 

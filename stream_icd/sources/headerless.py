@@ -42,7 +42,13 @@ WORD = r"^[A-Za-z][A-Za-z0-9 _.-]*$"
 """A name of a column, as a rule."""
 TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
 """Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
-A_FEW = 3
+NAMES = (
+    r"account|actor|alter|author|buyer|callee|caller|child|destination|dst|ego|entity|followee|"
+    r"follower|friend|from|fromnode|item|member|name|node|origin|parent|person|receiver|recipient|"
+    r"seller|sender|source|src|target|to|tonode|user|vertex"
+)
+"""What columns of nodes are called, without `id`, numbers and a last letter."""
+A_FEW, A_LOOK = 3, 20
 IS_HEADER = (
     "if it is one, name the ends in it (src,dst or source,target or from,to), or leave it out; if "
     "it is an edge, write src,dst above it"
@@ -176,10 +182,10 @@ def _is_header(rows: pa.Table) -> bool:
 
 
 def _is_strange(rows: pa.Table) -> bool:
-    """Whether the first row alone has two words that are in no other row.
+    """Whether the first row has two words that are in no other row, and that are names of columns.
 
-    If all rows are edges, in any order, this happens at most once in their number. Edges of the
-    same kind would be elsewhere, too.
+    They are if they say so, as the ids below do not; or if no other row has two ids of its own. If
+    all rows are edges, in any order, the latter happens at most once in their number.
     """
     ends = pa.chunked_array([*rows["src"].chunks, *rows["dst"].chunks])
     words = [rows["src"][0], rows["dst"][0]]
@@ -187,10 +193,21 @@ def _is_strange(rows: pa.Table) -> bool:
         return False
     if any(pc.sum(pc.equal(ends, word)).as_py() > 1 for word in words):
         return False
+    few = rows.slice(1, A_LOOK)
+    if all(_is_name(word) for word in words) and not any(
+        _is_name(end) for end in (*few["src"], *few["dst"])
+    ):
+        return True
     counts = ends.value_counts()
     once = counts.field("values").filter(pc.equal(counts.field("counts"), 1))
     alone = pc.and_(pc.is_in(rows["src"], once), pc.is_in(rows["dst"], once))
     return int(pc.sum(alone).as_py()) == 1
+
+
+def _is_name(word: pa.Scalar) -> bool:
+    """Whether a column of nodes may be called so, such as `person_a`, `FromNodeId` or `user 2`."""
+    stem = re.sub(r"[^a-z]", "", re.sub(r"[ _.-][a-z]$", "", word.as_py().lower()))
+    return re.fullmatch(NAMES, stem.removesuffix("id")) is not None
 
 
 def _refuse_matrix(rows: pa.Table) -> None:

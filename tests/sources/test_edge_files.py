@@ -452,6 +452,10 @@ NOT_EDGES = {
         "person_a,person_b\nann,bob\nbob,cy\n",
         "person_a, person_b. looks like a header",
     ),
+    "own pairs": (
+        "FromNodeId,user 2\nann,bob\ncy,dee\n",
+        "FromNodeId, user 2. looks like a header",
+    ),
     "only a header": ("person_a,person_b\n", "looks like a header"),
     "an item": ("user,item\nann,7\nbob,7\nann,8\n", "first line .user, item. is a header"),
     "a weight": ("u v w\na b .5\nb c 2\n", "first line .u, v, w. is a header"),
@@ -515,6 +519,7 @@ def test_a_first_edge_that_fits_no_sizes_is_an_edge(tmp_path: Path) -> None:
     [
         "ann,bob\nbob,cy\n",
         "ann,bob\ncy,dee\n",
+        "user1,user2\nuser3,user4\n",
         "<a@x.org>,<b@x.org>\n<b@x.org>,<c@x.org>\n",
         "a,1\nb,2\n",
         "1 2 7\n2 3 9\n1 3 5\n",
