@@ -7,7 +7,7 @@ int64, or uint64 if an id is above its range, or string.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,28 @@ def is_text(kind: pa.DataType) -> bool:
     """Whether this Arrow type is a string, of any kind."""
     kinds = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
     return any(is_kind(kind) for is_kind in kinds)
+
+
+def kind_of_type(kind: pa.DataType) -> Literal["integer", "string"]:
+    """Return the kind of ids of this type."""
+    return "string" if is_text(kind) else "integer"
+
+
+def change_of_kind(before: pa.Array, now: pa.Array) -> str | None:
+    """Return a warning if the nodes of a graph had ids of the other kind before; None if not.
+
+    >>> change_of_kind(pa.array([1, 2]), pa.array([1, 3], pa.uint64()))
+    >>> change_of_kind(pa.array([1, 2]), pa.array(["1", "2"]))[:51]
+    'the ids of the nodes were integers, and are text no'
+    """
+    is_same = before.type == now.type or is_text(before.type) == is_text(now.type)
+    if is_same or not (len(before) and len(now)):
+        return None
+    kinds = ("text", "integers") if is_text(before.type) else ("integers", "text")
+    return (
+        f"the ids of the nodes were {kinds[0]}, and are {kinds[1]} now: each node is a new one, "
+        "and no community continues. Give ids the same type in all windows"
+    )
 
 
 def widened(ids: pa.Array) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -14,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.imports import needs_extra
+from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.icd.epochs import History
@@ -182,7 +184,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             memory: that of the result for the window before; None for the first window.
             n_communities: K, if it is known; None to determine it.
             nodes: id of each node, `(n,)`, all integers or all strings: a node has the same id in
-                all windows. None: those of the graph, as in `nodes_`.
+                all windows. None: those of the graph, as in `nodes_`. It warns if the ids were
+                integers in the memory and are strings now, or the other way round.
             horizon: how many windows to look back; auto: found while windows come, and kept in the
                 memory; off: the last window, and what is believed of it.
 
@@ -208,6 +211,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
                 f"memory is a {type(memory).__name__}; give the `memory` of the result before"
             )
         snapshot, adjacency, order = next_window(graph, memory, nodes)
+        if memory is not None and (said := change_of_kind(memory.nodes, snapshot.nodes)):
+            warnings.warn(said, stacklevel=2)
         found = detect_remembering(
             snapshot,
             model,

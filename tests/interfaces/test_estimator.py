@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -404,6 +405,19 @@ def test_nodes_are_known_by_their_ids_in_whatever_order_they_come(
     assert icd.predict_next(named, first.memory).communities.tolist() == found.communities.tolist()
     high = icd.predict_next(one, nodes=[2**63 + place for place in range(1000)])
     assert high.communities.tolist() == icd.predict_next(one).communities.tolist()
+
+
+def test_it_warns_of_other_ids_than_in_the_memory() -> None:
+    icd, graph = ICD.load("lfr"), networkx.ring_of_cliques(5, 8)
+    memory = icd.predict_next(graph).memory
+    with pytest.warns(
+        UserWarning, match="ids of the nodes were integers, and are text now"
+    ) as said:
+        icd.predict_next(networkx.relabel_nodes(graph, str), memory)
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        icd.predict_next(graph, memory)
 
 
 @pytest.mark.parametrize("name", [int, str])

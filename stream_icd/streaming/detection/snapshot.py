@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.communities import Communities, MemoryUse, kind_of_memory, revision_of
 from stream_icd.core.errors import BadMemory, BadSettings, LimitExceeded
+from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import too_far_ahead, utc_now
 from stream_icd.kafka.messages.records import outgoing
@@ -225,6 +226,8 @@ class Remembering:
         method, seed, threads = self.settings.method, self.settings.seed, self.settings.threads
         if (encoded := self.relay.take()) is not None:
             self.before = self._read(snapshot.graph, encoded)
+            if said := change_of_kind(self.before.nodes, snapshot.nodes):
+                structlog.get_logger().warning(said, graph=snapshot.graph, snapshot=snapshot.id)
         remembered = detect_remembering(
             snapshot,
             model,

@@ -11,6 +11,7 @@ import structlog
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.core.events import CommunityEvents
+from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Window
 from stream_icd.core.times import too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
@@ -122,6 +123,8 @@ class Tracker(Step):
         self._recent[communities.graph] = remember(recent, tracked, self.settings)
         if said := self._models.look_at(communities.graph, communities.model):
             structlog.get_logger().warning(f"{said}; its events are of whichever came first")
+        if recent and (said := change_of_kind(recent[-1].nodes, communities.nodes)):
+            structlog.get_logger().warning(said)
         tracked = self._named(tracked)
         kinds = Counter(event.kind for event in tracked.events)
         return Processed(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import structlog
 from scipy.sparse import csr_array
@@ -85,6 +86,18 @@ def test_memory_makes_other_results_and_off_makes_those_of_before(
     )
     assert on[0].labels.tolist() == off[0].labels.tolist()
     assert on[3].labels.tolist() != off[3].labels.tolist()
+
+
+def test_other_ids_than_before_are_reported(memory: Broker, topic: str) -> None:
+    windows = stream("g", 4)
+    texts = [
+        replace(one, nodes=pc.utf8_lpad(one.nodes.cast(pa.string()), 4, "0")) for one in windows
+    ]
+    with structlog.testing.capture_logs() as logs:
+        Worker(memory, topic).work(records([*windows[:2], *texts[2:]]))
+    (warning,) = [log for log in logs if "the ids of the nodes" in log["event"]]
+    assert "were integers, and are text now" in warning["event"]
+    assert (warning["graph"], warning["snapshot"]) == ("g", "g/2")
 
 
 def test_models_without_stay_remember_nothing(memory: Broker, topic: str) -> None:

@@ -11,7 +11,10 @@ from functools import partial
 from itertools import islice
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from structlog.testing import capture_logs
 
 from stream_icd.core.communities import MOST_IDS, Communities
 from stream_icd.core.errors import OffsetGone, RecordTooLarge, TopicMissing
@@ -224,6 +227,20 @@ def test_missing_late_and_repeated_windows(memory: Broker, memory_topics: Topics
     assert same(tracked, unbroken([*hours[:3], hours[5], hours[4], *hours[6:]]))
     assert [(events.snapshot_id, events.missed, events.late) for events in tracked[3:6]] == [
         ("g/5", 2, False), ("g/4", 0, True), ("g/6", 0, False)]  # fmt: skip
+
+
+def test_other_ids_than_before_are_reported(memory: Broker, memory_topics: Topics) -> None:
+    windows = stream("g", 4)
+    windows[1:3] = [
+        replace(one, nodes=pc.utf8_lpad(one.nodes.cast(pa.string()), 4, "0"))
+        for one in windows[1:3]
+    ]
+    publish(memory, [outgoing(communities, memory_topics[0]) for communities in windows])
+    with capture_logs() as logs:
+        for record in held(memory, memory_topics[0]):  # a new worker knows it from the topic
+            work(memory, tracker(memory, memory_topics[1]), [record])
+    said = [log["event"] for log in logs if "the ids of the nodes" in log["event"]]
+    assert [" were text" in one for one in said] == [False, True]
 
 
 def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(
