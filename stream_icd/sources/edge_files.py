@@ -21,6 +21,7 @@ from stream_icd.core.errors import (
     SourceNotFound,
     StoreUnreachable,
 )
+from stream_icd.core.node_ids import kind_of_type
 from stream_icd.core.printable import listed, printable
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import WindowOf, time_at, windows_at
@@ -33,7 +34,7 @@ from stream_icd.sources.source import (
     count_nothing,
     stop_at_bad_row,
 )
-from stream_icd.sources.values import IdKind
+from stream_icd.sources.values import IdKind, KindBefore
 
 LOG = logging.getLogger(__name__)
 PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
@@ -55,6 +56,7 @@ def watch_edge_files(
     *,
     graph: str = "files",
     id_kind: IdKind = "auto",
+    kind_before: KindBefore = lambda: "auto",
     every_s: float | None = None,
     window: WindowOf | None = None,
     on_bad_row: OnBadRow = stop_at_bad_row,
@@ -69,6 +71,9 @@ def watch_edge_files(
     to `on_bad_row`; `empty_files` are counted. With `every_s`, looks again after so many seconds,
     and reads new and changed files once they are unchanged between two looks.
 
+    If `id_kind` is `auto`, the ids of each file have the kind of those of the snapshot before. For
+    the first file, `kind_before` returns it.
+
     Raises:
         SourceNotFound: the folder does not exist, is an archive, or has no file to send and is not
             watched.
@@ -81,7 +86,7 @@ def watch_edge_files(
         raise BadSettings(f"{folder} is not a folder: give the folder that contains the file")
     if every_s is not None and every_s <= 0:
         raise BadSettings(f"every {every_s:g} s: the interval must be above 0")
-    reading = _Reading(graph, id_kind, window, on_bad_row, count)
+    reading = _Reading(graph, id_kind, kind_before, window, on_bad_row, count)
     if every_s is not None:
         return Source(None, _watch(folder, reading, every_s, stop))
     files = _files(folder, reading, unfinished=True)
@@ -100,10 +105,11 @@ def is_archive(folder: Path) -> bool:
     return (folder / "snapshots").is_dir()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reading:
     graph: str
     id_kind: IdKind
+    kind_before: KindBefore
     window: WindowOf | None
     on_bad_row: OnBadRow
     count: Count
@@ -227,9 +233,14 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
         reading.warn_once(text, file.name, shown)
 
     edges = read_edge_list(
-        file, reading.id_kind, reading.on_bad_row, on_ignored, partial(reading.settle, file.name)
+        file,
+        reading.id_kind,
+        reading.on_bad_row,
+        on_ignored,
+        partial(reading.settle, file.name),
+        reading.kind_before,
     )
-    return snapshot_from_pairs(
+    snapshot = snapshot_from_pairs(
         edges["src"],
         edges["dst"],
         graph=reading.graph,
@@ -238,6 +249,9 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
         weights=edges["weight"] if "weight" in edges.column_names else None,
         source="urn:stream_icd:files",
     )
+    kind = kind_of_type(snapshot.nodes.type)
+    reading.kind_before = lambda: kind
+    return snapshot
 
 
 def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -> dict[str, Window]:

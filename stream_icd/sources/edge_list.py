@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from xml.etree import ElementTree
@@ -46,9 +47,11 @@ from stream_icd.sources.tables import (
     time_column,
 )
 from stream_icd.sources.values import (
+    IdForm,
     IdKind,
+    KindBefore,
     Mask,
-    kind_of_ids,
+    form_of_ids,
     read_ids,
     read_numbers,
     shown,
@@ -64,6 +67,7 @@ LABELS = {"class", "cluster", "communities", "community", "group", "label", "lab
 SNAPSHOT = "snapshot"
 NO_WEIGHT = "has no column named weight, so all edges weigh 1: not used are %s"
 NOT_USED = "has columns that are not used: %s"
+MIXED = "has numbers and other ids in one column, so all its ids are text (--ids): one is %s"
 FORMAT = "is read as a graph in the format of %s, which its first line shows"
 
 START = 1 << 16
@@ -81,12 +85,13 @@ def read_edge_list(
     on_bad_row: OnBadRow,
     on_ignored: OnIgnored,
     settle: SettleNames,
+    kind_before: KindBefore = lambda: "auto",
 ) -> pa.Table:
     """Read columns `src`, `dst` and, if the file has it, `weight`.
 
-    An edge without `dst` declares the node `src`. All ids have one type: `id_kind`, or that of the
-    first id. Columns that are not used go to `on_ignored`; `settle` decides what names the nodes of
-    GraphML.
+    An edge without `dst` declares the node `src`. All ids have one type: `id_kind`, or if it is
+    `auto`, the graph's `kind_before`, or else the one that holds all ids of the file. Columns that
+    are not used go to `on_ignored`; `settle` decides what names the nodes of GraphML.
 
     Raises:
         NoGoodRows: the file is empty.
@@ -111,8 +116,14 @@ def read_edge_list(
         ) from error
     edges = list[pa.Table]()
     if any(len(batch.rows) for batch in batches):
-        kind = kind_of_ids(batches[0].rows["src"]) if id_kind == "auto" else id_kind
-        edges = [_checked(batch, kind, note) for batch in batches]
+        form = IdForm(id_kind)
+        if id_kind == "auto":
+            table = pa.concat_tables([batch.rows for batch in batches])
+            ends = {end: table[end] for end in ("src", "dst")}
+            form = form_of_ids(ends, kind_before, untyped=batches[0].untyped)
+            if form.odd is not None:
+                on_ignored(MIXED, form.odd)
+        edges = [_checked(batch, form, note) for batch in batches]
     if any(map(len, edges)):
         return pa.concat_tables(edges)
     if n_bad:
@@ -137,7 +148,8 @@ def _raw(
     check_columns("it", table.column_names, table.column_names)
     table = plain_columns(table)
     _refuse_events(table, table.column_names, file.parent)
-    yield RawRows(file.name, np.arange(len(table)), _named(table))
+    untyped = form == ".graphml"
+    yield RawRows(file.name, np.arange(len(table)), _named(table), untyped=untyped)
     _say_unused(table.column_names, on_ignored)
 
 
@@ -223,7 +235,7 @@ def _raw_rows(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterat
             filled = [number for number, column in further if not _is_absent(column).all()]
             on_ignored(*guess_about(rows, delimiter, filled))
     for batch in batches:
-        yield RawRows(batch.origin, batch.place, _named(batch.rows))
+        yield replace(batch, rows=_named(batch.rows))
     if shape is None:
         _say_unused(fields, on_ignored)
 
@@ -260,23 +272,23 @@ def _named(table: pa.Table) -> pa.Table:
     return pa.table({ours: table[theirs] for ours, theirs in names.items()})
 
 
-def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
-    src, good = read_ids(batch.rows["src"], kind)
-    dst, there = read_ids(batch.rows["dst"], kind)
+def _checked(batch: RawRows, ids: IdForm, on_bad_row: OnBadRow) -> pa.Table:
+    src, starts = read_ids(batch.rows["src"], ids.kind, numbers="src" in ids.numeric)
+    dst, ends = read_ids(batch.rows["dst"], ids.kind, numbers="dst" in ids.numeric)
     nobody = _is_absent(batch.rows["dst"])
-    named = good = good & (there | nobody)
+    named = good = starts & (ends | nobody)
     columns = {"src": src, "dst": pc.if_else(pa.array(nobody), None, dst) if nobody.any() else dst}
     if "weight" in batch.rows.column_names:
         weights, positive = read_numbers(batch.rows["weight"], lambda given: given > 0)
         good = good & (positive | nobody)
         columns["weight"] = pa.array(weights, pa.float64())
     for index in np.flatnonzero(~good):
-        row = zip(batch.rows.column_names, batch.rows.columns, strict=True)
-        edge = ", ".join(f"{name} {shown(column[int(index)])!r:.40}" for name, column in row)
+        row = {name: batch.rows[name][int(index)] for name in batch.rows.column_names}
+        edge = ", ".join(f"{name} {shown(value)!r:.40}" for name, value in row.items())
         why = (
             "its weight is no finite number above 0"
             if named[index]
-            else f"an id is {wrong_with_id(kind, *batch.rows.schema.types[:2])}"
+            else f"an id is {wrong_with_id(ids.kind, row['dst' if starts[index] else 'src'])}"
         )
         on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {edge} is not an edge: {why}"))
     table = pa.table(columns)

@@ -18,7 +18,7 @@ from stream_icd.core.errors import BadInput
 from stream_icd.core.printable import listed
 from stream_icd.sources.source import OnIgnored
 from stream_icd.sources.tables import RawRows
-from stream_icd.sources.values import INTEGER
+from stream_icd.sources.values import INTEGER, kind_of_column
 
 EXPECTED = "an edge list has the columns src, dst and perhaps weight"
 OTHER_CONTENT = {
@@ -233,7 +233,9 @@ def _refuse_labels_and_measurements(rows: pa.Table) -> None:
     """Refuse columns that hold fractions, or the same value in each row."""
     ends = [rows["src"], rows["dst"]]
     for number, end in enumerate(ends, start=1):
-        if all_match(end, FRACTION):
+        # Of more columns, it is a matrix: whole numbers such as 0.0 and 1.0 are no ids there.
+        may_be_ids = len(rows.columns) <= A_FEW and kind_of_column(end).kind == "integer"
+        if all_match(end, FRACTION) and not may_be_ids:
             raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
     distinct = [len(end.unique()) for end in ends]
     for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):

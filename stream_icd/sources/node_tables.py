@@ -18,7 +18,7 @@ from stream_icd.core.times import time_at
 from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import UNREADABLE, RawRows, columns_of, read_rows
-from stream_icd.sources.values import INTEGER, read_times
+from stream_icd.sources.values import kind_of_column, read_ids, read_times
 
 NODE = "node"
 LABELS = ("community", "label")
@@ -113,6 +113,8 @@ def _texts(rows: RawRows, column: str) -> list[str | None]:
     values = rows.rows[column]
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), None, values)
+    if column == NODE and kind_of_column(values).kind == "integer":
+        values = read_ids(values, "integer")[0]
     try:
         texts: list[str | None] = values.cast(pa.string()).to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # such as lists
@@ -202,9 +204,8 @@ def read_attributes(path: str | Path) -> Attributes:
 
 
 def _ids(nodes: pa.Array) -> pa.Array:
-    """Return the ids, as integers if all of them are."""
-    if not pa.types.is_string(nodes.type):
+    """Return the ids, as integers if all of them are, even if they are written as 1.0."""
+    if not (pa.types.is_string(nodes.type) or pa.types.is_floating(nodes.type)):
         return nodes
-    nodes = pc.if_else(pc.equal(nodes, ""), None, nodes)
-    whole = pc.all(pc.match_substring_regex(nodes, INTEGER)).as_py()
-    return nodes.cast(pa.int64()) if whole else nodes
+    column = pa.chunked_array([nodes])
+    return read_ids(column, kind_of_column(column).kind)[0]

@@ -49,6 +49,9 @@ COMMENT = re.compile(r"^[#%]+(\s|$)", re.MULTILINE)
 SPACES = re.compile(r"^ +| +$|(?<= ) +", re.MULTILINE)
 """Spaces that only align columns."""
 
+MOST_EXACT = 2**53
+"""Whole numbers below are exact as float64."""
+
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 """Replaces bytes that are not UTF-8."""
 
@@ -61,6 +64,7 @@ class RawRows:
     place: Ids  # (n,) line, row or offset of each in its origin
     rows: pa.Table  # (n rows) the requested columns; text if the format has no types
     stream: int = 0  # number of their ordered stream, such as a topic's partition
+    untyped: bool = False  # whether the format has no types, so that a number is text, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +304,7 @@ def _parse(batch: str, name: str, first_line: int, delimiter: str, wanted: _Want
         wanted.on_bad_row(BadRow(f"{name}:{first_line + number} is a header, not a row"))
     table = pa.table(trimmed, names=table.column_names)
     used = filled & ~again
-    return RawRows(name, first_line + numbers[used], table.filter(pa.array(used)))
+    return RawRows(name, first_line + numbers[used], table.filter(pa.array(used)), untyped=True)
 
 
 def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
@@ -377,11 +381,16 @@ def rows_of_json(
 
 
 def _text(value: object) -> str:
-    """Return a value as text; a missing one (null, NaN) is empty, as in other tables."""
+    """Return a value as text; a missing one (null, NaN) is empty, as in other tables.
+
+    The numbers 1.0 and 1 are the same in JSON: pandas writes integers so beside missing ones.
+    """
     if value is None or value != value:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < MOST_EXACT:
+        value = int(value)
     text = str(value)
     text.encode()  # JSON can spell what UTF-8 cannot
     return text

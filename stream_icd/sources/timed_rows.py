@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +19,12 @@ from stream_icd.core.times import snapshot_id, time_at
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables import RawRows, end_columns
 from stream_icd.sources.values import (
+    IdForm,
     IdKind,
+    KindBefore,
     Mask,
     TimeUnit,
-    kind_of_ids,
+    form_of_ids,
     read_ids,
     read_numbers,
     read_times,
@@ -43,7 +46,8 @@ class Columns:
     numbers: Mapping[str, Number] = field(default_factory=dict)  # by internal names, too
     time_unit: TimeUnit = "s"  # of numeric times, which count from 1970 UTC
     zone: str = "UTC"  # IANA time zone of times without one
-    id_kind: IdKind = "auto"  # auto: integers if the first id is an integer
+    id_kind: IdKind = "auto"  # auto: that of the graph, or the one that holds the first ids
+    kind_before: KindBefore = lambda: "auto"
 
     def __post_init__(self) -> None:
         try:
@@ -73,21 +77,34 @@ def timed_rows(
 ) -> Iterator[TimedRows | Quiet]:
     """Yield the good rows of each batch, with ids and numbers under their internal names.
 
-    All ids have one type: `columns.id_kind`, or that of the very first.
+    All ids have one type: `columns.id_kind`, or if it is `auto`, that of the graph so far, or else
+    the one that holds all ids of the first batch that has any.
     """
-    kind, looked = columns.id_kind, False
-    first_id = next(iter(columns.ids.values()))
+    ids, looked = IdForm(columns.id_kind), False
     for batch in raw:
         if isinstance(batch, Quiet):
             yield batch
             continue
-        if kind == "auto":
-            kind = kind_of_ids(batch.rows[first_id])
-        checked = _checked(batch, columns, kind, on_bad_row)
+        if ids.kind == "auto":
+            ids = _form_of_ids(batch, columns)
+        checked = _checked(batch, columns, ids, on_bad_row)
         if not looked and len(checked.time):
             looked = True
             _warn_of_1970(checked)
         yield checked
+
+
+def _form_of_ids(batch: RawRows, columns: Columns) -> IdForm:
+    """Return the form of all ids, by those of a batch; log the id because of which it is text."""
+    found = {column: batch.rows[column] for column in columns.ids.values()}
+    ids = form_of_ids(found, columns.kind_before, untyped=batch.untyped)
+    if ids.odd is not None:
+        structlog.get_logger().warning(
+            "numbers and other ids are in one column, so all ids are text (--ids)",
+            origin=batch.origin,
+            id=ids.odd,
+        )
+    return ids
 
 
 def _warn_of_1970(rows: TimedRows) -> None:
@@ -101,25 +118,27 @@ def _warn_of_1970(rows: TimedRows) -> None:
         )
 
 
-def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRow) -> TimedRows:
+def _checked(batch: RawRows, columns: Columns, ids: IdForm, on_bad_row: OnBadRow) -> TimedRows:
     good = np.ones(len(batch.place), bool)
     values: dict[str, pa.Array | Floats] = {}
 
-    def check(column: str, readable: Mask, why: str) -> None:
+    def check(column: str, readable: Mask, why: Callable[[pa.Scalar], str]) -> None:
         for index in np.flatnonzero(good & ~readable):
-            where, value = batch.place[index], shown(batch.rows[column][int(index)])
-            on_bad_row(BadRow(f"{batch.origin}:{where}: {column} {value!r:.60} is {why}"))
+            where, value = batch.place[index], batch.rows[column][int(index)]
+            said = f"{column} {shown(value)!r:.60} is {why(value)}"
+            on_bad_row(BadRow(f"{batch.origin}:{where}: {said}"))
         good[~readable] = False
 
     time, readable = read_times(batch.rows[columns.time], columns.time_unit, columns.zone)
     forms = f"ISO 8601, such as 2026-01-31, nor {columns.time_unit} since 1970 (--time-unit)"
-    check(columns.time, readable, f"not a time: neither {forms}")
+    check(columns.time, readable, lambda _: f"not a time: neither {forms}")
     for name, column in columns.ids.items():
-        values[name], readable = read_ids(batch.rows[column], kind)
-        check(column, readable, wrong_with_id(kind, batch.rows[column].type))
+        numbers = column in ids.numeric
+        values[name], readable = read_ids(batch.rows[column], ids.kind, numbers=numbers)
+        check(column, readable, partial(wrong_with_id, ids.kind))
     for name, (column, is_good) in columns.numbers.items():
         values[name], readable = read_numbers(batch.rows[column], is_good)
-        check(column, readable, "out of range or not a number")
+        check(column, readable, lambda _: "out of range or not a number")
     rows = TimedRows(batch.origin, batch.stream, batch.place, time, pa.table(values))
     return rows if good.all() else rows.where(good)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +17,13 @@ from numpy.typing import NDArray
 from stream_icd.core.arrays import Floats, Ids
 from stream_icd.core.node_ids import is_id_type, is_text
 from stream_icd.core.snapshot import EPOCH, MICROSECOND
-from stream_icd.sources.tables import UNREADABLE
+from stream_icd.sources.tables import MOST_EXACT, UNREADABLE
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 IdKind = Literal["auto", "integer", "string"]
+KindBefore = Callable[[], IdKind]
+"""Returns the kind of ids that a graph has so far; `auto` if it has no snapshot yet."""
+
 Mask = NDArray[np.bool_]
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -28,33 +33,104 @@ BELOW_MOST = "|".join(  # of 19 digits: the first one that differs from those of
     for at, digit in enumerate(MOST)
     if digit > "0"
 )
-INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{BELOW_MOST}|{MOST}))$"
+INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{BELOW_MOST}|{MOST})|-{2**63})$"
 """Integers without leading zeros that int64 holds."""
+DECIMAL = r"^-?(0|[1-9][0-9]*)(\.0+|(\.[0-9]+)?[eE]\+[0-9]+)$"
+"""Numbers such as 1.0 and 1e+05, as pandas and R write whole numbers that they hold as floats."""
 DAY = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])(\.0*)?$"
 """A day such as 20260131; as seconds, all days of two centuries are the same month of 1970."""
-MOST_EXACT = 2**53
-"""Whole numbers below are exact as float64."""
 FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
 
-def kind_of_ids(ids: pa.ChunkedArray) -> IdKind:
-    """Return the kind for `auto`: integers if the first id is one; `auto` if there is no id."""
+class ColumnKind(NamedTuple):
+    """The kind that holds all ids of a column; `auto` if there is none."""
+
+    kind: IdKind
+    odd: str | None = None
+    """The first id that is no whole number, if others are integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdForm:
+    """How the ids of a table are read.
+
+    Attributes:
+        kind: that of all ids; `auto` if there are none.
+        numeric: columns of a graph with text ids in which each id is a whole number: 1.0 is 1.
+        odd: an id because of which integers in its column are read as text, if any.
+    """
+
+    kind: IdKind
+    numeric: frozenset[str] = frozenset()
+    odd: str | None = None
+
+
+def form_of_ids(
+    columns: Mapping[str, pa.ChunkedArray], before: KindBefore, *, untyped: bool
+) -> IdForm:
+    """Return the form of ids for `--ids auto`, given all ids of a table.
+
+    The kind is that of the graph `before`, if it has one: a node would be another one as a text
+    than as an integer. Otherwise it is the one that holds all of these ids.
+
+    Args:
+        untyped: see `RawRows`; else a text such as 1.0 is no number among texts.
+    """
+    kinds = {name: kind_of_column(column) for name, column in columns.items()}
+    if all(column.kind == "auto" for column in kinds.values()):
+        return IdForm("auto")
+    texts = [column for column in kinds.values() if column.kind == "string"]
+    numeric: frozenset[str] = frozenset()
+    # Beside texts without any integer among them, 1.0 may be a version, or the number of a section.
+    if untyped and all(column.odd is not None for column in texts):
+        numeric = frozenset(name for name, column in kinds.items() if column.kind == "integer")
+    if (kept := before()) != "auto":
+        return IdForm(kept, numeric)
+    if not texts:
+        return IdForm("integer")
+    odd = next((column.odd for column in texts if column.odd is not None), None)
+    return IdForm("string", numeric, odd)
+
+
+def kind_of_column(ids: pa.ChunkedArray) -> ColumnKind:
+    """Return `integer` if each id is a whole number, even if it is written as 1.0."""
+    if pa.types.is_null(ids.type):
+        return ColumnKind("auto")
     if not is_text(ids.type):
         is_number = pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type)
-        return "integer" if is_number else "string"
-    first = pc.match_substring_regex(ids.filter(pc.not_equal(ids, "")).slice(0, 1), INTEGER)
-    if not len(first):
-        return "auto"
-    return "integer" if first[0].as_py() else "string"
+        return ColumnKind("integer" if is_number else "string")
+    text = _given(ids.combine_chunks().cast(pa.string()))
+    if text.null_count == len(text):
+        return ColumnKind("auto")
+    if _as_integers(text) is not None:
+        return ColumnKind("integer")
+    text = text.filter(pc.invert(pc.match_substring(text, UNREADABLE)))
+    if not len(text):
+        return ColumnKind("auto")
+    # A number that is too large to be exact is null here: it is refused, and the others are used.
+    whole = pc.fill_null(pc.match_substring_regex(_without_decimals(text), INTEGER), True)
+    if pc.all(whole).as_py():
+        return ColumnKind("integer")
+    has_integers = pc.any(pc.match_substring_regex(text, INTEGER)).as_py()
+    odd: str = text[pc.index(whole, False).as_py()].as_py()
+    return ColumnKind("string", odd if has_integers else None)
 
 
-def wrong_with_id(kind: IdKind, *columns: pa.DataType) -> str:
-    """Return what is wrong with a bad id of columns of these types, as the end of a sentence."""
-    for given in columns:
-        if not (is_id_type(given) or pa.types.is_floating(given) or pa.types.is_null(given)):
-            return f"of type {given}, no integer or text"
-    return "not of type integer (--ids)" if kind == "integer" else "empty, or not UTF-8"
+def wrong_with_id(kind: IdKind, bad: pa.Scalar) -> str:
+    """Return what is wrong with a bad id, as the end of a sentence."""
+    value = shown(bad)
+    if value is None or value == "" or value != value:
+        return "empty"
+    if not (is_id_type(bad.type) or pa.types.is_floating(bad.type)):
+        return f"of type {bad.type}, no integer or text"
+    if _is_inexact(str(value)):
+        return f"a decimal number of at least 2^53 = {MOST_EXACT:,}, not exact: write integers"
+    return "not of type integer (--ids)" if kind == "integer" else "not UTF-8"
+
+
+def _is_inexact(text: str) -> bool:
+    return re.match(DECIMAL, text) is not None and abs(float(text)) >= MOST_EXACT
 
 
 def shown(value: pa.Scalar) -> object:
@@ -65,8 +141,13 @@ def shown(value: pa.Scalar) -> object:
         return getattr(value, "value", value.type)
 
 
-def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
-    """Return ids as int64 or text, and which of them are good; bad ones are null."""
+def read_ids(
+    column: pa.ChunkedArray, kind: IdKind, *, numbers: bool = False
+) -> tuple[pa.Array, Mask]:
+    """Return ids as int64 or text, and which of them are good; bad ones are null.
+
+    The number 1.0 is the integer 1, and so is the text 1.0 if ids are integers, or `numbers`.
+    """
     ids = column.combine_chunks()
     if pa.types.is_floating(ids.type):
         ids = _whole(ids)
@@ -75,12 +156,47 @@ def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
     if kind == "integer" and pa.types.is_integer(ids.type):
         ids = _signed(ids)
         return ids, _mask(ids.is_valid())
-    text = ids.cast(pa.string())
+    text = _given(ids.cast(pa.string()))
     if kind == "integer":
+        if (integers := _as_integers(text)) is not None:
+            return integers, _mask(integers.is_valid())
+        text = _without_decimals(text)
         good = pc.fill_null(pc.match_substring_regex(text, INTEGER), False)
         return pc.if_else(good, text, None).cast(pa.int64()), _mask(good)
-    spoilt = pc.or_(pc.equal(text, ""), pc.match_substring(text, UNREADABLE))
-    return text, ~_mask(pc.fill_null(spoilt, True))
+    if numbers:
+        text = _without_decimals(text)
+    return text, ~_mask(pc.fill_null(pc.match_substring(text, UNREADABLE), True))
+
+
+def _given(text: pa.Array) -> pa.Array:
+    """Return null in place of empty texts, which are missing ids."""
+    return pc.if_else(pc.equal(text, ""), None, text)
+
+
+def _as_integers(text: pa.Array) -> pa.Array | None:
+    """Return the integers if all texts match `INTEGER`, or are null; None if not.
+
+    It takes a quarter of the time of that pattern.
+    """
+    try:
+        integers = text.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    zeros = pc.and_(pc.starts_with(text, "0"), pc.greater(pc.binary_length(text), 1))
+    if pc.any(pc.or_(zeros, pc.starts_with(text, "-0"))).as_py():
+        return None
+    return integers
+
+
+def _without_decimals(text: pa.Array) -> pa.Array:
+    """Return numbers such as 1.0 as integers, null if they are not exact; others as they are."""
+    decimal = pc.match_substring_regex(text, DECIMAL)
+    if not pc.any(decimal).as_py():
+        return text
+    floats = pc.if_else(decimal, text, None).cast(pa.float64())
+    whole = _whole(floats)
+    inexact = pc.fill_null(pc.greater_equal(pc.abs(floats), float(MOST_EXACT)), False)
+    return pc.if_else(inexact, None, pc.coalesce(whole.cast(pa.string()), text))
 
 
 def _whole(floats: pa.Array) -> pa.Array:

@@ -49,6 +49,21 @@ def test_what_json_does_not_know_is_unknown(tmp_path: Path) -> None:
         read_attributes(path)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_integers_that_pandas_made_floats_are_the_same_nodes(name: str, tmp_path: Path) -> None:
+    path, nodes = tmp_path / name, [7018.0, 3303.0]
+    if name == "a.parquet":
+        pq.write_table(pa.table({"node": nodes, "community": ["x", "y"]}), path)
+    elif name == "a.csv":
+        path.write_text("node,community\n7018.0,x\n3303.0,y\n")
+    else:
+        rows = zip(nodes, "xy", strict=True)
+        path.write_text("".join(f'{{"node": {n}, "community": "{c}"}}\n' for n, c in rows))
+    assert read_attributes(path).nodes.to_pylist() == [3303, 7018]
+    (labels,) = label_groups(path).values()
+    assert labels == {"7018": "x", "3303": "y"}
+
+
 def test_ids_that_are_not_all_integers_are_text(tmp_path: Path) -> None:
     attributes = read_attributes(written(tmp_path, "node,class\n007,a\n7,b\n"))
     assert attributes.nodes.to_pylist() == ["007", "7"]

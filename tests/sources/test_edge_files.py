@@ -131,6 +131,82 @@ def test_integers_that_pandas_made_floats_beside_a_missing_one_are_ids(tmp_path:
     assert (snapshot.nodes.to_pylist(), snapshot.n_edges, bad) == ([1, 2, 3, 5], 2, [])
 
 
+@pytest.mark.parametrize("name", ["g.csv", "g.graphml"])
+@pytest.mark.parametrize("text", ["1,2.0\n2,3.0\n5,", "1.0,2\n2.0,3\n5.0,", "1.0,2.0\n2.0,3.0\n5,"])
+def test_integers_that_pandas_made_floats_are_ids_in_text(
+    text: str, name: str, tmp_path: Path
+) -> None:
+    rows = [line.split(",") for line in text.splitlines()]
+    if name == "g.csv":
+        (tmp_path / name).write_text("src,dst\n" + text)
+    else:
+        edges = "".join(f'<edge source="{src}" target="{dst}"/>' for src, dst in rows[:2])
+        text = f'<graphml><graph><node id="{rows[2][0]}"/>{edges}</graph></graphml>'
+        (tmp_path / name).write_text(text)
+    (snapshot,), bad = read(tmp_path)
+    assert (snapshot.nodes.to_pylist(), snapshot.n_edges, bad) == ([1, 2, 3, 5], 2, [])
+
+
+@pytest.mark.parametrize(
+    "text", ["1.0,2.0\n2.0,3.0\n", "1.0e+00 2.0e+00 1e-1\n2.0e+00 3.0e+00 1\n"]
+)
+def test_whole_numbers_without_a_header_are_ids(text: str, tmp_path: Path) -> None:
+    """As pandas and NumPy save an array of edges."""
+    (tmp_path / "g.txt").write_text(text)
+    (snapshot,), bad = read(tmp_path)
+    assert (snapshot.nodes.to_pylist(), bad) == ([1, 2, 3], [])
+
+
+def test_versions_beside_names_keep_their_zero(tmp_path: Path) -> None:
+    (tmp_path / "2026-01-01.csv").write_text("src,dst\napp,1.0\nlib,2.0\n")
+    (tmp_path / "2026-01-02.csv").write_text("src,dst\napp,1.0\nlib,1.1\n")
+    first, second = read(tmp_path)[0]
+    assert first.nodes.to_pylist() == ["1.0", "2.0", "app", "lib"]
+    assert second.nodes.to_pylist() == ["1.0", "1.1", "app", "lib"]
+
+
+def test_an_id_that_a_float_does_not_hold_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text(f"src,dst\n1,2.0\n2,{2**53}.0\n")
+    pq.write_table(pa.table({"src": [1, 2], "dst": [2.0, 2.0**53]}), tmp_path / "g.parquet")
+    found, bad = read(tmp_path)
+    assert [snapshot.nodes.to_pylist() for snapshot in found] == [[1, 2]] * 2
+    assert all("a decimal number of at least 2^53" in one for one in bad)
+    assert len(bad) == 2
+
+
+DAYS = {
+    "all numbers first": ["1,2\n2,3\n", "admin,3\n1,2\n", "1,2\n3,1\n"],
+    "a name in the middle": ["1,2\nadmin,3\n", "admin,3\n1,2\n", "1,2\n2,3\n"],
+    "a name first": ["admin,3\n1,2\n", "1,2\n3,1\n", "1.0,2\n3.0,1\n"],
+    "an empty day first": ["", "1,2\nadmin,3\n", "1,2\n2,3\n"],
+    "loops first": ["7,7\n", "1,2\nadmin,3\n", "1,2\n2,3\n"],
+}
+
+
+@pytest.mark.parametrize("name", DAYS)
+def test_a_graph_keeps_the_kind_of_its_ids_from_file_to_file(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for day, rows in enumerate(DAYS[name], start=1):
+        (tmp_path / f"2026-01-0{day}.csv").write_text("src,dst\n" + rows)
+    found, bad = read(tmp_path)
+    numbers = name == "all numbers first"
+    one = 1 if numbers else "1"
+    assert all(one in snapshot.nodes.to_pylist() for snapshot in found)
+    refused = [error for error in bad if "not of type integer (--ids)" in error]
+    assert len(refused) == numbers  # the row of admin; else all are used
+    assert ("so all its ids are text (--ids): one is admin" in caplog.text) != numbers
+
+
+def test_files_keep_the_kind_that_the_graph_has(tmp_path: Path) -> None:
+    (tmp_path / "2026-01-01.csv").write_text("src,dst\n1,2.0\n2,3.0\n")
+    pq.write_table(pa.table({"src": [1], "dst": [2]}), tmp_path / "2026-01-02.parquet")
+    for snapshot in read(tmp_path, kind_before=lambda: "string")[0]:
+        assert set(snapshot.nodes.to_pylist()) <= {"1", "2", "3"}
+    for snapshot in read(tmp_path, id_kind="integer", kind_before=lambda: "string")[0]:
+        assert set(snapshot.nodes.to_pylist()) <= {1, 2, 3}
+
+
 def test_graphml_may_be_in_utf_16(tmp_path: Path) -> None:
     write_graphml(tmp_path / "g.graphml")
     text = (tmp_path / "g.graphml").read_text("utf-8").replace("utf-8", "utf-16")
@@ -213,7 +289,7 @@ def test_a_column_that_is_not_used_is_logged_of_the_first_file_that_has_it(
 
 def test_the_reason_says_whether_an_id_or_a_weight_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "g.csv").write_text("src,dst,weight\n1,2,1\na,3,1\n3,4,-1\n")
-    _, bad = read(tmp_path)
+    _, bad = read(tmp_path, id_kind="integer")
     assert bad[0].endswith("an id is not of type integer (--ids)")
     assert bad[1].endswith("its weight is no finite number above 0")
 
@@ -386,7 +462,7 @@ def test_a_bad_row_of_a_file_is_reported_with_its_place(
     text: str, shown: str, tmp_path: Path
 ) -> None:
     (tmp_path / "g.csv").write_text(text)
-    (snapshot,), bad = read(tmp_path)
+    (snapshot,), bad = read(tmp_path, id_kind="integer")
     assert snapshot.n_edges == 1
     assert len(bad) == 1
     assert bad[0].startswith("g.csv:")

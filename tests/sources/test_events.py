@@ -221,7 +221,7 @@ def test_an_empty_duration_is_not_taken_for_none(option: str, tmp_path: Path) ->
 def test_asked_to_stop_it_reads_no_more_files_to_sort(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("t,src,dst\n0,1,2\nsoon,1,2\n")
-    events, stop = Events(path=tmp_path, sort=True), threading.Event()
+    events, stop = Events(path=tmp_path, sort=True, ids="integer"), threading.Event()
     run = ProducerRun(KafkaSettings(), events, stop)
     stop.set()
     assert list(events.open(run).snapshots) == []

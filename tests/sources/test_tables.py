@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from unittest import mock
@@ -26,10 +27,11 @@ from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.sources import tables, values
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
-from stream_icd.sources.values import read_numbers, read_times
+from stream_icd.sources.values import IdKind, read_numbers, read_times
 from stream_icd.sources.windows import TimedRows
 
 EVENTS = Columns("t", {"src": "src", "dst": "dst"})
+INTEGERS = replace(EVENTS, id_kind="integer")
 ROWS = [(10, 1, 2), (20, 2, 3), (30, 1, 3)]
 
 
@@ -100,7 +102,7 @@ def test_hashtags_are_ids(tmp_path: Path) -> None:
 
 def test_text_that_is_not_utf_8_is_said_to_be_so(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes("t,src,dst\n10,Zo\xeb,a\n".encode("latin-1"))
-    assert "empty, or not UTF-8" in read(tmp_path / "rows.csv")[1][0]
+    assert "is not UTF-8" in read(tmp_path / "rows.csv")[1][0]
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
@@ -216,7 +218,7 @@ def test_a_file_larger_than_a_batch_is_read_whole(
     monkeypatch.setattr(tables, "BATCH_CHARACTERS", 37)
     lines = [f"{t},{t % 7},bad\n" if t % 10 == 3 else f"{t},{t % 7},{t % 5}\n" for t in range(100)]
     (tmp_path / "rows.csv").write_text("t,src,dst\n" + "".join(lines))
-    rows, bad = read(tmp_path / "rows.csv")
+    rows, bad = read(tmp_path / "rows.csv", INTEGERS)
     assert [row["t"] for row in rows] == [t for t in range(100) if t % 10 != 3]
     assert [error.split(":")[1] for error in bad] == [str(t + 2) for t in range(100) if t % 10 == 3]
 
@@ -231,7 +233,7 @@ BAD_ROWS = {
     "2020-13-01,1,2": "not a time",
     "0001-01-01T00:00:00+01:00,1,2": "not a time",
     "10,x,2": "src 'x' is not of type integer",
-    "10,1,": "dst '' is not of type integer",
+    "10,1,": "dst '' is empty",
     "10,1,007": "not of type integer",
     "10,1,99999999999999999999": "not of type integer",
     '10,"1,2': "is not a row",
@@ -244,7 +246,7 @@ BAD_ROWS = {
 def test_a_bad_row_is_reported_and_nothing_else_is_lost(row: str, tmp_path: Path) -> None:
     text = f"t,src,dst\n10,1,2\n{row}\n20,2,3\n30,1,3\n"
     (tmp_path / "rows.csv").write_bytes(text.encode(errors="surrogateescape"))
-    rows, bad = read(tmp_path / "rows.csv")
+    rows, bad = read(tmp_path / "rows.csv", INTEGERS)
     assert rows == EXPECTED
     assert len(bad) == 1
     assert BAD_ROWS[row] in bad[0]
@@ -329,24 +331,118 @@ def test_a_damaged_file_is_reported_and_the_next_one_read(tmp_path: Path) -> Non
         assert any(f"{name} is damaged" in error for error in bad)
 
 
-def test_ids_are_integers_if_the_first_one_is(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("t,src,dst\n1,1,2\n2,a,3\n")
+@pytest.mark.parametrize("odd", ["a", "007", "-0", "+1", "0x1F", "1.5", "1e5", str(2**63)])
+@pytest.mark.parametrize("order", [1, -1])
+def test_ids_are_integers_if_all_of_them_are_whatever_comes_first(
+    odd: str, order: int, tmp_path: Path
+) -> None:
+    lines = ["1,1,2\n", f"2,3,{odd}\n"][::order]
+    (tmp_path / "rows.csv").write_text("t,src,dst\n" + "".join(lines))
+    with capture_logs() as logs:
+        rows, bad = read(tmp_path / "rows.csv")
+    assert ({row["src"] for row in rows}, bad) == ({"1", "3"}, [])
+    assert [line["id"] for line in logs if "all ids are text" in line["event"]] == [odd]
+    rows, bad = read(tmp_path / "rows.csv", INTEGERS)
+    assert ([row["src"] for row in rows], len(bad)) == ([1], 1)
+
+
+def test_ids_that_cannot_be_read_do_not_make_the_others_text(tmp_path: Path) -> None:
+    for bad_id in (b"", b"\xff"):
+        (tmp_path / "rows.csv").write_bytes(b"t,src,dst\n1,%b,2\n2,8,3\n" % bad_id)
+        rows, bad = read(tmp_path / "rows.csv")
+        assert ([row["src"] for row in rows], len(bad)) == ([8], 1)
+
+
+def test_names_beside_numbers_in_another_column_are_no_surprise(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("t,src,dst\n2026-01-31,ann,1\n2026-01-31,bob,2\n")
+    with capture_logs() as logs:
+        assert [row["dst"] for row in read(tmp_path / "rows.csv")[0]] == ["1", "2"]
+    assert logs == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "nodes", "n_bad"),
+    [("integer", "a", {2, 3}, 1), ("string", "1", {"1", "2", "3"}, 0)],
+)
+def test_ids_keep_the_kind_that_the_graph_has(
+    kind: IdKind, first: str, nodes: set[object], n_bad: int, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.csv").write_text(f"t,src,dst\n1,{first},2\n2,3,2\n")
+    before = mock.Mock(return_value=kind)
+    rows, bad = read(tmp_path / "rows.csv", replace(EVENTS, kind_before=before))
+    assert ({row[end] for row in rows for end in ("src", "dst")}, len(bad)) == (nodes, n_bad)
+    assert before.call_count == 1
+    read(tmp_path / "rows.csv", replace(INTEGERS, kind_before=before))
+    assert before.call_count == 1
+
+
+WHOLE = ["1.0", "1.00", "1e+00", "1.000000000000000000e+00", "1.0e+0"]
+
+
+@pytest.mark.parametrize("one", WHOLE)
+def test_whole_numbers_written_as_fractions_are_integers(one: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"t,src,dst\n10,{one},2\n20,2,3.0\n30,{one},3\n")
+    assert read(tmp_path / "rows.csv") == (EXPECTED, [])
+    assert read(tmp_path / "rows.csv", INTEGERS) == (EXPECTED, [])
+
+
+@pytest.mark.parametrize("ids", [EVENTS, INTEGERS, replace(EVENTS, id_kind="string")])
+def test_whole_numbers_of_json_are_one_node_however_they_are_written(
+    ids: Columns, tmp_path: Path
+) -> None:
+    lines = [f'{{"t": {t}.0, "src": {src}, "dst": {dst}.0}}\n' for t, src, dst in ROWS]
+    (tmp_path / "rows.jsonl").write_text("".join(lines))
+    rows, bad = read(tmp_path / "rows.jsonl", ids)
+    assert ([(int(str(row["src"])), int(str(row["dst"]))) for row in rows], bad) == (
+        [(src, dst) for _, src, dst in ROWS],
+        [],
+    )
+
+
+def test_a_column_of_whole_numbers_beside_text_is_read_without_the_fraction(tmp_path: Path) -> None:
+    """As pandas writes the receivers if one is missing, and the senders if one is a name."""
+    (tmp_path / "rows.csv").write_text("t,src,dst\n1,1,2.0\n2,admin,1.0\n3,2,\n")
     rows, bad = read(tmp_path / "rows.csv")
-    assert (rows[0]["src"], len(rows), len(bad)) == (1, 1, 1)
-    rows, bad = read(tmp_path / "rows.csv", Columns("t", EVENTS.ids, id_kind="string"))
-    assert ([row["src"] for row in rows], bad) == (["1", "a"], [])
-    (tmp_path / "rows.csv").write_text("t,src,dst\n1,007,2\n2,8,3\n")
-    assert [row["src"] for row in read(tmp_path / "rows.csv")[0]] == ["007", "8"]
-    (tmp_path / "rows.csv").write_text("t,src,dst\n1,,2\n2,8,3\n")
-    assert [row["src"] for row in read(tmp_path / "rows.csv")[0]] == [8]
+    assert ([tuple(row.values())[1:] for row in rows], len(bad)) == (
+        [("1", "2"), ("admin", "1")],
+        1,
+    )
 
 
-@pytest.mark.parametrize("last", [2**63 - 1, -(2**63) + 1, 9 * 10**18, 1_700_000_000_000_000_000])
+def test_sections_and_versions_keep_their_zero(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("t,src,dst\n1,1.0,1.1\n2,2.0,1.0\n3,1.0,b\n")
+    assert [row["src"] for row in read(tmp_path / "rows.csv")[0]] == ["1.0", "2.0", "1.0"]
+    events = [{"t": 1, "src": "1", "dst": "1.0"}, {"t": 2, "src": "a", "dst": "2.0"}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    assert [row["dst"] for row in read(tmp_path / "rows.jsonl")[0]] == ["1.0", "2.0"]
+    (tmp_path / "rows.csv").write_text("t,src,dst\n1,1.0,2.0\n")
+    rows, _ = read(tmp_path / "rows.csv", replace(EVENTS, id_kind="string"))
+    assert [row["dst"] for row in rows] == ["2.0"]
+
+
+@pytest.mark.parametrize("large", [f"{2**53}.0", "1e+16", "-1.2345678901234567e+19", "1e+400"])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+def test_fractions_from_2_to_the_53_on_are_refused(large: str, name: str, tmp_path: Path) -> None:
+    lines = ["1,1,2.0", f"2,{large},3.0", "3,4,5.0"]
+    text = "t,src,dst\n" + "".join(f"{line}\n" for line in lines)
+    if name.endswith("jsonl"):
+        large = large.replace("1e+400", "1e+40")  # which Python reads as infinity
+        lines[1] = f"2,{large},3.0"
+        rows = (line.split(",") for line in lines)
+        text = "".join(f'{{"t": {t}, "src": {src}, "dst": {dst}}}\n' for t, src, dst in rows)
+    (tmp_path / name).write_text(text)
+    found, (bad,) = read(tmp_path / name)
+    assert [row["src"] for row in found] == [1, 4]
+    assert "a decimal number of at least 2^53 = 9,007,199,254,740,992, not exact" in bad
+
+
+@pytest.mark.parametrize("last", [2**63 - 1, -(2**63), 9 * 10**18, 1_700_000_000_000_000_000])
 def test_ids_of_text_are_integers_as_far_as_int64_goes(last: int, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(f"t,src,dst\n1,7,{last}\n2,{last},7\n3,7,{2**63}\n")
-    rows, bad = read(tmp_path / "rows.csv")
+    rows, bad = read(tmp_path / "rows.csv", INTEGERS)
     assert [(row["src"], row["dst"]) for row in rows] == [(7, last), (last, 7)]
     assert len(bad) == 1
+    assert {row["dst"] for row in read(tmp_path / "rows.csv")[0]} == {str(last), "7", str(2**63)}
     (tmp_path / "rows.csv").write_text(f"t,src,dst\n1,{2**63},7\n")
     assert [row["src"] for row in read(tmp_path / "rows.csv")[0]] == [str(2**63)]
 
