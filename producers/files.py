@@ -37,6 +37,8 @@ class Files(ReadingProducer):
     graph: GraphName = "files"
 
     def open(self, run: "programs.ProducerRun") -> "programs.Source":
+        from functools import partial
+
         from stream_icd.core.times import parse_wait, parse_window
         from stream_icd.sources.edge_files import watch_edge_files
 
@@ -45,6 +47,7 @@ class Files(ReadingProducer):
             self.path,
             graph=self.graph,
             id_kind=self.ids,
+            kind_before=partial(run.kind_before, self.graph),
             every_s=every_s if self.watch else None,
             window=None if self.window is None else parse_window(self.window),
             on_bad_row=run.bad_rows,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +16,11 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.messages.publish import read_sent_before
+from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
 from stream_icd.sources.generated import independent_gn
 from stream_icd.wire.communities import decode_labels, encode_labels
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
@@ -88,6 +92,78 @@ def test_asked_to_stop_a_producer_reads_no_more_of_the_topic(
     assert len(read_sent_before(memory.settings(), stop=stop).names[topic_name]) == 3
     stop.set()
     assert read_sent_before(memory.settings(), stop=stop).names == {}
+
+
+def nodes_sent(broker: Broker, graph: str) -> list[set[object]]:
+    return [set(snapshot.nodes.to_pylist()) for snapshot in sent(broker, graph)]
+
+
+def test_files_have_the_kind_of_ids_that_the_topic_has(
+    broker: Broker, tmp_path: Path, topic_name: str
+) -> None:
+    files = ("files", str(tmp_path), "--graph", topic_name)
+    (tmp_path / "2026-01-01.csv").write_text("src,dst\n1,2\nadmin,1\n")
+    assert produce(broker, *files).exit_code == 0
+    (tmp_path / "2026-01-01.csv").rename(tmp_path / "2026-01-01.sent")
+    (tmp_path / "2026-01-02.csv").write_text("src,dst\n1,2\n3,1\n")
+    assert produce(broker, *files).exit_code == 0
+    (tmp_path / "2026-01-03.csv").write_text("src,dst\n1,3.0\n3,2.0\n")
+    assert produce(broker, *files).exit_code == 0
+    assert nodes_sent(broker, topic_name) == [{"1", "2", "admin"}, *[{"1", "2", "3"}] * 2]
+    assert produce(broker, *files, "--ids", "integer", "--correct").exit_code == 0
+    assert nodes_sent(broker, topic_name)[3:] == [{1, 2, 3}] * 2
+
+
+def test_a_last_snapshot_that_cannot_be_read_is_said(
+    memory: Broker, tmp_path: Path, topic_name: str
+) -> None:
+    (tmp_path / "2026-01-01.csv").write_text("src,dst\n1,2\n")
+    files = ("files", str(tmp_path), "--graph", topic_name)
+    assert produce(memory, *files).exit_code == 0
+    with open_reader(memory.settings(), SNAPSHOTS, until="end") as records:
+        (record,) = (one for one in records if one.key == topic_name.encode())
+    with Publisher(memory.settings()) as publisher:
+        publisher.send(OutgoingRecord(SNAPSHOTS, b"no Arrow", record.key, record.headers))
+    (tmp_path / "2026-01-01.csv").rename(tmp_path / "2026-01-02.csv").write_text("src,dst\na,b\n")
+    again = produce(memory, *files)
+    assert again.exit_code == 0
+    assert "the graph's last snapshot cannot be read" in again.output
+    with open_reader(memory.settings(), SNAPSHOTS, until="end") as records:
+        *_, last = (one for one in records if one.key == topic_name.encode())
+    assert decode_snapshot(last.key, last.value, last.headers).nodes.to_pylist() == ["a", "b"]
+
+
+def test_events_of_a_topic_keep_their_kind_of_ids_after_a_restart(
+    memory: Broker, tmp_path: Path, topic_name: str
+) -> None:
+    """The producer goes on where the records begin that the next window may need."""
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
+    events = [
+        "events", "--topic", topic_name, "--graph", topic_name, "--until", "end", "--window", "1h",
+        "--late-rows", str(tmp_path / "late.jsonl"),
+    ]  # fmt: skip
+
+    def send(hour: int, *pairs: tuple[object, object]) -> None:
+        with Publisher(memory.settings()) as publisher:
+            for minute, (src, dst) in enumerate(pairs):
+                at = 3600 * hour + 60 * minute
+                value = json.dumps({"t": at, "src": src, "dst": dst}).encode()
+                publisher.send(OutgoingRecord(topic_name, value, timestamp_ms=1000 * at))
+
+    send(1, (1, 2), (2, 3.0))
+    send(2, (1, 3))
+    assert produce(memory, *events).exit_code == 0
+    before = nodes_sent(memory, topic_name)
+    assert before[0] == {1, 2, 3}
+    send(3, ("guest", 1), (1, 2.0))
+    send(4, ("guest", 2), (2, 1))
+    send(5, (1, 2))
+    again = produce(memory, *events)
+    assert again.exit_code == 0
+    assert "src 'guest' is not of type integer (--ids)" in again.output
+    after = nodes_sent(memory, topic_name)[len(before) :]
+    assert {1, 2} in after
+    assert all(type(node) is int for nodes in after for node in nodes)
 
 
 @pytest.fixture

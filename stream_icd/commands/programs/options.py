@@ -320,7 +320,10 @@ Window = Annotated[
 
 Ids = Annotated[
     Literal["auto", "integer", "string"],
-    Option(help="Type of the node ids; auto: integer if the first id is an integer, else string."),
+    Option(
+        help="Type of the node ids; auto: that of the graph's last snapshot, or for its first one "
+        "integer if all ids are whole numbers, else string."
+    ),
 ]
 
 

@@ -16,8 +16,9 @@ from typing import Literal, Protocol
 import structlog
 
 from stream_icd.commands.programs.process import finish, progress_bar, stop_on_signals
-from stream_icd.core.errors import BadRow, ContentChanged, NoGoodRows
+from stream_icd.core.errors import BadInput, BadRow, ContentChanged, NoGoodRows, OffsetGone
 from stream_icd.core.log import configure_logging
+from stream_icd.core.node_ids import kind_of_type
 from stream_icd.core.printable import listed
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.messages.claims import ClaimCheck
@@ -27,6 +28,7 @@ from stream_icd.kafka.messages.publish import (
     Published,
     SentBefore,
     publish_source,
+    read_last_snapshot,
     read_sent_before,
 )
 from stream_icd.kafka.publisher import Publisher
@@ -42,6 +44,7 @@ from stream_icd.kafka.topics import (
 )
 from stream_icd.kafka.tracing import traces_of
 from stream_icd.sources.source import Source
+from stream_icd.sources.values import IdKind
 from stream_icd.sources.windows import LateRows, OnLate
 
 SHOWN = 5
@@ -98,6 +101,23 @@ class ProducerRun:
             return SentBefore()
         correct = self.options.correct
         return read_sent_before(self.settings, self.topic, correct=correct, stop=self.stop)
+
+    def kind_before(self, graph: str) -> IdKind:
+        """Return the kind of ids of the graph's last snapshot in the topic; `auto` if it has none.
+
+        `auto`, too, and logged, if that snapshot cannot be read.
+        """
+        try:
+            last = read_last_snapshot(self.settings, self.topic, graph, self.sent_before)
+        except (BadInput, OffsetGone) as error:
+            structlog.get_logger().warning(
+                "the graph's last snapshot cannot be read, so ids may have another type than there "
+                "(--ids sets it)",
+                graph=graph,
+                reason=str(error),
+            )
+            return "auto"
+        return "auto" if last is None else kind_of_type(last.nodes.type)
 
     def bad_rows(self, error: BadRow) -> None:
         """Count a row that cannot be read, and log the first few; with `--strict`, raise it."""

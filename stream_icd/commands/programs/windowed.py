@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Literal
@@ -56,7 +57,8 @@ def windowed_source(
     """
     header = options.header
     column = options.time or time_column(options.found) or "t"
-    columns = Columns(column, ids, numbers, options.time_unit, options.zone, options.ids)
+    before = partial(run.kind_before, options.graph)
+    columns = Columns(column, ids, numbers, options.time_unit, options.zone, options.ids, before)
     if unused := [name for name in options.found if name not in columns.names]:
         structlog.get_logger().warning("columns are not used", columns=listed(unused))
     n_streams, after = 1, None

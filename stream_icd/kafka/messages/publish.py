@@ -16,6 +16,7 @@ from typing import Protocol
 from stream_icd.core.errors import BadCommunities, BadInput
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import too_far_ahead, utc_now
+from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -25,7 +26,12 @@ from stream_icd.sources.source import Source
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import EventHeaders, graph_of
-from stream_icd.wire.snapshots import SNAPSHOT_TYPE, check_snapshot_headers, encode_snapshot
+from stream_icd.wire.snapshots import (
+    SNAPSHOT_TYPE,
+    check_snapshot_headers,
+    decode_snapshot,
+    encode_snapshot,
+)
 
 Name = tuple[str, str]
 """Source and id, which identify an event in CloudEvents."""
@@ -39,6 +45,8 @@ class SentBefore:
     names: dict[str, dict[Name, str]] = field(default_factory=lambda: defaultdict(dict))
     # The latest window end of each graph, except windows too far ahead of `now`.
     ends: dict[str, datetime] = field(default_factory=dict)
+    # Partition and offset of the snapshot of this window.
+    places: dict[str, tuple[int, int]] = field(default_factory=dict)
     now: datetime = field(default_factory=utc_now)
     limits: Limits = field(default_factory=Limits)
     correct: bool = False  # whether a snapshot that is there with other content counts as missing
@@ -70,8 +78,9 @@ class SentBefore:
         except BadInput:
             return
         self.names[graph][name] = content
-        if not too_far_ahead(window, self.now):
-            self.ends[graph] = max(window.end, self.ends.get(graph, window.end))
+        if window.end >= self.ends.get(graph, window.end) and not too_far_ahead(window, self.now):
+            self.ends[graph] = window.end
+            self.places[graph] = record.partition, record.offset
 
 
 def read_sent_before(
@@ -87,6 +96,26 @@ def read_sent_before(
         for record in records:
             sent_before.add(record)
     return sent_before
+
+
+def read_last_snapshot(
+    settings: KafkaSettings, topic: str, graph: str, sent_before: SentBefore
+) -> Snapshot | None:
+    """Return the graph's snapshot of the latest window; None if the topic holds none.
+
+    Raises:
+        BadInput: it cannot be read.
+        OffsetGone, StoreUnreachable, BrokerError: the topic or the claim store does not have it, or
+            does not answer.
+    """
+    if (place := sent_before.places.get(graph)) is None:
+        return None
+    partition, offset = place
+    start = {partition: offset}
+    with open_reader(settings, topic, start, "end", limit=1, only=start.keys()) as records:
+        for record in records:
+            return MessageReader().decoded(record, decode_snapshot)
+    return None
 
 
 def partition_by_id(snapshot: Snapshot, n_partitions: int) -> int:
