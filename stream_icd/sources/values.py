@@ -126,6 +126,8 @@ def wrong_with_id(kind: IdKind, bad: pa.Scalar) -> str:
         return f"of type {bad.type}, no integer or text"
     if _is_inexact(str(value)):
         return f"a decimal number of at least 2^53 = {MOST_EXACT:,}, not exact: write integers"
+    if pa.types.is_floating(bad.type):
+        return "no whole number"
     return "not of type integer (--ids)" if kind == "integer" else "not UTF-8"
 
 

@@ -303,6 +303,14 @@ def test_values_of_parquet_that_no_row_may_have_are_bad_rows(name: str, tmp_path
     assert (len(rows), len(bad)) == ((0, 2) if name in ("lists", "bytes") else (1, 1))
 
 
+def test_a_fraction_in_a_column_of_floats_is_no_id(tmp_path: Path) -> None:
+    table = pa.table({"t": [1, 2], "src": [1.5, 2.0], "dst": ["a", "b"]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    rows, (bad,) = read(tmp_path / "rows.parquet")
+    assert [row["src"] for row in rows] == ["2"]
+    assert bad.endswith("src 1.5 is no whole number")
+
+
 def test_weights_that_are_no_numbers_are_bad() -> None:
     for weights in ([[1.0]], [datetime(2026, 1, 1, tzinfo=UTC)]):
         _, good = read_numbers(pa.chunked_array([weights]), lambda given: given > 0)
