@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import structlog
 
 from stream_icd.core.arrays import Floats
-from stream_icd.core.errors import BadRow, BadSettings
+from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded
 from stream_icd.core.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import snapshot_id, time_at
 from stream_icd.sources.source import OnBadRow
@@ -32,6 +32,7 @@ from stream_icd.sources.values import (
     wrong_with_id,
 )
 from stream_icd.sources.windows import Quiet, Rule, TimedRows
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 Number = tuple[str, Callable[[Floats], Mask]]
 """The name of a column of numbers, and a check of which values (n,) are good."""
@@ -143,10 +144,22 @@ def _checked(batch: RawRows, columns: Columns, ids: IdForm, on_bad_row: OnBadRow
     return rows if good.all() else rows.where(good)
 
 
-def sorted_by_time(arrivals: Iterable[TimedRows | Quiet]) -> Iterator[TimedRows]:
-    """Sort all rows of a finite input by time; holds all of it in memory."""
-    batches = (batch for batch in arrivals if isinstance(batch, TimedRows))
-    together = [batch for batch in batches if len(batch.time)]  # others may have ids of no type
+def sorted_by_time(
+    arrivals: Iterable[TimedRows | Quiet], limits: Limits = DEFAULT_LIMITS
+) -> Iterator[TimedRows]:
+    """Sort all rows of a finite input by time; holds all of it in memory.
+
+    Raises `LimitExceeded` if it has more rows than `limits` allow.
+    """
+    together, n_rows = list[TimedRows](), 0
+    for batch in arrivals:
+        if isinstance(batch, TimedRows) and len(batch.time):  # others may have ids of no type
+            together.append(batch)
+            if (n_rows := n_rows + len(batch.time)) > limits.rows:
+                raise LimitExceeded(
+                    f"more than {limits.rows:,} rows to sort in memory: sort the files by time and "
+                    "leave out --sort, or set STREAM_ICD_LIMITS_ROWS"
+                )
     if not together:
         return
     time = np.concatenate([batch.time for batch in together])

@@ -15,7 +15,7 @@ Times are int64, microseconds since 1970 UTC.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,10 +27,11 @@ import pyarrow as pa
 import structlog
 from numpy.typing import NDArray
 
-from stream_icd.core.errors import BadSettings
+from stream_icd.core.errors import BadSettings, LimitExceeded
 from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.core.times import microseconds, time_at, window_at
 from stream_icd.sources.source import Count, Source, count_nothing
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 Times = NDArray[np.int64]
 Time = TypeVar("Time", int, Times)
@@ -65,6 +66,9 @@ class Quiet:
 
 OnLate = Callable[[TimedRows], None]
 """Called with late rows, which were left out of one or more windows."""
+
+OnOpen = Callable[[int, Sequence[int]], None]
+"""Called with the number of rows of open windows, and the streams without a row that they await."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,18 +194,24 @@ def cut_windows(
     lateness: timedelta = timedelta(0),
     n_streams: int = 1,
     on_late: OnLate,
+    on_open: OnOpen | None = None,
+    limits: Limits = DEFAULT_LIMITS,
     stop: Event = Event(),
 ) -> Iterator[tuple[Window, pa.Table]]:
     """Yield each window that holds a row, once, in order of ends, with its rows in time order.
 
     A row may arrive `lateness` behind the newest one of its stream; a window waits so long for each
     of `n_streams`, and for others from their first row on. At the end of the arrivals, open windows
-    are closed; after `stop`, they are discarded as incomplete.
+    are closed: nothing comes after the end of a file. If more rows may come, as in a topic, give
+    `on_open`: open windows then stay open, and only their number of rows is reported. After `stop`,
+    they are discarded as incomplete. Raises `LimitExceeded` if open windows hold more rows than
+    `limits` allow.
     """
     newest = np.full(n_streams, NEVER, np.int64)
     watermark, closes = NEVER, FOREVER
     quiet: frozenset[int] = frozenset()
     held: list[_Held] = []
+    n_held = 0
     slack = microseconds(lateness)
     for arrived in arrivals:
         if stop.is_set():
@@ -217,15 +227,26 @@ def cut_windows(
             if len(accepted.time):
                 closes = rule.may_close(accepted.time, watermark, closes)
                 held.append(accepted)
+                if (n_held := n_held + len(accepted.time)) > limits.rows:
+                    raise LimitExceeded(
+                        f"open windows hold more than {limits.rows:,} rows: choose shorter windows "
+                        "or less lateness, or set STREAM_ICD_LIMITS_ROWS"
+                    )
         waited_for = [n for stream, n in enumerate(newest.tolist()) if stream not in quiet]
         reached = max(watermark, min(waited_for, default=NEVER) - slack)
         if closes <= reached:
             held, windows = _close(held, rule, watermark, reached)
             yield from windows
             closes = min((rule.may_close(h.time, reached) for h in held), default=FOREVER)
+            n_held = sum(len(h.time) for h in held)
         watermark = reached
-    if held and not stop.is_set():
+    if not held or stop.is_set():
+        return
+    if on_open is None:
         yield from _close(held, rule, watermark, FOREVER)[1]
+    else:
+        missing = [stream for stream, n in enumerate(newest.tolist()) if n == NEVER]
+        on_open(n_held, [s for s in missing if s not in quiet])
 
 
 def _accept(
@@ -292,6 +313,8 @@ def windowed_snapshots(
     n_streams: int = 1,
     after: datetime | None = None,
     on_late: OnLate,
+    on_open: OnOpen | None = None,
+    limits: Limits = DEFAULT_LIMITS,
     count: Count = count_nothing,
     stop: Event = Event(),
 ) -> Source:
@@ -306,6 +329,8 @@ def windowed_snapshots(
         lateness=settings.lateness,
         n_streams=n_streams,
         on_late=on_late,
+        on_open=on_open,
+        limits=limits,
         stop=stop,
     )
 
@@ -362,7 +387,7 @@ def _known(path: Path) -> set[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         return {json.loads(line)["at"] for line in lines}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadSettings(
             f"{path} does not hold late rows ({error}); give another file with --late-rows"
         ) from error

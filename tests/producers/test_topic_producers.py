@@ -8,18 +8,23 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from producers.events import Events
+from producers.taxi import Taxi
 from stream_icd.commands.programs import windowed
+from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.windowed import read_topic_rows
-from stream_icd.core.errors import BadRow, TopicMissing
+from stream_icd.core.errors import BadRow, BadSettings, TopicMissing
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.kafka.messages.publish import SentBefore, read_sent_before
+from stream_icd.kafka.messages.publish import SentBefore, publish_source, read_sent_before
 from stream_icd.kafka.port import ExistingTopic, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -29,6 +34,7 @@ from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from tests.testbed import brokers
+from tests.testbed.streams import publish
 
 
 @pytest.fixture
@@ -112,7 +118,8 @@ def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
     assert len(sent(embedded, topic)) == 3
 
     send(EVENTS[35:])
-    again = produce(embedded, topic, "--window", "10m", "--until", "end", folder=tmp_path)
+    to_the_end = ("--until", "end", "--flush")
+    again = produce(embedded, topic, "--window", "10m", *to_the_end, folder=tmp_path)
     status, said = finish(again)
     assert status == 0, said
     assert '"bad_rows": 0' in said  # it began to read after that one
@@ -124,10 +131,83 @@ def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
     ]
     assert [s.n_edges for s in found] == [len(some) for some in edges]
 
-    patient = ("--lateness", "3000000d", "--until", "end")  # longer ago than the year 1
+    patient = ("--lateness", "3000000d", *to_the_end)  # longer ago than the year 1
     status, said = finish(produce(embedded, topic, *patient, folder=tmp_path))
     assert '"bad_rows": 1, "earlier_windows": 1, ' in said  # it read everything again
     assert status == 0, said  # not all rows were bad
+
+
+RULES = {
+    "tumbling": (Events, {"window": "10m"}),
+    "overlapping": (Events, {"window": "10m", "hop": "4m", "lateness": "2m"}),
+    "sessions": (Events, {"session": "3m"}),
+    "ticks": (Taxi, {"tick": "10m", "stale": "15m", "nearest": 2}),
+}
+
+
+@pytest.mark.brokers("memory")
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("rule", RULES)
+def test_runs_to_the_end_together_send_each_window_once_and_whole(
+    rule: str, partitions: int, broker: brokers.Broker, make_topic: Callable[..., str]
+) -> None:
+    """As a job that runs each hour: rows of the last window come between two runs."""
+    topic, whole = make_topic(partitions=partitions), make_topic(partitions=partitions)
+    minutes = [minute for minute in range(60) if minute % 20 < 14]  # with gaps between sessions
+    records = []
+    for minute in minutes:
+        row = {"t": 60 * minute, "src": minute % 5, "dst": (minute * 3 + 1) % 7}
+        fix = {"taxi": minute % 5, "lat": 39.9 + minute / 1000, "lon": 116.4}
+        value, at = json.dumps(row | fix).encode(), 60_000 * minute
+        records.append(OutgoingRecord(topic, value, partition=minute % partitions, timestamp_ms=at))
+    make, options = RULES[rule]
+
+    def run_to_the_end(graph: str, **more: object) -> Counter[str]:
+        producer = make(topic=graph, graph=graph, until="end", **options, **more)  # type: ignore[arg-type]
+        run = ProducerRun(broker.settings(), producer, threading.Event())
+        source = producer.open(run)
+        with Publisher(broker.settings()) as publisher:
+            publish_source(source, publisher, already=run.sent_before)
+        assert not run.left_out["late_rows"]
+        return run.left_out
+
+    for first in range(0, len(records), 9):
+        publish(broker, records[first : first + 9])
+        assert run_to_the_end(topic)["open_rows"]
+    assert sent(broker, topic)
+    n_before = len(sent(broker, topic))
+    run_to_the_end(topic)
+    assert len(sent(broker, topic)) == n_before
+    assert not run_to_the_end(topic, flush=True)["open_rows"]
+
+    publish(broker, [replace(record, topic=whole) for record in records])
+    run_to_the_end(whole, flush=True)
+    expected = [(s.window, s.content) for s in sent(broker, whole)]
+    assert [(s.window, s.content) for s in sent(broker, topic)] == expected
+    assert len(expected) > n_before
+
+
+@pytest.mark.brokers("memory")
+def test_at_the_end_a_partition_is_quiet_by_the_timestamps_of_its_records(
+    broker: brokers.Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(partitions=3)
+    stamps = [(0, 100), (1, 60), (0, 120)]  # and nothing in partition 2
+    publish(
+        broker,
+        [OutgoingRecord(topic, b'{"t": 1}', partition=p, timestamp_ms=1000 * s) for p, s in stamps],
+    )
+    for quiet_after_s, expected in ((60.0, {1, 2}), (61.0, {2})):
+        *_, last = read_topic_rows(
+            broker.settings(),
+            topic,
+            ["t"],
+            pytest.fail,
+            until="end",
+            quiet_after_s=quiet_after_s,
+            stop=threading.Event(),
+        )
+        assert last == Quiet(frozenset(expected))
 
 
 def test_late_events_are_counted_and_kept_once(
@@ -139,7 +219,12 @@ def test_late_events_are_counted_and_kept_once(
     status, said = finish(produce(embedded, topic, *arguments, folder=tmp_path))
     assert status == 0, said
     assert '"late_rows": 1' in said
-    assert finish(produce(embedded, topic, *arguments, "--again", folder=tmp_path))[0] == 0
+    assert "windows wait for partitions without a row" in said
+    assert not sent(embedded, topic)
+    anew = (*arguments, "--again", "--quiet-after", "1m")
+    status, said = finish(produce(embedded, topic, *anew, folder=tmp_path))
+    assert status == 0, said
+    assert len(sent(embedded, topic)) == 1
     kept = (tmp_path / f"{topic}.late.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in kept] == [
         {"at": f"{topic}[0]:2", "time": "1970-01-01T00:03:00+00:00", "src": 4, "dst": 6}
@@ -211,6 +296,12 @@ def test_partitions_that_are_added_are_waited_for_and_said_to_be_quiet(
     )
     said = [one.streams if isinstance(one, Quiet) else one.stream for one in found]
     assert said == [{0}, 2, {0, 1, 2}]
+
+
+def test_windows_are_flushed_at_the_end_of_a_topic_only() -> None:
+    for more in ({"topic": "t"}, {"path": Path("rows.csv")}):
+        with pytest.raises(BadSettings, match="--flush .* --topic and --until end"):
+            Events(flush=True, **more)  # type: ignore[arg-type]
 
 
 def test_a_missing_topic_is_told_at_once(embedded: brokers.Broker, topic_name: str) -> None:

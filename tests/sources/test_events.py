@@ -138,6 +138,9 @@ def test_a_file_for_late_rows_that_is_something_else_is_not_touched(tmp_path: Pa
     with pytest.raises(BadSettings, match=r"letters\.txt.*--late-rows"):
         LateRows(path, lambda _what, _n: None)
     assert path.read_text() == "Dear all\n"
+    path.write_text("[" * 100_000)
+    with pytest.raises(BadSettings, match="does not hold late rows"):
+        LateRows(path, lambda _what, _n: None)
     with pytest.raises(BadSettings, match="cannot keep late rows"):
         LateRows(tmp_path / "absent" / "late", lambda _what, _n: None)(events((0, 1, 2)))
 

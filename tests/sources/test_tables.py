@@ -23,12 +23,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded, SourceNotFound
 from stream_icd.sources import tables, values
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
 from stream_icd.sources.values import IdKind, read_numbers, read_times
 from stream_icd.sources.windows import TimedRows
+from stream_icd.wire.limits import Limits
 
 EVENTS = Columns("t", {"src": "src", "dst": "dst"})
 INTEGERS = replace(EVENTS, id_kind="integer")
@@ -569,6 +570,14 @@ def test_rows_are_sorted_behind_a_file_without_a_good_one(bad: str, tmp_path: Pa
     raw = read_rows(tmp_path, EVENTS.names, lambda _: None)
     (batch,) = sorted_by_time(timed_rows(raw, EVENTS, lambda _: None))
     assert batch.rows["src"].to_pylist() == [1, 2, 1]
+
+
+def test_rows_are_sorted_up_to_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(CSV)
+    raw = read_rows(tmp_path, EVENTS.names, lambda _: None)
+    rows = timed_rows(raw, EVENTS, lambda _: None)
+    with pytest.raises(LimitExceeded, match="more than 2 rows to sort.*STREAM_ICD_LIMITS_ROWS"):
+        list(sorted_by_time(rows, Limits(rows=2)))
 
 
 def test_what_cannot_be_read_at_all_is_told_at_once(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_icd.core.errors import BadSettings
+from stream_icd.core.errors import BadSettings, LimitExceeded
 from stream_icd.core.snapshot import EPOCH
 from stream_icd.core.times import parse_duration, parse_wait
 from stream_icd.sources.windows import (
@@ -27,6 +27,7 @@ from stream_icd.sources.windows import (
     Times,
     cut_windows,
 )
+from stream_icd.wire.limits import Limits
 
 SECOND = 1_000_000
 Cut = list[tuple[float, float, list[int]]]
@@ -181,6 +182,31 @@ def test_open_windows_are_given_up_when_somebody_asks_to_stop() -> None:
     tumbling = Hopping(seconds(10), seconds(10))
     found = list(cut_windows(arrivals(), tumbling, on_late=lambda _: None, stop=stop))
     assert len(found) == 1
+
+
+def test_windows_stay_open_at_the_end_of_what_may_go_on() -> None:
+    """Only rows close windows: of a topic, more may come."""
+    left: list[tuple[int, list[int]]] = []
+    arrivals = [rows([1, 12, 14]), Quiet(frozenset({2}))]
+    for n_streams in (1, 3):
+        found = cut_windows(
+            arrivals,
+            Hopping(seconds(10), seconds(10)),
+            n_streams=n_streams,
+            on_late=lambda _: None,
+            on_open=lambda n_rows, missing: left.append((n_rows, list(missing))),
+        )
+        assert [(w.end - EPOCH).total_seconds() for w, _ in found] == [10] * (n_streams == 1)
+    assert left == [(2, []), (3, [1])]
+
+
+def test_open_windows_hold_rows_up_to_a_limit() -> None:
+    arrivals = [rows([float(at), float(at)], first=2 * at) for at in range(100)]
+    options = {"on_late": pytest.fail, "limits": Limits(rows=22)}
+    tens = cut_windows(arrivals, Hopping(seconds(10), seconds(10)), **options)  # type: ignore[arg-type]
+    assert len(list(tens)) == 10
+    with pytest.raises(LimitExceeded, match="more than 22 rows: choose shorter windows"):
+        list(cut_windows(arrivals, Hopping(seconds(20), seconds(20)), **options))  # type: ignore[arg-type]
 
 
 RULES: list[Rule] = [

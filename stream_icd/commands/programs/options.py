@@ -339,12 +339,20 @@ class RowOptions:
         None, "Read rows from this Kafka topic, one JSON object per record, instead of a file."
     )
     until: Literal["forever", "end"] = option(
-        "forever", "With --topic: follow it forever, or stop at its current end."
+        "forever",
+        "With --topic: follow it forever, or stop at its current end; the next run sends the "
+        "windows that are open then.",
+    )
+    flush: bool = option(
+        False,
+        "With --until end, if the topic has ended: send the open windows, too. Rows that arrive "
+        "after that for these windows are in no snapshot.",
     )
     quiet_after: str | None = option(
         None,
-        "With --topic: stop waiting for partitions without records for this long, such as 30s. "
-        "Default: windows wait for all partitions.",
+        "With --topic: stop waiting for partitions without records for this long, such as 30s "
+        "(with --until end: by the timestamps of records). Default: windows wait for all "
+        "partitions.",
     )
     columns: str | None = option(None, "Columns of files without a header line, such as src,dst,t.")
     time: str | None = option(
@@ -370,6 +378,8 @@ class RowOptions:
             raise BadSettings("give either a path to read from, or a topic with --topic")
         if self.path is None and (self.sort or self.columns):
             raise BadSettings("--sort and --columns are for files: leave them out with --topic")
+        if self.flush and self.until == "forever":
+            raise BadSettings("--flush is for the end of a topic: give --topic and --until end")
 
     @property
     def header(self) -> list[str] | None:

@@ -45,7 +45,7 @@ from stream_icd.kafka.topics import (
 from stream_icd.kafka.tracing import traces_of
 from stream_icd.sources.source import Source
 from stream_icd.sources.values import IdKind
-from stream_icd.sources.windows import LateRows, OnLate
+from stream_icd.sources.windows import LateRows, OnLate, OnOpen
 
 SHOWN = 5
 """Number of bad rows, and of changed snapshots, that are logged."""
@@ -135,6 +135,25 @@ class ProducerRun:
     def on_late(self, path: Path) -> OnLate:
         """Count rows that are too late for their windows, and write them to this file."""
         return LateRows(path, self.count)
+
+    def on_open(self) -> OnOpen | None:
+        """Count and log the rows of open windows; None: these windows are closed at the end."""
+
+        def leave(n_rows: int, missing: Sequence[int]) -> None:
+            self.count("open_rows", n_rows)
+            log = structlog.get_logger()
+            log.info(
+                "rows of open windows are not sent: the next run reads them again (--flush sends "
+                "them, if the topic has ended)",
+                rows=n_rows,
+            )
+            if missing:
+                log.warning(
+                    "windows wait for partitions without a row (--quiet-after stops waiting)",
+                    partitions=listed([str(partition) for partition in missing]),
+                )
+
+        return leave
 
 
 def run_producer(

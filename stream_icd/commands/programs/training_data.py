@@ -238,3 +238,6 @@ class _Learning(ProducerRun):
             raise BadRow(f"{len(late.time)} rows come after later ones; sort the file by time")
 
         return refuse
+
+    def on_open(self) -> None:
+        return None  # no later run would learn from these rows

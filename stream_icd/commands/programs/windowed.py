@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -29,7 +30,14 @@ from stream_icd.kafka.waiting import in_background
 from stream_icd.sources.source import OnBadRow, Source
 from stream_icd.sources.tables import RawRows, read_rows, rows_of_json, time_column
 from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time, timed_rows
-from stream_icd.sources.windows import Quiet, TimedRows, Windowing, windowed_snapshots
+from stream_icd.sources.windows import (
+    OnOpen,
+    Quiet,
+    TimedRows,
+    Windowing,
+    windowed_snapshots,
+)
+from stream_icd.wire.limits import Limits
 
 BATCH = 10_000
 LOOK_EVERY_S = 0.2
@@ -61,7 +69,8 @@ def windowed_source(
     columns = Columns(column, ids, numbers, options.time_unit, options.zone, options.ids, before)
     if unused := [name for name in options.found if name not in columns.names]:
         structlog.get_logger().warning("columns are not used", columns=listed(unused))
-    n_streams, after = 1, None
+    n_streams, after, limits = 1, None, Limits()
+    on_open: OnOpen | None = None
     rows: Iterable[TimedRows | Quiet]
     if options.path is not None:
         raw = read_rows(
@@ -69,7 +78,7 @@ def windowed_source(
         )
         rows = timed_rows(raw, columns, run.bad_rows)
         if options.sort:
-            rows = sorted_by_time(takewhile(lambda _: not run.stop.is_set(), rows))
+            rows = sorted_by_time(takewhile(lambda _: not run.stop.is_set(), rows), limits)
     else:
         assert options.topic is not None
         after, quiet = run.sent_before.ends.get(options.graph), options.quiet_after
@@ -85,6 +94,7 @@ def windowed_source(
         )
         rows = timed_rows(records, columns, run.bad_rows)
         n_streams = describe_topic(run.settings, options.topic).partitions
+        on_open = None if options.flush else run.on_open()
     of_graph = options.graph.replace("/", "%2F")  # a file, not a folder
     return windowed_snapshots(
         rows,
@@ -92,6 +102,8 @@ def windowed_source(
         n_streams=n_streams,
         after=after,
         on_late=run.on_late(options.late_rows or Path(f"{of_graph}.late.jsonl")),
+        on_open=on_open,
+        limits=limits,
         count=run.count,
         stop=run.stop,
     )
@@ -112,10 +124,12 @@ def read_topic_rows(
     """Yield a topic's rows (JSON objects) as they arrive, each batch from one partition.
 
     Those with a timestamp from `since` on; partitions without rows for `quiet_after_s` are reported
-    as quiet. Raises `TopicMissing`, `OffsetGone`, `BrokerUnavailable`.
+    as quiet: by the clock, or, with "end", once at the end, by how far the timestamp of their last
+    row is behind the newest one. Raises `TopicMissing`, `OffsetGone`, `BrokerUnavailable`.
     """
     heard = dict.fromkeys(range(describe_topic(settings, topic).partitions), monotonic())
     quiet: frozenset[int] = frozenset()
+    newest_ms = dict.fromkeys(heard, -math.inf)
     for records in _batches(settings, topic, since, until, stop):
         by_partition: dict[int, list[Record]] = defaultdict(list)
         for record in records:
@@ -123,14 +137,21 @@ def read_topic_rows(
         now = monotonic()
         added = range(len(heard), max(by_partition, default=0) + 1)
         heard |= dict.fromkeys([*added, *by_partition], now)
-        if quiet_after_s is not None:
+        if quiet_after_s is not None and until == "forever":
             silent = frozenset(p for p, at in heard.items() if now - at >= quiet_after_s)
             if silent != quiet:
                 quiet = silent
                 yield Quiet(quiet)
         for partition, of_one in sorted(by_partition.items()):
+            newest_ms[partition] = max(
+                newest_ms.get(partition, -math.inf), *(r.timestamp_ms for r in of_one)
+            )
             values = [(record.offset, record.value) for record in of_one]
             yield rows_of_json(f"{topic}[{partition}]", values, columns, on_bad_row, partition)
+    if quiet_after_s is not None and until == "end":
+        # How fast each partition was read says nothing, and the next run must decide alike.
+        before = max(newest_ms.values()) - 1000 * quiet_after_s
+        yield Quiet(frozenset(p for p, at in newest_ms.items() if at <= before))
 
 
 def _batches(
