@@ -355,5 +355,3 @@ def _refuse_times(
         f"events {quote(str(folder))} --window 1d{sent}`, or learn from them with --data "
         f"{quote(f'events:path={folder},window=1d{learned}')}. For one graph, leave the times out"
     )
-
-

@@ -24,7 +24,9 @@ from stream_icd.sources.values import (
     KindBefore,
     Mask,
     TimeUnit,
+    check_time_format,
     form_of_ids,
+    read_formatted_times,
     read_ids,
     read_numbers,
     read_times,
@@ -40,7 +42,10 @@ Number = tuple[str, Callable[[Floats], Mask]]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table of timed rows; raises `BadSettings` if the time zone is unknown."""
+    """The columns of a table of timed rows.
+
+    Raises `BadSettings` if the time zone is unknown, or `time_format` is no format of times.
+    """
 
     time: str  # the column of event times: ISO 8601 text, timestamps, or numbers
     ids: Mapping[str, str]  # internal name of each node id, and the name of its column
@@ -49,8 +54,11 @@ class Columns:
     zone: str = "UTC"  # IANA time zone of times without one
     id_kind: IdKind = "auto"  # auto: that of the graph, or the one that holds the first ids
     kind_before: KindBefore = lambda: "auto"
+    time_format: str | None = None  # of times in text, see `check_time_format`
 
     def __post_init__(self) -> None:
+        if self.time_format is not None:
+            check_time_format(self.time_format)
         try:
             if self.zone != "UTC":  # which Arrow reads without the time zones of the system
                 pc.assume_timezone(pa.nulls(1, pa.timestamp("us")), self.zone)
@@ -130,9 +138,15 @@ def _checked(batch: RawRows, columns: Columns, ids: IdForm, on_bad_row: OnBadRow
             on_bad_row(BadRow(f"{batch.origin}:{where}: {said}"))
         good[~readable] = False
 
-    time, readable = read_times(batch.rows[columns.time], columns.time_unit, columns.zone)
-    forms = f"ISO 8601, such as 2026-01-31, nor {columns.time_unit} since 1970 (--time-unit)"
-    check(columns.time, readable, lambda _: f"not a time: neither {forms}")
+    given = batch.rows[columns.time]
+    if columns.time_format is None:
+        time, readable = read_times(given, columns.time_unit, columns.zone)
+        forms = f"ISO 8601, such as 2026-01-31, nor {columns.time_unit} since 1970 (--time-unit)"
+        why = f"not a time: neither {forms}; for another form, such as 12/31/2026, --time-format"
+    else:
+        time, readable = read_formatted_times(given, columns.time_format, columns.zone)
+        why = f"not a time of the form {columns.time_format!r} (--time-format)"
+    check(columns.time, readable, lambda _: why)
     for name, column in columns.ids.items():
         numbers = column in ids.numeric
         values[name], readable = read_ids(batch.rows[column], ids.kind, numbers=numbers)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.core.arrays import Floats, Ids
+from stream_icd.core.errors import BadSettings
 from stream_icd.core.node_ids import is_id_type, is_text
 from stream_icd.core.snapshot import EPOCH, MICROSECOND
 from stream_icd.sources.tables import MOST_EXACT, UNREADABLE
@@ -39,6 +42,22 @@ DECIMAL = r"^-?(0|[1-9][0-9]*)(\.0+|(\.[0-9]+)?[eE]\+[0-9]+)$"
 """Numbers such as 1.0 and 1e+05, as pandas and R write whole numbers that they hold as floats."""
 DAY = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])(\.0*)?$"
 """A day such as 20260131; as seconds, all days of two centuries are the same month of 1970."""
+ZONES = ((" (UTC|GMT)$", "Z"), (" ([+-][0-9]{2}:?[0-9]{2})$", r"\1"))
+"""Zones that a space precedes, and how ISO 8601 writes them."""
+
+MAIL = re.compile(
+    r"([A-Za-z]{3}, *)?[0-9]{1,2} +[A-Za-z]{3} +[0-9]{4} +[0-9]{1,2}:[0-9]{2}(:[0-9]{2})? +"
+    r"([+-][0-9]{4}|UTC?|GMT|Z|[ECMP][SD]T)( *\(.*\))?"
+)
+"""A date of RFC 2822, such as Sat, 31 Jan 2026 13:05:00 +0100."""
+
+A_TIME = datetime(2026, 12, 31, 13, 5, 6, 789_000, UTC)
+STARTS = {
+    datetime(*(*A_TIME.timetuple()[:6], A_TIME.microsecond)[:n], *(1, 1, 1, 0, 0, 0, 0)[n:])  # type: ignore[arg-type]
+    for n in range(1, 8)
+}
+"""The starts of the year, month, day, … of this time: a form leaves out only its last parts."""
+
 FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
@@ -237,14 +256,13 @@ def read_times(column: pa.ChunkedArray, unit: TimeUnit, zone: str) -> tuple[Ids,
     """Return event times in microseconds since 1970 UTC, and which of them are good.
 
     Args:
-        column: ISO 8601 text, timestamps, dates, or numbers of this unit that count from 1970 UTC.
+        column: text of ISO 8601, of BigQuery (2026-01-31 13:05:00 UTC) or of mails (RFC 2822),
+            timestamps, dates, or numbers of this unit that count from 1970 UTC.
         zone: IANA time zone of times without one.
 
     Numbers such as 20260131 are no good times where most are: they mean a day, not a count.
     """
-    times = column.combine_chunks()
-    if pa.types.is_date(times.type):
-        times = times.cast(pa.date64()).cast(pa.timestamp("ms"))
+    times = _with_dates(column)
     if pa.types.is_timestamp(times.type):
         micros = _of_timestamps(times, zone)
     elif is_text(times.type):
@@ -256,8 +274,42 @@ def read_times(column: pa.ChunkedArray, unit: TimeUnit, zone: str) -> tuple[Ids,
             raise
         except pa.ArrowException:
             micros = pa.nulls(len(times), pa.int64())
-    read = pc.fill_null(micros, LAST_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
-    return read, (read >= FIRST_TIME) & (read < LAST_TIME) & ~_days_in(times)
+    read, good = _in_calendar(micros)
+    return read, good & ~_days_in(times)
+
+
+def read_formatted_times(column: pa.ChunkedArray, form: str, zone: str) -> tuple[Ids, Mask]:
+    """Return event times as `read_times`, of text or numbers in a form of `datetime.strptime`.
+
+    Timestamps and dates need no form, and are read as they are.
+    """
+    times = _with_dates(column)
+    if pa.types.is_timestamp(times.type):
+        return _in_calendar(_of_timestamps(times, zone))
+    if pa.types.is_floating(times.type):
+        times = _whole(times)
+    if not is_id_type(times.type):
+        times = pa.nulls(len(times), pa.string())
+    times = times.cast(pa.string())
+    return _in_calendar(_of_each(times, partial(_formatted, form), zone))
+
+
+def check_time_format(form: str) -> None:
+    """Raise `BadSettings` unless times written in this form of `strptime` can be read again.
+
+    >>> check_time_format("%m/%d/%Y %I:%M %p")
+    """
+    try:
+        text = A_TIME.strftime(form)
+        read = datetime.strptime(text, form)
+        same = read.strftime(form) == text and read.replace(tzinfo=None) in STARTS
+    except ValueError:
+        same = False
+    if not same or "%Z" in form or ("%p" in form and "%I" not in form):  # which Python ignores
+        raise BadSettings(
+            f"--time-format {form!r} does not give a time of a year: write a form of Python's "
+            "strptime, such as %m/%d/%Y %I:%M %p; %p belongs to %I, and a zone is %z or --zone"
+        )
 
 
 def _days_in(times: pa.Array) -> Mask:
@@ -274,6 +326,18 @@ def _days_in(times: pa.Array) -> Mask:
     return days
 
 
+def _with_dates(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column of times as one array, days as their start."""
+    times = column.combine_chunks()
+    is_date = pa.types.is_date(times.type)
+    return times.cast(pa.date64()).cast(pa.timestamp("ms")) if is_date else times
+
+
+def _in_calendar(micros: pa.Array) -> tuple[Ids, Mask]:
+    read = pc.fill_null(micros, LAST_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
+    return read, (read >= FIRST_TIME) & (read < LAST_TIME)
+
+
 def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
     """Parse a column of one format at once, and a mixed column value by value."""
     forms: tuple[Callable[[], pa.Array], ...] = (
@@ -281,30 +345,56 @@ def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
         lambda: _of_numbers(text.cast(pa.float64()), unit),
         lambda: text.cast(pa.timestamp("us", "UTC")).cast(pa.int64()),
         lambda: _of_timestamps(text.cast(pa.timestamp("us")), zone),
+        lambda: _with_zone(text).cast(pa.timestamp("us", "UTC")).cast(pa.int64()),
     )
     for read in forms:
         try:
             return read()
         except pa.ArrowInvalid:
             continue
-    times = [_one_time(value, unit) for value in text.to_pylist()]
+    return _of_each(text, partial(_one_time, unit=unit), zone)
+
+
+def _with_zone(text: pa.Array) -> pa.Array:
+    """Return ISO 8601 for `2026-01-31 13:05:00 UTC`, as of BigQuery, or `… +0100`, as of git."""
+    for pattern, zone in ZONES:
+        text = pc.replace_substring_regex(text, pattern, zone)
+    return text
+
+
+def _of_each(texts: pa.Array, read: Callable[[str], int | datetime | None], zone: str) -> pa.Array:
+    """Parse each text to microseconds since 1970 UTC, or to a time without a zone."""
+    times = [None if text is None else read(text) for text in texts.to_pylist()]
     local = pa.array([t if isinstance(t, datetime) else None for t in times], pa.timestamp("us"))
     known = pa.array([None if isinstance(t, datetime) else t for t in times], pa.int64())
     return pc.coalesce(known, _of_timestamps(local, zone))
 
 
-def _one_time(text: str | None, unit: TimeUnit) -> int | datetime | None:
+def _one_time(text: str, unit: TimeUnit) -> int | datetime | None:
     """Return microseconds since 1970 UTC, or a time without a zone; None if it is no time."""
-    if text is None:
-        return None
     with suppress(ValueError, OverflowError):
         number = int(text) if text.lstrip("-").isdigit() else float(text)
         rounded = round(number * 10**6 / PER_SECOND[unit])
         return rounded if FIRST_TIME <= rounded < LAST_TIME else None
     with suppress(ValueError, OverflowError):
-        time = datetime.fromisoformat(text.strip())
-        return (time.astimezone(UTC) - EPOCH) // MICROSECOND if time.tzinfo else time
+        if MAIL.fullmatch(text.strip()):
+            sent = parsedate_to_datetime(text)
+            return _micros(sent if sent.tzinfo else sent.replace(tzinfo=UTC))  # its zone is -0000
+        for pattern, zone in ZONES:
+            text = re.sub(pattern, zone, text.strip())
+        return _micros(datetime.fromisoformat(text))
     return None
+
+
+def _formatted(form: str, text: str) -> int | datetime | None:
+    with suppress(ValueError, OverflowError):
+        return _micros(datetime.strptime(text.strip(), form))
+    return None
+
+
+def _micros(time: datetime) -> int | datetime:
+    """Return microseconds since 1970 UTC; the time itself, if it has no zone."""
+    return time if time.tzinfo is None else (time.astimezone(UTC) - EPOCH) // MICROSECOND
 
 
 def _of_numbers(numbers: pa.Array, unit: TimeUnit) -> pa.Array:

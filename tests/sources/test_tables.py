@@ -27,7 +27,7 @@ from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded, SourceNot
 from stream_icd.sources import tables, values
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
-from stream_icd.sources.values import IdKind, read_numbers, read_times
+from stream_icd.sources.values import IdKind, read_formatted_times, read_numbers, read_times
 from stream_icd.sources.windows import TimedRows
 from stream_icd.wire.limits import Limits
 
@@ -476,13 +476,67 @@ US = pa.timestamp("us")
         (pa.array([datetime(2008, 2, 2, 20)], US), "s", "Asia/Shanghai"),
         (pa.array([NOON.astimezone(BEIJING)], pa.timestamp("ms", "Asia/Shanghai")), "s", "UTC"),
         (["2008-02-02T20:00:00+08:00", "soon", "1201953600", "2008-02-02 12:00"], "s", "UTC"),
+        (["2008-02-02 12:00:00 UTC", "2008-02-02 12:00:00.000 UTC"], "s", "Asia/Shanghai"),
+        (["2008-02-02 20:00:00 +0800"], "s", "UTC"),
+        (["Sat, 02 Feb 2008 20:00:00 +0800", "2 Feb 2008 12:00 GMT"], "s", "Asia/Shanghai"),
+        (["2 Feb 2008 12:00:00 -0000", "Sat,  2 Feb 2008 07:00 EST (New York)"], "s", "Asia/Tokyo"),
+        (["2008-02-02 12:00:00 UTC", "02/02/2008 12:00 PM", "2 Feb 2008 12:00 UT",
+          "2008-02-02 20:00 +08:00"], "s", "Asia/Tokyo"),
     ],
-)
+)  # fmt: skip
 def test_times_are_read_in_every_form(column: object, unit: str, zone: str) -> None:
     times, good = read_times(pa.chunked_array([column]), unit, zone)  # type: ignore[arg-type]
     expected = round(NOON.timestamp() * 1e6)
     assert set(times[good].tolist()) == {expected}
     assert (~good).sum() == (len(times) == 4)
+
+
+@pytest.mark.parametrize(
+    ("form", "given", "expected"),
+    [
+        ("%m/%d/%Y %I:%M %p", ["2/1/2008 1:05 PM", " 02/01/2008 01:05 pm"], "2008-02-01T13:05"),
+        ("%d/%m/%Y %H:%M", ["2/1/2008 13:05"], "2008-01-02T13:05"),
+        ("%a %b %d %H:%M:%S %z %Y", ["Sat Feb 02 20:00:00 +0800 2008"], "2008-02-02T12:00"),
+        ("%Y%m%d", [20080202, 20080202], "2008-02-02"),
+        ("%Y%m%d", [20080202.0, 20080202.0], "2008-02-02"),
+        ("%Y", [date(2008, 2, 2)], "2008-02-02"),
+    ],
+)
+def test_times_of_another_form_are_read_by_it(
+    form: str, given: list[object], expected: str
+) -> None:
+    Columns("t", {"src": "src"}, time_format=form)
+    times, good = read_formatted_times(pa.chunked_array([pa.array(given)]), form, "UTC")
+    assert good.all()
+    at = datetime.fromisoformat(expected).replace(tzinfo=UTC).timestamp() * 1e6
+    assert times.tolist() == [at] * len(given)
+
+
+@pytest.mark.parametrize("given", ["31/12/2026 1:05 PM", "2/30/2026 1:05 PM", "2026-01-31", None])
+def test_times_of_another_form_than_said_are_bad(given: str | None) -> None:
+    column = pa.chunked_array([pa.array([given], pa.string())])
+    assert not read_formatted_times(column, "%m/%d/%Y %I:%M %p", "UTC")[1].any()
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["", "MM/DD/YYYY", "%H:%M", "%m/%d", "%Y-%d", "%Y-W%W", "%m/%d/%Y %I:%M", "%m/%d/%Y %H:%M %p",
+     "%Y-%m-%d %Z", "%Q", "%"],
+)  # fmt: skip
+def test_a_form_that_loses_a_part_of_the_time_is_refused(form: str) -> None:
+    with pytest.raises(BadSettings, match="--time-format"):
+        Columns("t", {"src": "src"}, time_format=form)
+
+
+def test_days_and_months_in_doubtful_order_ask_for_the_form(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("t,src,dst\n1/2/2026 1:05 PM,1,2\n")
+    rows, (bad,) = read(tmp_path / "rows.csv")
+    assert rows == []
+    assert "--time-format" in bad
+    us = replace(EVENTS, time_format="%m/%d/%Y %I:%M %p", zone="America/New_York")
+    rows, bad_ones = read(tmp_path / "rows.csv", us)
+    assert bad_ones == []
+    assert rows[0]["t"] == datetime(2026, 1, 2, 18, 5, tzinfo=UTC).timestamp()
 
 
 def test_whole_numbers_stay_exact() -> None:

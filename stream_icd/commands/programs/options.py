@@ -359,6 +359,11 @@ class RowOptions:
         None, "Time column. Default: t, or the only one called time, timestamp, ts or datetime."
     )
     time_unit: Literal["s", "ms", "us", "ns"] = option("s", "Unit of numeric times since 1970 UTC.")
+    time_format: str | None = option(
+        None,
+        "Form of times in text, as of Python's strptime, such as '%m/%d/%Y %I:%M %p'. Default: ISO "
+        "8601, or the date of a mail.",
+    )
     zone: str = option("UTC", "Time zone of times without one, such as Asia/Shanghai.")
     ids: Ids = "auto"
     sort: bool = option(False, "Sort rows of files by time first; reads all of them into memory.")

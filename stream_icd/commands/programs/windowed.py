@@ -66,7 +66,16 @@ def windowed_source(
     header = options.header
     column = options.time or time_column(options.found) or "t"
     before = partial(run.kind_before, options.graph)
-    columns = Columns(column, ids, numbers, options.time_unit, options.zone, options.ids, before)
+    columns = Columns(
+        column,
+        ids,
+        numbers,
+        options.time_unit,
+        options.zone,
+        options.ids,
+        before,
+        options.time_format,
+    )
     if unused := [name for name in options.found if name not in columns.names]:
         structlog.get_logger().warning("columns are not used", columns=listed(unused))
     n_streams, after, limits = 1, None, Limits()
