@@ -41,6 +41,7 @@ class Files(ReadingProducer):
 
         from stream_icd.core.times import parse_wait, parse_window
         from stream_icd.sources.edge_files import watch_edge_files
+        from stream_icd.wire.limits import Limits
 
         every_s = parse_wait("--every", self.every)
         return watch_edge_files(
@@ -50,6 +51,7 @@ class Files(ReadingProducer):
             kind_before=partial(run.kind_before, self.graph),
             every_s=every_s if self.watch else None,
             window=None if self.window is None else parse_window(self.window),
+            limits=Limits(),
             on_bad_row=run.bad_rows,
             count=run.count,
             stop=run.stop,

@@ -35,6 +35,7 @@ from stream_icd.sources.source import (
     stop_at_bad_row,
 )
 from stream_icd.sources.values import IdKind, KindBefore
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 LOG = logging.getLogger(__name__)
 PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
@@ -59,6 +60,7 @@ def watch_edge_files(
     kind_before: KindBefore = lambda: "auto",
     every_s: float | None = None,
     window: WindowOf | None = None,
+    limits: Limits = DEFAULT_LIMITS,
     on_bad_row: OnBadRow = stop_at_bad_row,
     count: Count = count_nothing,
     stop: Event = Event(),
@@ -68,8 +70,9 @@ def watch_edge_files(
     Ignores names that begin with a dot. Folders and files of unknown format are logged, and counted
     as `other_files`; so are names that end in `.tmp` or `.part` (files still being written), unless
     the folder is watched. Windows are those of `windows_of`. Rows and files that cannot be read go
-    to `on_bad_row`; `empty_files` are counted. With `every_s`, looks again after so many seconds,
-    and reads new and changed files once they are unchanged between two looks.
+    to `on_bad_row`, and so do files above the `limits` of a snapshot; `empty_files` are counted.
+    With `every_s`, looks again after so many seconds, and reads new and changed files once they are
+    unchanged between two looks.
 
     If `id_kind` is `auto`, the ids of each file have the kind of those of the snapshot before. For
     the first file, `kind_before` returns it.
@@ -86,7 +89,7 @@ def watch_edge_files(
         raise BadSettings(f"{folder} is not a folder: give the folder that contains the file")
     if every_s is not None and every_s <= 0:
         raise BadSettings(f"every {every_s:g} s: the interval must be above 0")
-    reading = _Reading(graph, id_kind, kind_before, window, on_bad_row, count)
+    reading = _Reading(graph, id_kind, kind_before, window, limits, on_bad_row, count)
     if every_s is not None:
         return Source(None, _watch(folder, reading, every_s, stop))
     files = _files(folder, reading, unfinished=True)
@@ -111,6 +114,7 @@ class _Reading:
     id_kind: IdKind
     kind_before: KindBefore
     window: WindowOf | None
+    limits: Limits
     on_bad_row: OnBadRow
     count: Count
     warned: set[tuple[str, str]] = field(default_factory=set)
@@ -237,6 +241,7 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
         reading.id_kind,
         reading.on_bad_row,
         on_ignored,
+        reading.limits,
         partial(reading.settle, file.name),
         reading.kind_before,
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from shlex import quote
+from typing import IO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, NoGoodRows
 from stream_icd.core.node_ids import is_text, plain_columns
 from stream_icd.core.printable import listed
+from stream_icd.sources.bounded import arrow_table, parquet_table, whole, within
 from stream_icd.sources.compression import form_of, uncompressed
 from stream_icd.sources.graphml import SettleNames, read_graphml
 from stream_icd.sources.headerless import (
@@ -35,6 +38,7 @@ from stream_icd.sources.pajek import is_pajek, read_pajek
 from stream_icd.sources.source import OnBadRow, OnIgnored
 from stream_icd.sources.tables import (
     DAMAGED,
+    LONGEST_LINE,
     TEXTS,
     TIMES,
     RawRows,
@@ -57,6 +61,7 @@ from stream_icd.sources.values import (
     shown,
     wrong_with_id,
 )
+from stream_icd.wire.limits import Limits
 
 ARROW = (".arrow", ".feather", ".ipc", ".arrows")
 MATRIX_MARKET, METIS, PAJEK = (".mtx",), (".graph", ".metis"), (".net", ".pajek")
@@ -84,6 +89,7 @@ def read_edge_list(
     id_kind: IdKind,
     on_bad_row: OnBadRow,
     on_ignored: OnIgnored,
+    limits: Limits,
     settle: SettleNames,
     kind_before: KindBefore = lambda: "auto",
 ) -> pa.Table:
@@ -94,6 +100,7 @@ def read_edge_list(
     are not used go to `on_ignored`; `settle` decides what names the nodes of GraphML.
 
     Raises:
+        LimitExceeded: the file has more rows or bytes than a snapshot may have; no more was read.
         NoGoodRows: the file is empty.
         BadInput: the file as a whole cannot be read, holds events, or has only bad rows.
     """
@@ -105,7 +112,7 @@ def read_edge_list(
         n_bad, first_bad = n_bad + 1, first_bad or str(error)
 
     try:
-        batches = list(_raw(file, note, on_ignored, settle))
+        batches = list(_raw(file, note, on_ignored, limits, settle))
     except BadSettings as error:
         raise BadInput(str(error)) from error
     except MemoryError:
@@ -132,77 +139,94 @@ def read_edge_list(
 
 
 def _raw(
-    file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, settle: SettleNames
+    file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, limits: Limits, settle: SettleNames
 ) -> Iterator[RawRows]:
     form = form_of(file.name)
     if form in (*TEXTS, *MATRIX_MARKET, *METIS, *PAJEK):
-        yield from _raw_text(file, form, on_bad_row, on_ignored)
+        yield from _raw_text(file, form, on_bad_row, on_ignored, limits)
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-        if form == ".graphml":
-            table = read_graphml(content.read(), settle, on_ignored)
-        elif form == ".parquet":
-            table = parquet_of(content).read()
+        if form == ".parquet":
+            # Arrow reads the end first.
+            seekable = content if content.seekable() else BytesIO(whole(content, limits))
+            columns = _columns_of_parquet(seekable)
+            table = parquet_table(seekable, _used(columns), limits)
+        elif form == ".graphml":
+            table = read_graphml(whole(content, limits), settle, on_ignored)
+            columns = table.column_names
         else:
-            table = _arrow(content.read())
-    check_columns("it", table.column_names, table.column_names)
+            table = arrow_table(content, limits)
+            columns = table.column_names
+            check_columns("it", columns, columns)
     table = plain_columns(table)
-    _refuse_events(table, table.column_names, file.parent)
+    _refuse_events(table, columns, file.parent)
     untyped = form == ".graphml"
     yield RawRows(file.name, np.arange(len(table)), _named(table), untyped=untyped)
-    _say_unused(table.column_names, on_ignored)
+    _say_unused(columns, on_ignored)
 
 
-def _arrow(content: bytes) -> pa.Table:
-    """Read Arrow's file format or its stream format, which programs write under the same names."""
-    opens = pa.ipc.open_file if content.startswith(b"ARROW1") else pa.ipc.open_stream
-    try:
-        return opens(content).read_all()
-    except pa.ArrowMemoryError as error:  # a damaged length asks for any amount
-        raise BadInput(f"it is damaged, or larger than the memory: {error}") from error
+def _columns_of_parquet(content: IO[bytes]) -> list[str]:
+    columns = list(parquet_of(content).schema_arrow.names)
+    check_columns("it", columns, columns)
+    return columns
+
+
+def _used(columns: Sequence[str]) -> list[str]:
+    """Return the columns of an edge list, and the one that would divide it; all if it is none."""
+    time = _dividing_column(columns)
+    names = [*_names(columns).values(), *([] if time is None else [time])]
+    return list(dict.fromkeys(names)) or list(columns)
 
 
 def _raw_text(
-    file: Path, form: str, on_bad_row: OnBadRow, on_ignored: OnIgnored
+    file: Path, form: str, on_bad_row: OnBadRow, on_ignored: OnIgnored, limits: Limits
 ) -> Iterator[RawRows]:
     """Read text in the format of its ending, or in one that its first line shows, or as rows."""
-    if not (start := _text(file, START)).strip():
+    if not (start := _start(file)).strip():
         return
     refuse_other_content(start)
     shown = None
     if form in MATRIX_MARKET or is_matrix_market(start):
         shown = "Matrix Market"
         with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-            yield read_matrix_market(content, file.name, on_ignored)
+            yield read_matrix_market(BytesIO(whole(content, limits)), file.name, on_ignored)
     elif form in PAJEK or is_pajek(start):
         shown = "Pajek"
-        yield read_pajek(_text(file), file.name, on_bad_row, on_ignored)
+        yield read_pajek(_text(file, limits), file.name, on_bad_row, on_ignored)
     elif form in METIS:
-        yield read_metis(_text(file), file.name)
-    elif may_be_metis(start) and (graph := _metis(file)) is not None:
+        yield read_metis(_text(file, limits), file.name)
+    elif may_be_metis(start) and (graph := _metis(file, limits)) is not None:
         shown = "METIS"
         yield graph
     else:
-        yield from _raw_rows(file, on_bad_row, on_ignored)
+        yield from _raw_rows(file, on_bad_row, on_ignored, limits)
     if shown is not None and form in TEXTS:
         on_ignored(FORMAT, shown)
 
 
-def _text(file: Path, most: int = -1) -> str:
-    """Return the whole text of a file, or at least so many characters, up to the end of a line."""
+def _start(file: Path) -> str:
+    """Return the first characters of a text, up to the end of a line."""
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         text = text_of(content)
-        return text.read(most) + text.readline()
+        return text.read(START) + text.readline(LONGEST_LINE)
 
 
-def _metis(file: Path) -> RawRows | None:
+def _text(file: Path, limits: Limits) -> str:
+    """Return the whole text of a file that cannot be read in parts."""
+    with file.open("rb") as packed, uncompressed(packed, file.name) as content:
+        return text_of(BytesIO(whole(content, limits))).read()
+
+
+def _metis(file: Path, limits: Limits) -> RawRows | None:
     """Return the graph of a file that may be METIS; None if it is none."""
     with suppress(BadInput):
-        return read_metis(_text(file), file.name)
+        return read_metis(_text(file, limits), file.name)
     return None
 
 
-def _raw_rows(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterator[RawRows]:
+def _raw_rows(
+    file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, limits: Limits
+) -> Iterator[RawRows]:
     """Read rows with a header that names the ends; without one, use the first two columns."""
     lines, delimiter = first_rows(file, A_LOOK)
     if not lines:
@@ -212,18 +236,17 @@ def _raw_rows(file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> Iterat
     if names:
         time = _dividing_column(fields)
         columns = [*names.values(), *([] if time is None else [time])]
-        batches = list(read_rows(file, columns, on_bad_row))
+        batches = list(within(read_rows(file, columns, on_bad_row), limits))
     else:
         _refuse_labels(fields)
         index = fields[:1] == [""]  # which pandas writes without a name
         if index or HEADER.intersection(field.lower() for field in fields):
             raise BadInput(f"its first line ({listed(fields)}) looks like a header; {EXPECTED}")
         shape = shape_of(lines)
-        batches = list(
-            read_rows(
-                file, shape.columns, on_bad_row, header=shape.columns, has_title=shape.has_title
-            )
+        rows_below = read_rows(
+            file, shape.columns, on_bad_row, header=shape.columns, has_title=shape.has_title
         )
+        batches = list(within(rows_below, limits))
     if any(len(batch.rows) for batch in batches):
         if shape is None:
             _refuse_events(pa.concat_tables([batch.rows for batch in batches]), fields, file.parent)

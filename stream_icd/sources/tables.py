@@ -11,10 +11,11 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO
+from typing import IO, AnyStr
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +38,15 @@ DAMAGED = (*TORN, UnicodeDecodeError, tarfile.TarError)
 TEXTS = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".edges", ".edgelist")
 """Endings of texts with a row a line."""
 
+NO_JSON = (ValueError, RecursionError)
+"""Exceptions that reading JSON can raise; the second one, if it is deeply nested."""
+
 BATCH_CHARACTERS = 4 << 20
 BATCH_ROWS = 1 << 16
+LONGEST_LINE = 1 << 20
+"""Characters of a line of text, or bytes of a line of JSON. Of 1.5 MB, gzip can make one line of
+1.5 GB."""
+
 DELIMITERS = ("\t", ",", ";", "|", " ")
 TIMES = ("t", "time", "timestamp", "ts", "datetime")
 ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
@@ -158,7 +166,8 @@ def first_rows(path: Path, most: int) -> tuple[list[list[str]], str]:
     with path.open("rb") as packed, uncompressed(packed, path.name) as content:
         text = text_of(content)
         _, first = _first_line(text, path.name)
-        lines = (line for line in chain([first], text) if line.strip() and not COMMENT.match(line))
+        below = chain([first], _lines(text))
+        lines = (line for line in below if line.strip() and not COMMENT.match(line))
         delimiter = delimiter_of(first)
         return [_fields(line, delimiter) for line in islice(lines, most)], delimiter
 
@@ -179,13 +188,21 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
                 return list(parquet_of(content).schema_arrow.names)
         if reader is _read_json_lines:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                first = json.loads(_first_line(text_of(content), file.name)[1] or "{}")
-                return list(first) if isinstance(first, dict) else []
+                return _first_keys(content)
         return list(header) if header else next(iter(first_rows(file, 1)[0]), [])
     except MemoryError:
         raise
     except (*DAMAGED, pa.ArrowException, ValueError, TypeError):
         return []
+
+
+def _first_keys(content: IO[bytes]) -> list[str]:
+    """Return the keys of the first line that is a JSON object; `read_rows` reports those before."""
+    for line in islice(_lines(content), BATCH_ROWS):
+        with suppress(*NO_JSON):
+            if isinstance(row := json.loads(line), dict):
+                return list(row)
+    return []
 
 
 def time_column(columns: Sequence[str]) -> str | None:
@@ -223,6 +240,31 @@ def text_of(content: IO[bytes]) -> io.TextIOWrapper:
     return io.TextIOWrapper(buffered, encoding, errors="replace")
 
 
+def _lines(file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """Yield the lines of a file, of a long one the part that `_is_cut`."""
+    while line := file.readline(LONGEST_LINE):
+        yield line
+        if _is_cut(line):
+            _skip_line(file)
+
+
+def _is_cut(line: str | bytes) -> bool:
+    return len(line) == LONGEST_LINE and line[-1:] not in ("\n", b"\n")
+
+
+def _skip_line(file: IO[AnyStr]) -> None:
+    """Skip the rest of a line, without holding it in memory."""
+    while _is_cut(file.readline(LONGEST_LINE)):
+        pass
+
+
+def _too_long(origin: str, line_number: int) -> BadRow:
+    return BadRow(
+        f"{origin}:{line_number} is no row: it has more than {LONGEST_LINE:,} characters; write "
+        "each row on a line of its own"
+    )
+
+
 def _fields(line: str, delimiter: str) -> list[str]:
     fields = one_line.reader([line.strip(" \n")], delimiter=delimiter, skipinitialspace=True)
     try:
@@ -248,7 +290,11 @@ def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRo
         line_number, first = line_number + 1, ""
     check_columns(name, header, wanted.columns, wanted.way_out)
     while batch := first + text.read(BATCH_CHARACTERS):
-        batch += text.readline()
+        batch += (rest := text.readline(LONGEST_LINE))
+        if _is_cut(rest):
+            _skip_line(text)
+            wanted.on_bad_row(_too_long(name, line_number + batch.count("\n")))
+            batch = batch[: batch.rfind("\n") + 1] + "\n"
         if batch.strip():
             yield _parse(batch, name, line_number, delimiter, replace(wanted, header=header))
         line_number += batch.count("\n")
@@ -260,9 +306,11 @@ def _first_line(text: io.TextIOWrapper, name: str) -> tuple[int, str]:
 
     Passes over empty lines, comments and Excel's name of the separator (`sep=;`).
     """
-    for number, line in enumerate(text, start=1):
+    for number, line in enumerate(_lines(text), start=1):
         if "\0" in line:
             raise BadSettings(f"{name} is binary, or UTF-16 without its mark: save it as UTF-8")
+        if _is_cut(line):
+            raise BadSettings(str(_too_long(name, number)))
         if line.strip() and not COMMENT.match(line) and not line.startswith("sep="):
             return number, line if line.endswith("\n") else line + "\n"
     return 0, ""
@@ -345,8 +393,17 @@ def _row(line: str, delimiter: str) -> list[str] | None:
 
 
 def _read_json_lines(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
-    lines = ((number, line) for number, line in enumerate(content, start=1) if line.strip())
-    while batch := list(islice(lines, BATCH_ROWS)):
+    batch, size = list[tuple[int, bytes]](), 0
+    for number, line in enumerate(_lines(content), start=1):
+        if _is_cut(line):
+            wanted.on_bad_row(_too_long(name, number))
+        elif line.strip():
+            batch.append((number, line))
+            size += len(line)
+        if len(batch) == BATCH_ROWS or size > BATCH_CHARACTERS:
+            yield rows_of_json(name, batch, wanted.columns, wanted.on_bad_row)
+            batch, size = [], 0
+    if batch:
         yield rows_of_json(name, batch, wanted.columns, wanted.on_bad_row)
 
 
@@ -371,7 +428,7 @@ def rows_of_json(
             row = json.loads(value or b"")
             rows.append([_text(row[column]) for column in columns])
             places.append(place)
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (*NO_JSON, TypeError, KeyError):
             shown = (value or b"")[:80]
             expected = f"an object with {', '.join(columns)}"
             on_bad_row(BadRow(f"{origin}:{place}: {shown!r} is not {expected}"))

@@ -83,7 +83,7 @@ def _check_stream(
     for message in messages:
         if message.type != "record batch":
             raise error(f"the stream holds a {message.type}; send plain, not dictionary, columns")
-        batch_rows, batch_size = _announced(message, error)
+        batch_rows, batch_size = announced(message, error)
         rows, size = rows + batch_rows, size + batch_size
         if rows > limits.rows:
             raise LimitExceeded(f"the table has {rows} rows or more; the limit is {limits.rows}")
@@ -114,11 +114,14 @@ def _check_columns(schema: pa.Schema, columns: Mapping[str, bool], error: type[B
         raise error(f"the table has columns {got}; expected {', '.join(columns)}")
 
 
-def _announced(message: Any, error: type[BadInput]) -> tuple[int, int]:
-    """Return the rows of a record batch, and the decompressed size of its buffers in bytes.
+def announced(message: Any, error: type[BadInput]) -> tuple[int, int]:
+    """Return the rows of a record batch or dictionary, and the decompressed size of its buffers.
+
+    Bytes; nothing of that size is allocated.
 
     Reads the flatbuffer of Arrow's Message.fbs: Message.version, .header and .custom_metadata are
-    fields 0, 2 and 4; RecordBatch.length, .buffers and .compression are fields 0, 2 and 3; a Buffer
+    fields 0, 2 and 4; RecordBatch.length, .buffers and .compression are fields 0, 2 and 3; the
+    RecordBatch of a DictionaryBatch is its field 1; a Buffer
     is two int64, offset and length. A compressed buffer begins with its decompressed length, an
     int64, or -1 for "stored plain". Before version 5, metadata may say that buffers are compressed.
     """
@@ -130,6 +133,8 @@ def _announced(message: Any, error: type[BadInput]) -> tuple[int, int]:
     if has_metadata and version < V5:
         raise error("a batch of Arrow's format before V5 has metadata: send format V5 (Arrow 1.0)")
     root.Union(batch, root.Offset(8))
+    if message.type == "dictionary":
+        batch = FlatTable(metadata, batch.Indirect(batch.Pos + batch.Offset(6)))
     length_at, buffers_at, compressed = batch.Offset(4), batch.Offset(8), batch.Offset(10)
     rows = batch.Get(number_types.Int64Flags, batch.Pos + length_at) if length_at else 0
     size = 0

@@ -14,11 +14,12 @@ import shlex
 import threading
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import networkx
+import numpy as np
 import polars
 import pyarrow as pa
 import pyarrow.feather as feather
@@ -26,11 +27,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from stream_icd.commands.programs.training_data import training_graphs
-from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound, StoreUnreachable
+from stream_icd.core.errors import (
+    BadRow,
+    BadSettings,
+    LimitExceeded,
+    SourceNotFound,
+    StoreUnreachable,
+)
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import parse_window
+from stream_icd.sources.bounded import within
 from stream_icd.sources.edge_files import watch_edge_files, windows_of
 from stream_icd.sources.values import shown
+from stream_icd.wire.limits import Limits
 
 EDGES = [("a", "b", 2.0), ("b", "c", 1.0)]
 TABLE = pa.table({"src": ["a", "b", "d"], "dst": ["b", "c", None], "weight": [2.0, 1.0, 1.0]})
@@ -392,7 +401,74 @@ def test_an_arrow_file_with_a_damaged_length_is_a_bad_row(tmp_path: Path) -> Non
     (tmp_path / "a.arrow").write_bytes(content)
     found, bad = read(tmp_path)
     assert found == []
-    assert bad[0].startswith("a.arrow makes no snapshot: it is damaged")
+    assert bad[0].startswith("a.arrow makes no snapshot: it has more than 1,073,741,824 bytes")
+
+
+def write_equal_rows(path: Path, n_rows: int) -> None:
+    ends = {"src": np.zeros(n_rows, np.int64), "dst": np.ones(n_rows, np.int64)}
+    table = pa.table(ends)
+    if path.name.startswith("categories"):
+        table = pa.table({n: table[n].cast(pa.string()).dictionary_encode() for n in ends})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    match path.suffix:
+        case ".parquet":
+            pq.write_table(table, path, compression="zstd")
+        case ".arrow":
+            feather.write_feather(table, path, compression="zstd", chunksize=n_rows)
+        case ".arrows":
+            with (
+                pa.OSFile(str(path), "wb") as sink,
+                pa.ipc.new_stream(sink, table.schema, options=options) as stream,
+            ):
+                stream.write_table(table)
+        case _:
+            rows = "src,dst\n" + "1,2\n" * n_rows
+            path.write_bytes(gzip.compress(rows.encode(), compresslevel=1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["g.arrow", "categories.arrow", "g.arrows", "g.parquet", "categories.parquet", "g.csv.gz"],
+)
+def test_no_more_of_a_file_is_read_than_a_snapshot_may_have(name: str, tmp_path: Path) -> None:
+    """A file of a few kB can hold more rows than fit the memory."""
+    write_equal_rows(tmp_path / name, 4_000_000)
+    pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        found, (bad,) = read(tmp_path, limits=Limits(rows=500_000))
+    finally:
+        pa.set_memory_pool(usual)
+    assert found == []
+    assert "it has more than 500,000 rows, the limit of a snapshot: divide it" in bad
+    assert "STREAM_ICD_LIMITS_ROWS" in bad
+    assert pool.max_memory() < 30_000_000
+
+
+def test_batches_are_read_up_to_the_limit() -> None:
+    """As those of Parquet whose footer says less than is there."""
+    n_read = 0
+
+    def batches() -> Iterator[pa.Table]:
+        nonlocal n_read
+        for n_read in range(1, 11):  # noqa: B007
+            yield pa.table({"src": [1, 2]})
+
+    with pytest.raises(LimitExceeded, match="more than 5 rows"):
+        list(within(batches(), Limits(rows=5)))
+    assert n_read == 3
+
+
+@pytest.mark.parametrize("name", ["g.graphml.gz", "g.arrow.gz", "g.csv.gz"])
+def test_no_more_bytes_of_a_file_are_read_than_a_snapshot_may_have(
+    name: str, tmp_path: Path
+) -> None:
+    with gzip.open(tmp_path / name, "wb") as file:
+        file.write(b"src,dst\n" + b"a,b\n" * 100_000)
+    found, (bad,) = read(tmp_path, limits=Limits(decoded_bytes=100_000))
+    assert found == []
+    assert "it has more than 100,000 bytes, the limit of a snapshot" in bad
+    assert "STREAM_ICD_LIMITS_DECODED_BYTES" in bad
 
 
 def test_a_named_pipe_is_a_bad_row(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import re
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
@@ -25,7 +26,7 @@ from structlog.testing import capture_logs
 
 from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded, SourceNotFound
 from stream_icd.sources import tables, values
-from stream_icd.sources.tables import read_rows
+from stream_icd.sources.tables import columns_of, read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
 from stream_icd.sources.values import IdKind, read_formatted_times, read_numbers, read_times
 from stream_icd.sources.windows import TimedRows
@@ -135,6 +136,40 @@ def test_a_file_whose_rows_are_all_bad_has_none(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("{}\n")
     rows, bad = read(tmp_path / "rows.jsonl")
     assert (rows, len(bad)) == ([], 1)
+
+
+@pytest.mark.parametrize("first", ["[" * 100_000, '{"t":' * 100_000, "nothing", "1", ""])
+def test_columns_are_those_of_the_first_json_object(first: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(f'{first}\n{{"Time": 1, "from": 2, "to": 3}}\n')
+    assert columns_of(tmp_path / "rows.jsonl") == ["Time", "from", "to"]
+    rows, bad = read(tmp_path / "rows.jsonl", Columns("Time", {"src": "from", "dst": "to"}))
+    assert rows == [{"t": 1, "src": 2, "dst": 3}]
+    assert len(bad) == (first != "")
+
+
+@pytest.mark.parametrize("name", ["rows.csv.gz", "rows.jsonl.gz"])
+def test_an_endless_line_is_a_bad_row_and_takes_no_memory(name: str, tmp_path: Path) -> None:
+    lines = TEXTS[name.removesuffix(".gz")].splitlines(keepends=True)
+    with gzip.open(tmp_path / name, "wt", compresslevel=1) as file:
+        file.writelines(lines[:2])
+        file.writelines(["x" * 1_000_000] * 40)
+        file.writelines(["\n", *lines[2:]])
+    tracemalloc.start()
+    rows, (bad,) = read(tmp_path / name)
+    assert tracemalloc.get_traced_memory()[1] < 25_000_000
+    tracemalloc.stop()
+    assert rows == EXPECTED
+    assert bad.startswith(f"{name}:3 is no row: it has more than")
+
+
+def test_an_endless_first_line_is_no_table(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "rows.csv.gz", "wt", compresslevel=1) as file:
+        file.writelines(["x" * 1_000_000] * 40)
+    tracemalloc.start()
+    with pytest.raises(BadSettings, match=r"rows\.csv\.gz:1 is no row: it has more than"):
+        read(tmp_path / "rows.csv.gz")
+    assert tracemalloc.get_traced_memory()[1] < 25_000_000
+    tracemalloc.stop()
 
 
 def test_compressed_text_is_read(tmp_path: Path) -> None:
