@@ -20,14 +20,13 @@ from kafka.coordinator.heartbeat import Heartbeat
 from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaTCPTransport
 from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import TransactionManager
 from kafka.record.default_records import DefaultRecordBatch
 
 import stream_icd.kafka
+from stream_icd.kafka.client.workarounds import KafkaTCPTransport, NetworkSelector
 
 ROOM = Path(next(iter(stream_icd.kafka.__path__)))
 WORKAROUNDS = ROOM / "client" / "workarounds.py"
@@ -73,7 +72,6 @@ PARTS: dict[str, list[tuple[type, str]]] = {
     "connections": [
         (kafka.KafkaConsumer, "_client"),
         (KafkaNetClient, "_manager"),
-        (KafkaConnectionManager, "_build_transport"),
         (KafkaConnectionManager, "cluster"),
         (ClusterMetadata, "config"),
         (KafkaConnectionManager, "_connect"),
@@ -83,6 +81,8 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (KafkaConnectionManager, "send"),
         (KafkaTCPTransport, "_sock_recv"),
         (KafkaConnection, "close_future"),
+        (KafkaConnection, "connection_lost"),
+        (KafkaConnection, "connection_made"),
         (KafkaConnection, "pause"),
         (NetworkSelector, "wait_read"),
     ],

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.net.manager import KafkaConnectionManager
-from kafka.net.transport import KafkaTCPTransport
 
 from stream_icd.core.errors import BadSettings, BrokerUnavailable, OffsetGone, TopicMissing
 from stream_icd.kafka import reader, waiting
 from stream_icd.kafka.client import connections
 from stream_icd.kafka.client.connections import open_admin
+from stream_icd.kafka.client.workarounds import KafkaTCPTransport, NetworkSelector
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -332,6 +332,12 @@ def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_pa
     monkeypatch.setattr(connections, "METADATA_AGE_MS", 200)
     tries: list[object] = []
     got: list[Record] = []
+    is_old = hasattr(KafkaConnectionManager, "_build_transport")  # before 3.1
+    connects = (
+        (KafkaConnectionManager, "_build_transport")
+        if is_old
+        else (NetworkSelector, "create_connection")
+    )
 
     async def reset(*_: object, **__: object) -> None:
         tries.append(_)
@@ -343,7 +349,7 @@ def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_pa
         with monkeypatch.context() as meanwhile:
             lost = KafkaConnectionError("lost")
             meanwhile.setattr(KafkaTCPTransport, "_sock_send", lambda _: (0, lost))
-            meanwhile.setattr(KafkaConnectionManager, "_build_transport", reset)
+            meanwhile.setattr(*connects, reset)
             wait_until(lambda: len(tries) >= 3)
         with open_admin(kafka.settings()) as admin:
             admin.create_partitions({kafka_topic: 2})

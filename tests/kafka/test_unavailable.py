@@ -19,13 +19,12 @@ from kafka import KafkaAdminClient
 from kafka.cluster import ClusterMetadata
 from kafka.errors import NotEnoughReplicasError, UnknownBrokerIdError
 from kafka.net import manager
-from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaTCPTransport
 from kafka.producer.sender import Sender
 
 from stream_icd.commands.programs.options import BrokerOptions
 from stream_icd.core.errors import Action, BrokerUnavailable, DeliveryFailed, TopicMissing
 from stream_icd.kafka.client.connections import open_admin, quiet_while_connecting
+from stream_icd.kafka.client.workarounds import KafkaTCPTransport, NetworkSelector
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.group import lag, membership
@@ -241,7 +240,7 @@ def test_a_client_that_a_quota_throttles_fails_at_nothing(embedded: Broker) -> N
         topics = admin.list_topics()
         for connection in admin._manager._conns.values():
             connection.broker_version_data.broker_version = (4, 2)  # which lets clients wait
-            admin._manager.run(connection._maybe_throttle, throttled)
+            admin._manager._net.run(connection._maybe_throttle, throttled)
         assert admin.list_topics() == topics
 
 
@@ -265,7 +264,7 @@ def test_the_log_has_no_errors_that_are_none(
     handler = logging.StreamHandler()
     for name, said in (
         ("kafka.cluster", "Metadata refresh: failed %s"),
-        ("kafka.net.selector", "Task %s is blocking the event loop"),
+        (NetworkSelector.__module__, "Task %s is blocking the event loop"),
     ):
         log = logging.getLogger(name)
         # A command that ran in this process leaves a handler that writes to its closed terminal.

@@ -1,4 +1,4 @@
-"""Workarounds for what kafka-python 3.0.12 lacks or does wrong.
+"""Workarounds for what kafka-python 3.0.12 lacks or does wrong; they also fit its main branch, 3.1.
 
 Only this file uses private parts of the client; tests/kafka/test_private_parts.py names each of
 them. If a release drops one, check here whether the workaround is still needed. Upstream,
@@ -82,13 +82,19 @@ from kafka import errors as client
 from kafka.consumer.fetcher import Fetcher
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.structs import MemberState
 
 from stream_icd.kafka import port
 from stream_icd.kafka.client.translate import is_final
+
+try:
+    from kafka.net.selector import NetworkSelector as NetworkSelector
+    from kafka.net.transport import KafkaTCPTransport as KafkaTCPTransport
+except ModuleNotFoundError:  # since 3.1
+    from kafka.net.backend.selector import NetworkSelector as NetworkSelector
+    from kafka.net.backend.transport import KafkaTCPTransport as KafkaTCPTransport
 
 Partitions = Collection[TopicPartition]
 
@@ -354,33 +360,28 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
                 return await connection.send_request(request, request_timeout_ms)
         raise failure
 
-    async def _build_transport(self, *arguments: Any, **options: Any) -> Any:
-        """Read data that arrived before the broker closed the connection, such as the reason."""
-        try:
-            transport = await super()._build_transport(*arguments, **options)
-        except OSError as error:
-            raise client.KafkaConnectionError(str(error)) from error
-        receive = transport._sock_recv
-
-        def receive_first() -> tuple[bytes, Exception | None]:
-            received, error = receive()
-            return received, None if received else error  # the next call finds the error again
-
-        transport._sock_recv = receive_first
-        return transport
-
     async def _connect(self, node: Any, connection: Any, **options: Any) -> None:
         """Note the reason even if the connection has ended before the reason is known.
 
-        It also stays open to requests while it is throttled.
+        It also stays open to requests while it is throttled, and fails as the client expects if
+        the attempt ends with an OSError.
         """
         close, pause = connection.close, connection.pause
+        made, lost = connection.connection_made, connection.connection_lost
         connection.pause = lambda reason: None if reason == "throttle" else pause(reason)
+
+        def receive_first_and_begin(transport: Any) -> None:
+            _receive_first(transport)
+            made(transport)
 
         def note_and_close(error: Exception | None = None) -> None:
             self._note(error)
             close(error)
 
+        def lose(error: Exception | None) -> None:
+            lost(client.KafkaConnectionError(str(error)) if isinstance(error, OSError) else error)
+
+        connection.connection_made, connection.connection_lost = receive_first_and_begin, lose
         connection.close = note_and_close
         connection.close_future.add_errback(self._note)
         await super()._connect(node, connection, **options)
@@ -388,6 +389,18 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
     def _note(self, failure: Exception | None) -> None:
         if failure is not None and not (self.failure and is_final(self.failure)):
             self.failure = failure
+
+
+def _receive_first(transport: Any) -> None:
+    """Read data that arrived before the broker closed the connection, such as the reason."""
+    transport = getattr(transport, "_transport", transport)  # that below TLS, since 3.1
+    receive = transport._sock_recv
+
+    def receive_first() -> tuple[bytes, Exception | None]:
+        received, error = receive()
+        return received, None if received else error  # the next call finds the error again
+
+    transport._sock_recv = receive_first
 
 
 class _Selector(NetworkSelector):  # type: ignore[misc]
@@ -407,8 +420,9 @@ class Network(KafkaNetClient):  # type: ignore[misc]
     def __init__(self, **config: Any) -> None:
         for name in ("kafka.net.connection", "kafka.protocol.parser"):
             logging.getLogger(name).addFilter(_hide_logins)
-        for name in ("kafka.cluster", "kafka.net.selector", "kafka.net.transport"):
+        for name in ("kafka.cluster", NetworkSelector.__module__, KafkaTCPTransport.__module__):
             logging.getLogger(name).addFilter(_hide_noise)
+        config.pop("net", None)  # since 3.1: the kind of event loop
         net = _Selector(**config)
         super().__init__(net, _Manager(net, **config), **config)
 
