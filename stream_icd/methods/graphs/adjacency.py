@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -25,14 +26,30 @@ MOST_COUNTED = 50_000_000
 NO_WINDOW = Window(datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 2, tzinfo=UTC))
 """The window of a graph without times."""
 
+SAME = 1e-9
+"""Two directions of an edge whose weights differ less, relative to the larger, weigh the same."""
+
+_DIRECTED = "communities are those of an undirected graph, and this one is directed"
+
+DIRECTED = (
+    f"{_DIRECTED}: give graph.to_undirected(), which keeps the weight of one direction, or "
+    "A + A.T of its matrix A, which adds both"
+)
+"""Why a directed NetworkX graph is refused."""
+
+ONE_BY_ONE = "one graph a call, as in [icd.predict(graph) for graph in graphs]"
+
 
 def as_adjacency(graph: Any) -> csr_array:
     """The adjacency matrix A of an undirected graph, `(n, n)` float64, canonical.
 
     Canonical: symmetric, positive weights, zero diagonal, columns of a row ascending, each once.
-    Weights of repeated pairs add; self loops are dropped. If the pairs are not symmetric, the
-    result is A + Aᵀ, so a pair in one direction is a whole edge. A symmetric matrix (both
-    directions of every edge, as in PyG) is used as it is.
+    Weights of repeated pairs add; self loops are dropped.
+
+    A directed graph is refused, so that no direction is lost silently: a graph of NetworkX or
+    igraph that says so, and a matrix or `edge_index` with different weights in the two directions
+    of an edge. An edge that has one direction only, as in a triangular matrix, is a whole edge. In
+    a table or a list of pairs, directions do not count.
 
     Args:
         graph: any of
@@ -47,9 +64,9 @@ def as_adjacency(graph: Any) -> csr_array:
             an object with an `adjacency()` method, such as a `Snapshot`.
 
     Raises:
-        BadInput: a matrix that is not square, a node out of range, a weight that is negative,
-            complex or not finite, an array that may be either of two, rows of a table of pandas in
-            another order than its columns.
+        BadInput: a directed graph, several graphs, a matrix that is not square, a node out of
+            range, a weight that is negative, complex or not finite, an array that may be either of
+            two, rows of a table of pandas in another order than its columns.
         BadSettings: a kind of object that is none of these.
 
     >>> as_adjacency((np.array([[0, 1, 1], [1, 2, 2]]), 4)).toarray().tolist()
@@ -63,9 +80,23 @@ def as_adjacency(graph: Any) -> csr_array:
     paired = row != column
     weights = np.asarray(matrix.data[paired], dtype=np.float64)
     pairs = coo_array((weights, (row[paired], column[paired])), shape=matrix.shape)
-    directed = _canonical(pairs.tocsr())
-    is_symmetric = (directed != directed.T).nnz == 0
-    return directed if is_symmetric else _canonical(directed + directed.T)
+    given = _canonical(pairs.tocsr())
+    undirected = _canonical(given.maximum(given.T))
+    if undirected.nnz < 2 * given.nnz:  # some edges are there in both directions
+        _check_same(given, undirected)
+    return undirected
+
+
+def _check_same(given: csr_array, larger: csr_array) -> None:
+    """Check that each edge has the weight `larger` in both directions, up to rounding."""
+    ends, starts = (given < (1 - SAME) * larger).nonzero()  # of the lighter direction
+    if len(starts):
+        start, end = int(starts[0]), int(ends[0])
+        raise BadInput(
+            f"{_DIRECTED}: the edge from node {start} to {end} weighs {given[start, end]:g}, the "
+            f"edge back {given[end, start]:g}. Give each edge in one direction, or in both with "
+            "the same weight; A + A.T of a matrix A adds the weights of both"
+        )
 
 
 class NamedGraph(NamedTuple):
@@ -131,13 +162,36 @@ def is_table_of_pairs(graph: Any) -> bool:
     (True, False)
     """
     if isinstance(graph, list):
-        tuples = all(isinstance(pair, tuple) and len(pair) in (2, 3) for pair in graph)
-        return bool(graph) and tuples
+        return bool(graph) and all(map(_is_pair, graph))
     names = column_names(graph)
     if names is None or len(names) not in (2, 3):
         return False
     counted = [str(place) for place in range(len(names))]  # by pandas, for want of names
     return names == counted or not _is_named_matrix(graph)
+
+
+def _is_pair(member: Any) -> bool:
+    """Whether a member of a list is a pair, maybe with a weight, and not a graph."""
+    if not isinstance(member, tuple) or len(member) not in (2, 3):
+        return False
+    return isinstance(member[0], int | str | tuple) or _dimensions(member[0]) == 0
+
+
+def _dimensions(value: Any) -> int:
+    """0 for a number or a name, 1 for a row of them, more for what holds a graph or several.
+
+    NumPy would look into any graph that has a length and items, as a NetworkX graph has.
+    """
+    if isinstance(value, str | bytes | dict):
+        return 0
+    if issparse(value) or column_names(value) is not None:
+        return 2
+    if hasattr(value, "__array__"):
+        return np.ndim(value)
+    if isinstance(value, Sequence):
+        return 1 + (_dimensions(value[0]) if len(value) else 0)
+    is_graph = any(hasattr(value, name) for name in ("__getitem__", "adjacency", "edge_index"))
+    return 2 if is_graph else 0
 
 
 def _is_named_matrix(graph: Any) -> bool:
@@ -218,7 +272,7 @@ def _of_one_type(src: pa.Array, dst: pa.Array) -> tuple[pa.Array, pa.Array]:
 ACCEPTED = (
     "a scipy sparse or a dense square matrix, an edge_index (2, n_pairs), (edge_index, num_nodes), "
     "a table or a list of pairs, a NetworkX or an igraph graph, a PyG Data, or an object with "
-    "adjacency()"
+    f"adjacency(); {ONE_BY_ONE}"
 )
 
 
@@ -236,6 +290,11 @@ def _as_matrix(graph: Any) -> coo_array:
         return _from_edge_index(_as_array(graph.edge_index), graph.num_nodes, weights)
     if isinstance(graph, tuple) and len(graph) == 2 and _is_whole_number(graph[1]):
         return _from_edge_index(_as_array(graph[0]), graph[1], None)
+    if isinstance(graph, list | tuple) and any(_dimensions(member) > 1 for member in graph):
+        raise BadInput(
+            f"a {type(graph).__name__} of graphs is not a graph: give {ONE_BY_ONE}; only `fit` "
+            "takes several"
+        )
     names = column_names(graph)
     if names is not None and len(names) != len(graph):
         raise BadInput(
@@ -269,6 +328,8 @@ def _check_rows_are_columns(matrix: Any, columns: list[str]) -> None:
 def _from_networkx(graph: Any) -> coo_array:
     import networkx
 
+    if graph.is_directed():
+        raise BadInput(DIRECTED)
     if not len(graph):  # NetworkX makes no matrix of it
         return coo_array((0, 0))
     try:
@@ -278,6 +339,8 @@ def _from_networkx(graph: Any) -> coo_array:
 
 
 def _from_igraph(graph: Any) -> coo_array:
+    if graph.is_directed():
+        raise BadInput(f'{_DIRECTED}: give graph.as_undirected(combine_edges="sum")')
     pairs = np.array(graph.get_edgelist(), np.int64).reshape(-1, 2).T
     weights = graph.es["weight"] if "weight" in graph.es.attributes() else None
     return _from_edge_index(pairs, graph.vcount(), weights)
@@ -286,6 +349,8 @@ def _from_igraph(graph: Any) -> coo_array:
 def _as_array(values: Any) -> NDArray[Any]:
     if any(map(np.ma.is_masked, values if isinstance(values, list | tuple) else [values])):
         raise BadInput("some entries of a graph are masked: fill them, such as with `.filled(0)`")
+    if not hasattr(values, "__array__") and not isinstance(values, Sequence):
+        raise BadInput(f"a {type(values).__name__} is not an array")
     try:
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -356,7 +421,9 @@ def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_a
 
 
 def _check(matrix: coo_array) -> None:
-    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+    if len(matrix.shape) != 2:
+        raise BadInput(f"an adjacency matrix has two axes; got shape {matrix.shape}: {ONE_BY_ONE}")
+    if matrix.shape[0] != matrix.shape[1]:
         raise BadInput(f"an adjacency matrix is square; got shape {matrix.shape}")
     if matrix.dtype.kind not in "biuf":
         raise BadInput(f"edge weights are real numbers, not {matrix.dtype}")

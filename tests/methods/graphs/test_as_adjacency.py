@@ -45,7 +45,6 @@ def networkx_graph() -> networkx.Graph:
         csc_array(EXPECTED),
         csr_matrix(np.triu(EXPECTED)),
         networkx_graph(),
-        networkx.DiGraph(networkx_graph()),
         igraph.Graph(5, PAIRS.T.tolist()),
         pandas.DataFrame({"a": [0, 1, 3, 4], "b": pandas_ids([1, 2, 1, None])}),
         pandas.DataFrame(
@@ -68,7 +67,6 @@ def networkx_graph() -> networkx.Graph:
         "csc_array",
         "csr_matrix",
         "networkx Graph",
-        "networkx DiGraph",
         "igraph",
         "pandas pairs",
         "pandas pairs with weights",
@@ -130,12 +128,125 @@ def test_a_planted_graph_is_taken_as_it_is() -> None:
 def test_the_matrix_is_symmetric_and_loopless_whatever_the_pairs(
     pairs: list[tuple[int, int]],
 ) -> None:
+    pairs = list({frozenset(pair): pair for pair in pairs}.values())  # each in one direction
     index = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     dense = as_adjacency((index, 7)).toarray()
     assert np.array_equal(dense, dense.T)
     assert not dense.diagonal().any()
     joined = {frozenset(pair) for pair in pairs if pair[0] != pair[1]}
     assert {frozenset(pair) for pair in np.argwhere(dense).tolist()} == joined
+
+
+@pytest.mark.parametrize(
+    ("graph", "way_out"),
+    [
+        (networkx.DiGraph([(0, 1)]), "give graph.to_undirected()"),
+        (networkx.MultiDiGraph([(0, 1), (1, 0)]), "give graph.to_undirected()"),
+        (networkx.DiGraph(), "give graph.to_undirected()"),
+        (igraph.Graph(3, [(0, 1)], directed=True), 'graph.as_undirected(combine_edges="sum")'),
+        (csr_matrix([[0, 5, 0], [2, 0, 0], [0, 1, 0]]), "from node 0 to 1 weighs 5, the edge back"),
+        (np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0]]), "one direction, or in both with the same"),
+        (np.array([[0, 1, 1], [1, 0, 2]]), "from node 1 to 2 weighs 1, the edge back 0"),
+        (np.array([[0, 1, 0, 2], [1, 0, 1, 3]]), "from node 0 to 1 weighs 2, the edge back 1"),
+        (SimpleNamespace(edge_index=PAIRS[:, [0, 0]] ^ [[0, 1]], num_nodes=2, edge_weight=[1, 3]),
+         "from node 1 to 0 weighs 3"),
+        (pandas.DataFrame([[0, 1.0], [2.0, 0]], list("ab"), list("ab")), "A + A.T"),
+    ],
+)  # fmt: skip
+def test_a_directed_graph_is_refused_with_the_ways_out(graph: object, way_out: str) -> None:
+    with pytest.raises(BadInput, match="and this one is directed") as refused:
+        as_adjacency(graph)
+    assert way_out in str(refused.value)
+
+
+def test_both_directions_of_an_edge_may_differ_by_rounding() -> None:
+    similar = np.array([[1, 0.1 + 0.2, 0], [0.3, 1, 0.5], [0, 0.5, 1]])
+    adjacency = as_adjacency(similar)
+    assert (adjacency != adjacency.T).nnz == 0
+    assert adjacency.toarray() == pytest.approx(similar - np.eye(3))
+
+
+def test_directions_do_not_count_in_pairs() -> None:
+    both_ways = pandas.DataFrame({"a": [0, 1], "b": [1, 0], "weight": [2.0, 3.0]})
+    assert as_adjacency(both_ways).toarray().tolist() == [[0, 5], [5, 0]]
+    assert as_adjacency([(0, 1), (1, 0), (2, 1)]).sum() == 4
+
+
+MATRIX = np.array([[0, 1], [1, 0]])
+TRIANGLE = networkx.complete_graph(3)
+
+
+class WithItems:
+    """A graph of a library that is not known here, as of rustworkx; NumPy looks into it."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, node: int) -> int:
+        return range(3)[node]
+
+
+@pytest.mark.parametrize(
+    "graphs",
+    [
+        [networkx.cycle_graph(40), networkx.path_graph(40)],
+        [TRIANGLE, TRIANGLE, TRIANGLE],
+        (TRIANGLE, TRIANGLE),
+        [TRIANGLE],
+        [networkx.empty_graph(1)],
+        [TRIANGLE, networkx.path_graph(9)],
+        [TRIANGLE.adj, TRIANGLE.adj],
+        [igraph.Graph(2, [(0, 1)])] * 2,
+        [igraph.Graph.Full(3)] * 2,
+        [MATRIX, MATRIX],
+        [EXPECTED],
+        (EXPECTED, EXPECTED),
+        [MATRIX.tolist(), MATRIX.tolist()],
+        [csr_matrix(EXPECTED)] * 2,
+        [csc_array(EXPECTED)],
+        [PAIRS, PAIRS],
+        [PAIRS.tolist(), PAIRS.tolist()],
+        [(PAIRS, 5), (PAIRS, 5)],
+        ((PAIRS, 5), (PAIRS, 5)),
+        [tuple(PAIRS), tuple(PAIRS)],
+        [[(0, 1), (1, 2)], [(0, 2), (1, 2)]],
+        [[("a", "b"), ("b", "c")], [("a", "b")]],
+        [pandas.DataFrame({"a": [0, 1], "b": [1, 2]})] * 2,
+        [polars.DataFrame({"a": [0, 1], "b": [1, 2]})] * 2,
+        [pa.table({"a": [0, 1], "b": [1, 2]})] * 2,
+        [generate_gn(np.random.default_rng(0), 60, 4, 0.5, 0.05)] * 2,
+        [SimpleNamespace(edge_index=PAIRS, num_nodes=5)] * 2,
+        [WithItems(), WithItems()],
+        [(WithItems(), WithItems())] * 2,
+        [[0, 1, 0], TRIANGLE, [0, 1, 0]],
+        np.stack([MATRIX, MATRIX]),
+        coo_array(np.stack([MATRIX, MATRIX])),
+        pandas.Series([csc_array(EXPECTED)] * 2),
+        (graph for graph in [TRIANGLE, TRIANGLE]),
+        {"monday": TRIANGLE, "tuesday": TRIANGLE},
+    ],
+    ids=lambda graphs: type(graphs).__name__,
+)
+def test_several_graphs_are_refused_with_the_right_call(graphs: object) -> None:
+    with pytest.raises((BadInput, BadSettings)) as refused:
+        as_adjacency(graphs)
+    assert "[icd.predict(graph) for graph in graphs]" in str(refused.value)
+
+
+@pytest.mark.parametrize("graph", [(TRIANGLE, 3), (csc_array(EXPECTED), 5)])
+def test_a_graph_is_no_edge_index(graph: object) -> None:
+    with pytest.raises(BadInput, match="is not an array"):
+        as_adjacency(graph)
+
+
+def test_lists_of_rows_and_of_pairs_are_one_graph() -> None:
+    for edge_index in ([range(3), range(1, 4)], [*map(pa.array, PAIRS)], tuple(PAIRS.tolist())):
+        assert as_adjacency(edge_index).nnz == 6
+    assert as_adjacency([*map(pandas.Series, EXPECTED)]).toarray().tolist() == EXPECTED.tolist()
+    assert as_adjacency(tuple(map(tuple, EXPECTED.tolist()))).nnz == 6
+    assert as_adjacency([(np.int64(0), np.int64(1)), (np.int64(1), np.int64(2))]).nnz == 4
+    with pytest.raises(BadInput, match="ids are integers or strings"):
+        as_adjacency(list(networkx.grid_2d_graph(3, 3).edges))
 
 
 def test_weights_of_a_repeated_pair_add() -> None:
