@@ -6,7 +6,9 @@ StreamIcdError                                            stop, where nothing el
 │   ├── BadClaim
 │   │   └── ClaimRefused, ClaimedObjectMissing, ClaimedObjectAltered
 │   └── BadRow, NoGoodRows, LimitExceeded, OverBudget, CrashedWorker
-├── ContentChanged, BadSettings, MissingExtra, SourceNotFound, HistoryDamaged, TooManyDeadLetters
+├── ContentChanged, MissingExtra, SourceNotFound, HistoryDamaged, TooManyDeadLetters
+├── BadSettings
+│   └── NotFitted (in estimator.py)
 ├── ModelError
 │   └── ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew, RegistryDamaged, ChampionChanged
 ├── StoreError

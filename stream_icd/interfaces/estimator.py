@@ -11,7 +11,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import NotFittedError
 
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.imports import needs_extra
@@ -34,13 +35,23 @@ from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.detect import Method, check_method, detect, embed, finding
 
 
-class ICD(BaseEstimator):  # type: ignore[misc]
+class NotFitted(BadSettings, NotFittedError):  # type: ignore[misc]
+    """An estimator is used before `fit`; it is also scikit-learn's `NotFittedError`.
+
+    It is here, not in `errors`, because programs that need no estimator do without scikit-learn.
+    """
+
+
+class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Inductive community detection: learn from past graphs, find communities of new graphs.
 
+    The name is that of the paper; the default method is "bp" (docs/terms.md, "What is called icd").
+
     A graph can be a scipy sparse or dense matrix, an `edge_index`, a NetworkX or igraph graph, a
-    table of pairs (pandas, Polars, Arrow, or a list of tuples), a PyG `Data` or a `Snapshot` (see
-    `as_adjacency`). The same seed gives the same result on any number of threads. In another order
-    of the nodes, some of them may be in another community that is nearly as good.
+    table of pairs (pandas, Polars, Arrow, or a list of tuples), a PyG `Data` or a `Snapshot`. It is
+    undirected: a directed one is refused (see `as_adjacency`). The same seed gives the same result
+    on any number of threads. In another order of the nodes, some of them may be in another
+    community that is nearly as good.
 
     Args:
         method: "bp" learns a few numbers and finds communities by local moves and belief
@@ -48,7 +59,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             the extra `train`) and clusters the embedding with K-means. With "bp" the encoder
             stays untrained, so `embed` returns an orthogonal projection of the features.
         recipe: how to train, or the name of one of the paper's data sets (`PRESETS`); "icd" needs
-            one that trains an encoder.
+            one that trains an encoder. None: a recipe without an encoder, for bp.
         seed: seed of every random choice; replaces that of the recipe.
         threads: number of cores to use. One graph below 50,000 nodes takes one core with bp.
         device: device to train the encoder on, "cpu" or "cuda".
@@ -61,9 +72,12 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         nodes_: after a prediction or `embed`, the name of each node, `(n,)`, in the order of the
             result: ids (ascending), the names in a NetworkX or an igraph graph or of the rows and
             columns of a pandas matrix, or else positions.
+        labels_: after a prediction, its communities, `(n,)` int32, in the order of `nodes_`.
         evidence_, bits_: after a prediction, how strong the evidence is that the graph has
             communities at all, "strong", "weak" or "none", and the bits per edge that these
             communities save in describing it (docs/evidence.md).
+
+    What a prediction leaves is about the last graph: `fit` and `embed` remove it.
 
     >>> from stream_icd.methods.synthetic.gn import generate_gn
     >>> past = [generate_gn(np.random.default_rng(s), 120, 6, 0.6, 0.02) for s in range(3)]
@@ -79,7 +93,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         method: Method = "bp",
-        recipe: Recipe | str = Recipe(name="model"),
+        recipe: Recipe | str | None = None,
         seed: int = 0,
         threads: int = 2,
         device: Literal["cpu", "cuda"] = "cpu",
@@ -112,7 +126,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         """
         self._check()
         recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
-        recipe = recipe.changed(seed=self.seed)
+        recipe = (recipe or Recipe(name="model")).changed(seed=self.seed)
         known = _with_labels(graphs, labels)
         history: History = ()
         learned = None
@@ -136,6 +150,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         else:
             learned = fit_parameters(known, self.seed, self.threads)
             model = Model(recipe, learned.parameters)
+        self._forget()
         self.model_, self.learned_, self.history_ = model, learned, history
         return self
 
@@ -145,8 +160,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         `n_communities` is K, if it is known; None to determine it.
 
         Raises:
-            BadInput: the graph cannot be used.
-            BadSettings: not fitted yet, a parameter is wrong, or K is not from 1 to n.
+            BadInput: the graph cannot be used, or it is several: predict one after the other.
+            BadSettings: a parameter is wrong, or K is not from 1 to n.
+            NotFitted: not fitted yet.
         """
         model = self._fitted()
         adjacency, nodes = as_named(graph)
@@ -159,7 +175,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             threads=self.threads,
         ).communities
         self.bits_, self.evidence_ = evidence_for(adjacency, found)
-        self.nodes_ = nodes
+        self.nodes_, self.labels_ = nodes, found
         return found
 
     def predict_next(
@@ -191,8 +207,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
         Raises:
             BadInput: the graph or the ids cannot be used.
-            BadSettings: not fitted yet, a parameter is wrong, K is not from 1 to n, or the
-                memory or the horizon is none.
+            BadSettings: a parameter is wrong, K is not from 1 to n, or the memory or the horizon
+                is none.
+            NotFitted: not fitted yet.
 
         >>> from stream_icd.methods.synthetic.drift import generate_drifting_lfr
         >>> from stream_icd.methods.synthetic.lfr import LfrSettings
@@ -228,6 +245,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         names = snapshot.nodes.to_numpy(zero_copy_only=False)
         communities, self.nodes_ = np.empty_like(found.communities), np.empty_like(names)
         communities[order], self.nodes_[order] = found.communities, names
+        self.labels_ = communities
         return replace(found, communities=communities)
 
     def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
@@ -242,6 +260,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         model = self._fitted()
         adjacency, nodes = as_named(graph)
         embedding = embed(adjacency, model, self.threads)
+        self._forget()
         self.nodes_ = nodes
         return embedding
 
@@ -271,15 +290,20 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
-            raise BadSettings("this ICD is not fitted: call fit, or use ICD.load")
+            raise NotFitted("this ICD is not fitted: call fit, or use ICD.load")
         self._check()
         model: Model = self.model_
         return model
 
+    def _forget(self) -> None:
+        """Remove what the last prediction left: it is about another graph, or another model."""
+        for name in ("nodes_", "labels_", "bits_", "evidence_"):
+            self.__dict__.pop(name, None)
+
     def _check(self) -> None:
         """Check the parameters, which scikit-learn sets without a look at them."""
         check_method(self.method)
-        if not isinstance(self.recipe, Recipe | str):
+        if not isinstance(self.recipe, Recipe | str | None):
             raise BadSettings(f"recipe is {self.recipe!r}; give a Recipe or the name of a preset")
         for name, least in (("seed", 0), ("threads", 1)):
             value = getattr(self, name)

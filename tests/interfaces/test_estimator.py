@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,18 @@ import numpy as np
 import pandas
 import pytest
 from scipy.sparse import csr_array
-from sklearn.base import clone
+from sklearn.base import clone, is_clusterer
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import (
+    check_get_params_invariance,
+    check_no_attributes_set_in_init,
+    check_parameters_default_constructible,
+    check_set_params,
+)
 
 from stream_icd.core.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.core.snapshot import Window, snapshot_from_pairs
-from stream_icd.interfaces.estimator import ICD
+from stream_icd.interfaces.estimator import ICD, NotFitted
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
@@ -138,6 +146,72 @@ def test_it_is_cloned_without_what_it_learned(fitted: dict[str, ICD]) -> None:
     assert copy.get_params() == fitted["bp"].get_params()
     with pytest.raises(BadSettings, match="fit"):
         copy.embed((np.array([[0], [1]]), 2))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        check_get_params_invariance,
+        check_no_attributes_set_in_init,
+        check_parameters_default_constructible,
+        check_set_params,
+    ],
+)
+def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, ICD], None]) -> None:
+    check("ICD", ICD())
+
+
+def test_it_is_a_clusterer_that_shows_its_parameters() -> None:
+    assert is_clusterer(ICD())
+    assert repr(ICD()) == "ICD()"
+    assert repr(ICD("icd", "GN-0.3", seed=1)) == "ICD(method='icd', recipe='GN-0.3', seed=1)"
+    loaded = ICD.load("gn")
+    assert "Recipe(name='gn'" in repr(loaded)
+    assert clone(loaded).recipe == loaded.recipe
+
+
+def test_before_fit_it_raises_the_error_of_scikit_learn(tmp_path: Path) -> None:
+    icd, graph = ICD(), networkx.path_graph(3)
+    for use in (icd.predict, icd.predict_next, icd.embed):
+        for error in (NotFittedError, NotFitted, BadSettings):
+            with pytest.raises(error, match="call fit, or use ICD.load"):
+                use(graph)
+    with pytest.raises(NotFittedError):
+        icd.save(tmp_path / "model")
+
+
+def test_a_prediction_leaves_its_labels_until_another_graph_is_used(graph: LabelledGraph) -> None:
+    icd = ICD.load("gn")
+    assert icd.predict(graph.adjacency).tolist() == icd.labels_.tolist()
+    ring = networkx.ring_of_cliques(5, 8)
+    found = icd.predict_next(networkx.relabel_nodes(ring, lambda node: 99 - node))
+    assert icd.labels_.tolist() == found.communities.tolist()
+    assert len(icd.labels_) == len(icd.nodes_) == 40
+    icd.embed(networkx.path_graph(3))
+    assert len(icd.nodes_) == 3
+    assert not hasattr(icd, "labels_")
+    assert icd.fit_predict(ring).tolist() == icd.labels_.tolist()
+    icd.fit([graph.adjacency])
+    for name in ("labels_", "nodes_", "bits_", "evidence_"):
+        assert not hasattr(icd, name)
+
+
+@pytest.mark.parametrize(
+    "graphs",
+    [
+        [networkx.cycle_graph(9), networkx.path_graph(9)],
+        (np.ones((3, 3)), np.ones((3, 3))),
+        [csr_array(np.ones((3, 3)))] * 2,
+        [[(0, 1), (1, 2)], [(0, 1)]],
+    ],
+    ids=["NetworkX", "arrays", "sparse", "pairs"],
+)
+def test_several_graphs_are_predicted_one_by_one(graphs: Any) -> None:
+    icd = ICD.load("default")
+    for use in (icd.predict, icd.predict_next, icd.embed, icd.fit_predict):
+        with pytest.raises(BadInput, match=r"\[icd\.predict\(graph\) for graph in graphs\]; only"):
+            use(graphs)
+    assert [len(icd.predict(graph)) for graph in graphs] == [len(icd.embed(g)) for g in graphs]
 
 
 def test_another_seed_gives_another_encoder(graph: LabelledGraph, recipe: Recipe) -> None:
@@ -334,8 +408,8 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD("exact").fit([history[0].adjacency])
     with pytest.raises(BadSettings, match="GN-0"):
         ICD(recipe="no such data set").fit([history[0].adjacency])
-    with pytest.raises(BadSettings, match="recipe is None; give a Recipe"):
-        ICD(recipe=None).fit([history[0].adjacency])
+    with pytest.raises(BadSettings, match="recipe is 3; give a Recipe"):
+        ICD(recipe=3).fit([history[0].adjacency])  # type: ignore[arg-type]
 
 
 def test_a_fit_that_fails_changes_nothing(graph: LabelledGraph) -> None:
