@@ -7,7 +7,7 @@ from typing import Any
 _MODEL = {
     "model : str or path, optional": (
         "Name of a shipped model, such as 'default', or the folder of one. The communities are "
-        "then those of stream_icd's own method, by description length, instead of modularity; "
+        "then those of stream_icd's own method, by description length, whatever the metric; "
         "`resolution` must be 1."
     )
 }
@@ -30,7 +30,16 @@ def get_info() -> dict[str, Any]:
             },
             "leiden_communities": {
                 "additional_docs": (
-                    "Directed graphs, negative weights and `max_level` are not supported."
+                    "The metrics are modularity and CPM. Directed graphs, negative weights, "
+                    "`max_level` and `theta` are not supported."
+                ),
+                "additional_parameters": _MODEL,
+            },
+            "leiden_partitions": {
+                "additional_docs": (
+                    "Partitions of rising quality, one after each pass over all levels; the last "
+                    "is that of `leiden_communities`. Directed graphs, negative weights and "
+                    "`theta` are not supported."
                 ),
                 "additional_parameters": _MODEL,
             },
