@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from stream_icd.core.arrays import Floats, Ids, n_distinct
 from stream_icd.core.errors import BadCommunities, BadSettings
-from stream_icd.core.node_ids import widened
-from stream_icd.core.snapshot import Window
+from stream_icd.core.snapshot import Window, checked_ids
 
 STAGES = ("decode", "features", "encode", "cluster")
 """The stages that a detector times, in the order it runs them."""
@@ -219,7 +218,7 @@ def _check_assignment(result: Labels | Communities) -> None:
         raise _refused(result, f"nodes are a {type(nodes).__name__}; give pyarrow.array(nodes)")
     if not (isinstance(labels, np.ndarray) and labels.dtype.kind in "iu"):
         raise _refused(result, "labels must be a NumPy array of integers")
-    object.__setattr__(result, "nodes", widened(nodes))
+    object.__setattr__(result, "nodes", checked_ids(nodes))
     n_nodes = len(nodes)
     if labels.shape != (n_nodes,):
         raise _refused(result, f"labels have shape {labels.shape}; {n_nodes} nodes need one each")

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadEvents
-from stream_icd.core.node_ids import widened
-from stream_icd.core.snapshot import Window
+from stream_icd.core.snapshot import Window, checked_ids
 
 Kind = Literal["born", "grown", "shrunk", "merged", "split", "continued", "died"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -93,7 +92,7 @@ class CommunityEvents:
     snapshot_place: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "nodes", widened(self.nodes))
+        object.__setattr__(self, "nodes", checked_ids(self.nodes))
         if self.communities.shape != (len(self.nodes),):
             raise BadEvents(
                 f"{self.snapshot_id!r}: stable ids have shape {self.communities.shape}; "

@@ -99,6 +99,15 @@ def _text_bytes(texts: pa.Array | pa.ChunkedArray) -> int:
     return sum(map(viewed_bytes, chunks))
 
 
+def text_lengths(texts: pa.Array) -> NDArray[np.integer]:
+    """Return the bytes of each text, `(n,)`, of an array of `string` or `large_string`."""
+    if not len(texts):  # it may have no buffers
+        return np.zeros(0, np.int64)
+    wide = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    offsets = np.frombuffer(texts.buffers()[1], wide)
+    return np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
+
+
 def without_views(table: pa.Table) -> pa.Table:
     """Return the table with `string` for `string_view`, which few functions of Arrow take."""
     for at, field in enumerate(table.schema):

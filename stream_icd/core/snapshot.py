@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from stream_icd.core.arrays import Floats, Ids
 from stream_icd.core.coordinates import Coordinates, coordinates_of_rows, numbers
 from stream_icd.core.errors import BadSnapshot, LimitExceeded
-from stream_icd.core.node_ids import is_id_type, widened
+from stream_icd.core.node_ids import is_id_type, is_text, text_lengths, widened
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -26,6 +26,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOST_GRAPH_BYTES = 200
 """Maximum size of a graph's name, written as in a URL: the archive names a folder `graph=NAME`, and
 file systems allow names of 255 bytes."""
+
+MOST_NODE_BYTES = 4096
+"""Maximum size of a node's id: that of the longest path of a file; URLs are shorter in practice.
+Millions of equal bytes compress to a few, so limits on messages do not bound what an id takes."""
 
 SHORT = 1 << 16
 """Length of a range of ids for which a table takes no longer than hashing, however few ids."""
@@ -86,6 +90,24 @@ def check_graph_name(graph: str) -> None:
         )
 
 
+def checked_ids(ids: pa.Array) -> pa.Array:
+    """Return ids of nodes in the one type of their kind (`node_ids.widened`).
+
+    Raises `LimitExceeded` if one has more than `MOST_NODE_BYTES`.
+    """
+    ids = widened(ids)
+    if is_text(ids.type) and ids.nbytes > MOST_NODE_BYTES:
+        for chunk in ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids]:
+            sizes = text_lengths(chunk)
+            if (size := int(sizes.max(initial=0))) > MOST_NODE_BYTES:
+                node = chunk[int(sizes.argmax())].as_py()
+                raise LimitExceeded(
+                    f"the id of node {node:.40}… has {size} bytes; the limit is {MOST_NODE_BYTES}: "
+                    "send a shorter id, such as a hash of it"
+                )
+    return ids
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """The graph of one window, in canonical form: made by `snapshot_from_pairs`.
@@ -135,7 +157,7 @@ class Snapshot:
                 f"snapshot {self.id!r} asks for {k!r} communities of {self.n_nodes} nodes; "
                 f"K must be a whole number from 1 to the number of nodes, or left out"
             )
-        object.__setattr__(self, "nodes", widened(self.nodes))
+        object.__setattr__(self, "nodes", checked_ids(self.nodes))
         object.__setattr__(self, "content", _content_of(self))
 
     @property
@@ -147,6 +169,13 @@ class Snapshot:
     def n_edges(self) -> int:
         """Number of undirected edges, each counted once."""
         return int(self.edges.shape[1])
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of memory, approximately."""
+        weights = 0 if self.weights is None else self.weights.nbytes
+        places = 0 if self.coordinates is None else 2 * self.coordinates.x.nbytes
+        return int(self.nodes.nbytes) + self.edges.nbytes + weights + places
 
     def adjacency(self) -> csr_array:
         """The symmetric adjacency matrix A, `(n_nodes, n_nodes)` float64, zero diagonal."""

@@ -1,12 +1,21 @@
 """What a message may make us allocate is for the operator to say."""
 
 import pickle
+from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from stream_icd.core.errors import BadSettings
+from stream_icd.core.communities import Labels
+from stream_icd.core.errors import BadSettings, LimitExceeded
+from stream_icd.core.events import CommunityEvents
+from stream_icd.core.snapshot import MOST_NODE_BYTES, Snapshot, Window, snapshot_from_pairs
+from stream_icd.methods.memory.memory import empty_memory
+from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
 
 def test_the_environment_wins_over_the_file_over_the_contract(
@@ -42,3 +51,33 @@ def test_worker_processes_get_the_limits_of_their_parent(monkeypatch: pytest.Mon
     sent = pickle.dumps(Limits(rows=7))
     monkeypatch.setenv("STREAM_ICD_LIMITS_ROWS", "8")
     assert pickle.loads(sent) == Limits(rows=7)
+
+
+LONGEST, TOO_LONG = "a" * MOST_NODE_BYTES, "é" + "a" * (MOST_NODE_BYTES - 1)
+DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_an_id_of_a_node_has_a_limit_of_its_own(kind: pa.DataType) -> None:
+    def snapshot_of(node: str) -> Snapshot:
+        ends = pa.array(["b", "c"], kind), pa.array(["c", node], kind)
+        return snapshot_from_pairs(*ends, graph="g", id="g/1", window=DAY)
+
+    message = encode_snapshot(snapshot_of(LONGEST))
+    assert decode_snapshot(message.key, message.value, message.headers) == snapshot_of(LONGEST)
+    with pytest.raises(LimitExceeded, match=r"éa+… has 4097 bytes; the limit is 4096: send a sho"):
+        snapshot_of(TOO_LONG)
+    table = pa.table({"src": pa.array(["b"], kind), "dst": pa.array([TOO_LONG], kind)})
+    with pytest.raises(LimitExceeded, match="4097 bytes"):
+        decode_snapshot(message.key, write_table(table), message.headers)
+
+
+def test_results_labels_events_and_memories_have_the_same_limit() -> None:
+    nodes = pa.chunked_array([pa.array([], pa.string()), pa.array(["b", TOO_LONG])])
+    labels, names = np.zeros(2, np.int32), ("g", "g/1", DAY)
+    with pytest.raises(LimitExceeded, match="4097 bytes"):
+        Labels(*names, nodes, labels)
+    with pytest.raises(LimitExceeded, match="4097 bytes"):
+        CommunityEvents(*names, "m", nodes.combine_chunks(), labels.astype(np.int64), (), 1)
+    with pytest.raises(LimitExceeded, match="4097 bytes"):
+        empty_memory(DAY, nodes.combine_chunks(), 0.5, 0)

@@ -24,7 +24,7 @@ from stream_icd.core.coordinates import DEGREES
 from stream_icd.core.errors import BadInput, BadSnapshot
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.lineage import Figure, Gate
-from stream_icd.core.snapshot import MOST_GRAPH_BYTES, Window, snapshot_from_pairs
+from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES, Window, snapshot_from_pairs
 from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -342,7 +342,11 @@ def test_limits_are_those_of_the_code() -> None:
     ours = DEFAULT_LIMITS
     record = KafkaSettings.model_fields["max_message_bytes"].default
     names = [ours.name_bytes, NAMES_IN_AN_ID * ours.name_bytes]
-    assert numbers == [record, ours.decoded_bytes, ours.rows, ours.header_bytes, *names]
+    sizes = [record, ours.decoded_bytes, ours.rows, ours.header_bytes, *names, MOST_NODE_BYTES]
+    assert numbers == sizes
+    assert (
+        resolved(CONTRACT["components"]["schemas"]["nodeId"])["oneOf"][1]["maxLength"] == sizes[-1]
+    )
     assert resolved(CONTRACT["components"]["schemas"]["text"])["maxLength"] == ours.name_bytes
     assert f"{MOST_GRAPH_BYTES} bytes" in limits["the key"]
     key = CONTRACT["components"]["messageBindings"]["keyedByGraph"]["kafka"]["key"]

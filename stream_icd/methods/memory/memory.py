@@ -14,8 +14,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import NOBODY, Ids, n_distinct
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadMemory
-from stream_icd.core.node_ids import widened
-from stream_icd.core.snapshot import Window
+from stream_icd.core.snapshot import Window, checked_ids
 from stream_icd.methods.bp.level_graph import Rows, rows_of
 from stream_icd.methods.bp.posterior import Posterior, uninformed
 
@@ -100,7 +99,7 @@ class Memory:
     search_wait: int = 0  # windows until the next search
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "nodes", widened(self.nodes))
+        object.__setattr__(self, "nodes", checked_ids(self.nodes))
 
     def __repr__(self) -> str:
         """In short, for notebooks."""
@@ -154,6 +153,14 @@ class Memory:
         """All of it, however far back it goes."""
         longest = () if self.longest is None else (self.longest,)
         return (*(hypothesis.evidence for hypothesis in self.hypotheses), *longest)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of its arrays."""
+        known = (array for one in self.hypotheses for array in one.known[:2])
+        evidence = (array for rows in self.evidence for array in rows)
+        arrays = (self.seen, self.community_ids, *known, *evidence)
+        return int(self.nodes.nbytes) + sum(array.nbytes for array in arrays)
 
     @property
     def horizon(self) -> float:
