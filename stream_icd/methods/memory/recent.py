@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stream_icd.methods.memory.memory import Memory
 
-MOST_KEPT = 500_000
-"""Nodes and edges of all memories that are kept: up to 30 MB."""
+MOST_KEPT = 30 * 10**6
+"""Bytes of all memories that are kept."""
 
-A_GRAPH = 120
-"""Nodes and edges that take as much as a graph of hardly any: 7 kB."""
+A_GRAPH = 7000
+"""Bytes of a graph of hardly any nodes."""
 
 
 class RecentMemories:
     """The memories that this process encoded last, by graph.
 
     What is decoded is equal to what was encoded, bit for bit, so results do not depend on whether
-    a memory is still here. Above `most_kept` nodes and edges, the longest unused are dropped.
+    a memory is still here. Above `most_kept` bytes, the longest unused are dropped.
     """
 
     def __init__(self, most_kept: int = MOST_KEPT) -> None:
@@ -33,7 +33,7 @@ class RecentMemories:
         return memory if kept == encoded else None
 
     def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
-        size = A_GRAPH + memory.n_nodes + sum(len(evidence.indices) for evidence in memory.evidence)
+        size = A_GRAPH + len(encoded) + memory.n_bytes
         self._n_kept += size - self._kept.pop(graph, (b"", memory, 0))[2]
         self._kept[graph] = encoded, memory, size
         while self._n_kept > self._most_kept:

@@ -6,12 +6,20 @@ from dataclasses import replace
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.kafka.messages.records import Processed
 from stream_icd.methods.memory.encoding import decode_memory
-from stream_icd.methods.memory.memory import Hypothesis, Memory, forgotten
+from stream_icd.methods.memory.memory import (
+    BEFORE_ALL,
+    DECAYS,
+    Hypothesis,
+    Memory,
+    empty_memory,
+    forgotten,
+)
 from stream_icd.methods.memory.recent import A_GRAPH, MOST_KEPT, RecentMemories
 from stream_icd.streaming.detection import snapshot as detection
 from stream_icd.streaming.detection.record import RecordDetection
@@ -83,7 +91,7 @@ def bits(hypothesis: Hypothesis) -> np.ndarray:
 def test_the_longest_unused_are_dropped(room: float) -> None:
     encoded = states(work(RecentMemories()))[-1]
     memory = decode_memory(encoded)
-    size = A_GRAPH + memory.n_nodes + sum(len(one.indices) for one in memory.evidence)
+    size = A_GRAPH + len(encoded) + memory.n_bytes
     recent = RecentMemories(most_kept=int(room * size))
     for name in ("a", "b", "c", "c"):
         recent.put(name, encoded, memory)
@@ -94,7 +102,17 @@ def test_the_longest_unused_are_dropped(room: float) -> None:
 
 def test_graphs_of_hardly_any_nodes_are_dropped_too() -> None:
     recent, nothing = RecentMemories(), forgotten(0)
-    for number in range(MOST_KEPT // A_GRAPH + 1):
+    for number in range(MOST_KEPT // (A_GRAPH + nothing.n_bytes) + 1):
         recent.put(str(number), b"", nothing)
     assert recent.get("0", b"") is None
     assert recent.get("1", b"") is nothing
+
+
+def test_ids_count_with_their_bytes() -> None:
+    """Each of these graphs has two nodes, and no edge."""
+    ids = pa.array(["a" * 4000, "b" * 4000])
+    recent, memory = RecentMemories(), empty_memory(BEFORE_ALL, ids, DECAYS[1], 0)
+    assert memory.n_bytes > 8000
+    for number in range(MOST_KEPT // (8000 + A_GRAPH) + 1):
+        recent.put(str(number), b"", memory)
+    assert recent.get("0", b"") is None

@@ -13,8 +13,8 @@ from stream_icd.interfaces.view.data.kept import Kept
 from stream_icd.interfaces.view.data.series import SeriesName
 from stream_icd.interfaces.view.data.window import SeenWindow
 
-KEPT_PARTS = 12_000_000
-"""Nodes and edges of the snapshots in memory, at most: some 300 MB."""
+KEPT_BYTES = 300 * 10**6
+"""Snapshots in memory, at most."""
 
 
 class NoGraph(StreamIcdError):
@@ -34,12 +34,12 @@ class Sources:
 
     archive = True  # whether nothing is live
     _kept: Kept[tuple[str, ...], Snapshot] = field(
-        init=False, default_factory=lambda: Kept(KEPT_PARTS)
+        init=False, default_factory=lambda: Kept(KEPT_BYTES)
     )
     _one_at_a_time: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
-        """Return the graph of a window; those read last are kept, within `KEPT_PARTS`.
+        """Return the graph of a window; those read last are kept, within `KEPT_BYTES`.
 
         Raises `StreamIcdError`, such as `NoGraph`, if it is not available.
         """
@@ -48,8 +48,8 @@ class Sources:
             if (kept := self._kept.get(identity)) is not None:
                 return kept
             snapshot = self.read_snapshot(name, window)
-            parts = min(snapshot.n_nodes + snapshot.n_edges, KEPT_PARTS)  # it is kept in any case
-            return self._kept.put(identity, snapshot, parts)
+            size = min(snapshot.n_bytes, KEPT_BYTES)  # it is kept in any case
+            return self._kept.put(identity, snapshot, size)
 
     def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
         """Read the graph of a window; raises as `snapshot`."""
