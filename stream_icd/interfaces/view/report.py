@@ -22,7 +22,7 @@ from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.interfaces.view.data.all_series import AllSeries, Budget
 from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow, unpacked
+from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.feeds.archives import Archives, archived
 from stream_icd.interfaces.view.panels.details import composition
 from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in, of_events, spread
@@ -35,6 +35,7 @@ from stream_icd.interfaces.view.panels.queries import (
 )
 from stream_icd.interfaces.view.web.page_files import page_files
 from stream_icd.methods.names.names import Naming
+from stream_icd.methods.tracking.packed import unpacked
 
 LIBRARY = "vendor/echarts-6.1.0.min.js"
 MAIN = "main.js"

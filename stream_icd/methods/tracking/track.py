@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,10 +15,13 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.core.times import missed_windows
 from stream_icd.methods.tracking.identities import History, claims, first_claims, identify
 from stream_icd.methods.tracking.lifecycle import events_between, first_events, with_strength
+from stream_icd.methods.tracking.packed import PackedWindow
 from stream_icd.methods.tracking.partition import by_first_node
 from stream_icd.methods.tracking.settings import TrackSettings
 
 DEFAULTS = TrackSettings()
+
+Tracked = TypeVar("Tracked", CommunityEvents, PackedWindow)
 
 
 def track(
@@ -115,20 +119,22 @@ def _first_id(revised: CommunityEvents) -> int:
 
 
 def remember(
-    recent: Sequence[CommunityEvents], tracked: CommunityEvents, settings: TrackSettings = DEFAULTS
-) -> tuple[CommunityEvents, ...]:
+    recent: Sequence[Tracked], tracked: Tracked, settings: TrackSettings = DEFAULTS
+) -> tuple[Tracked, ...]:
     """Return `recent` for the next window: add `tracked`, unless late, and drop old windows.
 
     It keeps one window more than `settings.absence`, in case the last one is revised.
     """
     if tracked.late:
         return tuple(recent)
-    return (*without_revised(recent, tracked), tracked)[-(settings.absence + 2) :]
+    windows = list(without_revised(recent, tracked))
+    windows.append(tracked)
+    return tuple(windows[-(settings.absence + 2) :])
 
 
 def without_revised(
-    recent: Sequence[CommunityEvents], result: Communities | CommunityEvents
-) -> Sequence[CommunityEvents]:
+    recent: Sequence[Tracked], result: Communities | CommunityEvents | PackedWindow
+) -> Sequence[Tracked]:
     """Return `recent` without its last window if `result` is another revision of that window."""
     if recent and recent[-1].identity()[:3] == result.identity()[:3]:
         return recent if recent[-1].revision == result.revision else recent[:-1]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 import structlog
 
@@ -18,6 +19,9 @@ from stream_icd.kafka.tracing import context_of
 from stream_icd.streaming.subscribers.seen_results import SeenResults, result_of
 from stream_icd.wire.events import decode_events, is_late
 from stream_icd.wire.message import graph_of
+
+A_RECORD = 3000
+"""Bytes of a record's Python objects and headers, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +42,12 @@ class EventsTopic:
 
     settings: KafkaSettings
     topic: str
-    graph: str | None  # read only this graph's events; None for all
+    graphs: Collection[str] | None  # read only these graphs' events; None for all
     windows: int  # how many of a graph's last windows to return
     reader: MessageReader
+    most_bytes: float = inf  # what is read before it is returned
+    # Graphs of which windows are missing, since all were too much; those of others are later.
+    left_out: set[str] = field(default_factory=set)
     _positions: dict[int, int] = field(default_factory=dict)
     _first_ids: dict[bytes | None, int] = field(default_factory=dict)
     _headers: dict[bytes | None, Headers] = field(default_factory=dict)
@@ -52,6 +59,7 @@ class EventsTopic:
         `BrokerUnavailable`.
         """
         latest: dict[bytes | None, deque[Record]] = {}
+        self.left_out.clear()
         try:
             self._read(seen, latest)
         # Retention deleted it, perhaps meanwhile, or it is another topic, perhaps with fewer
@@ -85,22 +93,42 @@ class EventsTopic:
 
     def _read(self, seen: SeenResults, latest: dict[bytes | None, deque[Record]]) -> None:
         """Add the new records to the latest ones of each graph, and to `seen`."""
-        key = None if self.graph is None else self.graph.encode()
+        keys = None if self.graphs is None else {graph.encode() for graph in self.graphs}
+        n_bytes = 0
         start = self._positions.copy()
         # A broker may say that a transaction is committed before its records can be read.
         with open_reader(self.settings, self.topic, start, until="settled") as records:
             for record in records:
                 self._positions[record.partition] = record.offset + 1
-                if key not in (None, record.key):
+                if keys is not None and record.key not in keys:
                     continue
                 said = dict(record.headers).get("icd_next_community", b"")
                 next_id = int(said) if said.isdigit() and len(said) < 16 else 0
                 self._first_ids[record.key] = max(next_id, self._first_ids.get(record.key, 0))
+                newest = latest.get(record.key, deque[Record](maxlen=self.windows + 1))
                 if record.value is None:
                     seen.forget(record.key)
-                    latest[record.key] = deque([record], maxlen=self.windows + 1)
+                    changed = deque([record], newest.maxlen)
                 elif seen.is_new(result_of(record)) and not is_late(record.headers):
-                    newest = latest.setdefault(record.key, deque(maxlen=self.windows + 1))
+                    changed = newest.copy()
                     if newest and result_of(newest[-1]).name == result_of(record).name:
-                        newest.pop()  # replaced by this revision
-                    newest.append(record)
+                        changed.pop()  # replaced by this revision
+                    changed.append(record)
+                else:
+                    continue
+                n_bytes += _size(changed) - _size(latest.pop(record.key, ()))
+                latest[record.key] = changed  # the latest are the last
+                if record.value is None or len(changed) == changed.maxlen:
+                    self.left_out.discard(_graph(record.key))
+                while n_bytes > self.most_bytes and len(latest) > 1:
+                    oldest = next(iter(latest))
+                    n_bytes -= _size(latest.pop(oldest))
+                    self.left_out.add(_graph(oldest))
+
+
+def _graph(key: bytes | None) -> str:
+    return (key or b"").decode(errors="replace")
+
+
+def _size(records: Iterable[Record]) -> int:
+    return sum(A_RECORD + len(record.value or b"") for record in records)

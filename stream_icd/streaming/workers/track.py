@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,20 +16,21 @@ from stream_icd.core.snapshot import Window
 from stream_icd.core.times import too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
-from stream_icd.kafka.messages.records import Outcome, Processed, Refused, outgoing
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused, graph_in_key, outgoing
 from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.methods.names.names import Naming
+from stream_icd.methods.tracking.packed import pack
 from stream_icd.methods.tracking.settings import TrackSettings
 from stream_icd.methods.tracking.track import remember, track
+from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.events_topic import EventsTopic, Forgotten
 from stream_icd.streaming.subscribers.seen_results import MixedModels, SeenResults, result_of
+from stream_icd.streaming.workers.recent_windows import Recent, RecentWindows, Unpacked
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
-
-Recent = tuple[CommunityEvents, ...]
 
 
 @dataclass(eq=False)
@@ -49,13 +50,15 @@ class Tracker(Step):
     naming: Naming | None = None  # names the communities of each window
     topic: str = EVENTS
     reader: MessageReader = field(default_factory=MessageReader)
+    memory: MemorySettings = field(default_factory=MemorySettings)
 
     def __post_init__(self) -> None:
         self._unnamed_because = ""
-        windows = self.settings.absence + 2
-        self._memory = EventsTopic(self.kafka, self.topic, self.graph, windows, self.reader)
-        self._committed: dict[str, Recent] = {}
-        self._recent = ChainMap({}, self._committed)  # first those of this batch
+        self._memory = self._events(None if self.graph is None else {self.graph})
+        self._committed = RecentWindows(self.memory.cache_bytes)
+        self._changed: dict[str, Recent] = {}  # by this batch
+        self._unpacked = Unpacked()
+        self._wanted: set[str] = set()  # the graphs of this batch
         self._seen = SeenResults()
         self._seen_in_batch = SeenResults(self._seen)
         self._models = MixedModels()
@@ -66,9 +69,10 @@ class Tracker(Step):
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
         self._is_caught_up = False
 
-    def begin(self, records: Sequence[Record]) -> None:  # noqa: ARG002
+    def begin(self, records: Sequence[Record]) -> None:
         """Forget what a batch has changed that was not committed."""
-        self._recent = ChainMap({}, self._committed)
+        self._changed = {}
+        self._wanted = {graph_in_key(record) for record in records}
         self._seen_in_batch = SeenResults(self._seen)
 
     def process(self, record: Record) -> Outcome:
@@ -88,6 +92,9 @@ class Tracker(Step):
             return Processed("not tracked: the window lacks most of its nodes")
         if not self._is_caught_up:
             self._catch_up()
+        for graphs in (self._wanted, {communities.graph}):  # all at once, unless that is too much
+            if communities.graph in self._committed.let_go - self._changed.keys():
+                self._read_again(self._committed.let_go & graphs)
         if not self._seen_in_batch.is_new(result_of(record)):
             return Processed("tracked before")
         try:
@@ -104,23 +111,34 @@ class Tracker(Step):
         """Undo the tracking of the last window."""
         self._seen_in_batch.take_back(result_of(record))
         graph, recent = self._before
-        self._recent[graph] = recent
+        self._changed[graph] = recent
 
     def done(self, batch: BatchDone) -> None:  # noqa: ARG002
-        self._committed |= self._recent.maps[0]
+        for graph, recent in self._changed.items():
+            self._committed.put(graph, recent)
         self._seen_in_batch.keep()
+
+    def _events(self, graphs: Collection[str] | None) -> EventsTopic:
+        windows, most_bytes = self.settings.absence + 2, self.memory.cache_bytes
+        return EventsTopic(self.kafka, self.topic, graphs, windows, self.reader, most_bytes)
+
+    def _recent(self, graph: str) -> Recent:
+        return self._changed[graph] if graph in self._changed else self._committed.get(graph)
 
     def _is_ahead(self, window: Window) -> bool:
         return too_far_ahead(window, utc_now(), self.settings.ahead)
 
     def _tracked(self, communities: Communities) -> Processed:
-        recent = self._recent.get(communities.graph, ())
+        recent = self._recent(communities.graph)
         self._before = communities.graph, recent
         first_id = self._first_ids.get(communities.graph, 0)
         if not recent:  # records without a window, such as late ones, may have used ids
             first_id = self._memory.first_id(communities.graph)
-        tracked = track(recent, communities, self.settings, first_id)
-        self._recent[communities.graph] = remember(recent, tracked, self.settings)
+        windows = self._unpacked.all(recent)
+        tracked = track(windows, communities, self.settings, first_id)
+        packed = pack(tracked)
+        self._unpacked.put(packed, tracked)
+        self._changed[communities.graph] = remember(recent, packed, self.settings)
         if said := self._models.look_at(communities.graph, communities.model):
             structlog.get_logger().warning(f"{said}; its events are of whichever came first")
         if recent and (said := change_of_kind(recent[-1].nodes, communities.nodes)):
@@ -148,14 +166,31 @@ class Tracker(Step):
 
     def _catch_up(self) -> None:
         """Read the new events; no other worker tracks these graphs while we have the partitions."""
-        for tracked in self._memory.news(self._seen):
-            if isinstance(tracked, Forgotten):
-                self._committed[tracked.graph] = ()
-                continue
-            if self._is_ahead(tracked.window):  # tracked with another limit, or without one
-                first_id = self._first_ids.get(tracked.graph, 0)
-                self._first_ids[tracked.graph] = max(first_id, tracked.next_community)
-                continue
-            recent = self._committed.get(tracked.graph, ())
-            self._committed[tracked.graph] = remember(recent, tracked, self.settings)
+        self._take_all(self._memory, self._seen)
         self._is_caught_up = True
+
+    def _read_again(self, graphs: set[str]) -> None:
+        """Read the last windows of graphs that were let go of, with those of this worker."""
+        structlog.get_logger().info("windows are read again", graphs=len(graphs))
+        for graph in graphs:
+            self._committed.put(graph, ())
+        self._take_all(self._events(graphs), SeenResults())
+
+    def _take_all(self, events: EventsTopic, seen: SeenResults) -> None:
+        for tracked in events.news(seen):
+            if tracked.graph not in self._committed.let_go:  # else all its windows are read later
+                self._take(tracked)
+        for graph in events.left_out:
+            self._committed.leave(graph)
+
+    def _take(self, tracked: CommunityEvents | Forgotten) -> None:
+        """Add a window of the events topic to those of its graph."""
+        graph = tracked.graph
+        if isinstance(tracked, Forgotten):
+            self._committed.put(graph, ())
+        elif self._is_ahead(tracked.window):  # tracked with another limit, or without one
+            first_id = self._first_ids.get(graph, 0)
+            self._first_ids[graph] = max(first_id, tracked.next_community)
+        else:
+            recent = remember(self._committed.get(graph), pack(tracked), self.settings)
+            self._committed.put(graph, recent)

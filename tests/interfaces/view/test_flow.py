@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.interfaces.view.data.all_series import AllSeries
-from stream_icd.interfaces.view.data.window import SeenWindow, unpacked
+from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.panels.details import explained_community
 from stream_icd.interfaces.view.panels.flow import OTHERS, flow, spread, ways
+from stream_icd.methods.tracking.packed import unpacked
 from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, renamed, seen
 from tests.testbed.windows import window
 
@@ -129,7 +130,7 @@ def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.Mo
     """Those of large graphs take milliseconds each, and megabytes."""
     everything, read = seen(30), list[bytes]()
     monkeypatch.setattr(
-        "stream_icd.interfaces.view.data.window.unpacked",
+        "stream_icd.methods.tracking.packed.unpacked",
         lambda members: read.append(members) or unpacked(members),
     )
     asked = queries(everything)

@@ -13,8 +13,8 @@ from stream_icd.core.lineage import Gate
 from stream_icd.core.snapshot import Window
 from stream_icd.interfaces.view.data.all_series import AllSeries, Budget, DeadLetter
 from stream_icd.interfaces.view.data.kept import Kept
-from stream_icd.interfaces.view.data.window import packed_events, unpacked, unpacked_events
 from stream_icd.interfaces.view.panels.queries import NothingSeen
+from stream_icd.methods.tracking.packed import packed_events, unpacked, unpacked_events
 from stream_icd.wire.announcements import Announcement
 from tests.interfaces.view.windows import (
     ORIGIN,

@@ -20,9 +20,10 @@ from stream_icd.interfaces.view.data.series import (
     SeriesIndex,
     SeriesName,
 )
-from stream_icd.interfaces.view.data.window import SeenWindow, packed, partition
+from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.tracking.packed import packed, partition
 from stream_icd.methods.tracking.partition import Partition, by_first_node, shared_nodes
 from stream_icd.wire.announcements import Announcement
 

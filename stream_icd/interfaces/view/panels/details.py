@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.view.data.window import SeenWindow, unpacked
+from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.explain import Explanation, explain, window_weights
 from stream_icd.methods.tracking.explain_community import CommunityExplanation, explain_community
+from stream_icd.methods.tracking.packed import unpacked
 
 MOST_GRAPHS = 12
 """Graphs of the newest windows that are read for one explanation."""

@@ -1,0 +1,116 @@
+"""Tracked windows in few bytes: a message of a kilobyte can hold ids that take megabytes."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.methods.tracking.partition import Partition, by_name
+from stream_icd.wire.arrow_stream import READING, write_table
+
+OVERHEAD = 2000
+"""Bytes of a window's Python objects, measured."""
+
+AN_EVENT = 500
+"""Bytes of an event's Python objects, about."""
+
+NO_NODES, NO_IDS = pa.array([], pa.int64()), np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedWindow:
+    """A tracked window: its nodes, communities and events are compressed, not in `about`."""
+
+    about: CommunityEvents
+    members: bytes  # nodes and stable ids (`unpacked`)
+    happened: bytes  # events (`unpacked_events`)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of memory, approximately."""
+        return OVERHEAD + len(self.members) + len(self.happened)
+
+    @property
+    def late(self) -> bool:
+        return self.about.late
+
+    @property
+    def revision(self) -> str:
+        return self.about.revision
+
+    def identity(self) -> tuple[str, str, str, str]:
+        """The identity of the window: `(graph, snapshot_id, model, revision)`."""
+        return self.about.identity()
+
+    def whole(self) -> CommunityEvents:
+        """Return the window that `pack` was given."""
+        return replace(self.without_events(), events=unpacked_events(self.happened))
+
+    def without_events(self) -> CommunityEvents:
+        """Return the window with its nodes and communities."""
+        nodes, communities = unpacked(self.members)
+        return replace(self.about, nodes=nodes, communities=communities)
+
+
+def pack(window: CommunityEvents) -> PackedWindow:
+    """Return a tracked window in few bytes."""
+    return PackedWindow(
+        about=replace(window, nodes=NO_NODES, communities=NO_IDS, events=()),
+        members=packed(window.nodes, window.communities),
+        happened=packed_events(window.events),
+    )
+
+
+def unpacked_bytes(window: CommunityEvents) -> int:
+    """Return the bytes of memory of a window that is not packed, approximately."""
+    arrays = int(window.nodes.nbytes) + window.communities.nbytes
+    return OVERHEAD + arrays + AN_EVENT * len(window.events)
+
+
+def packed(nodes: pa.Array, ids: NDArray[np.int64]) -> bytes:
+    """Return nodes and the stable ids of their communities, compressed; `unpacked` reads it."""
+    # The narrowest type that holds the ids compresses three times as well.
+    narrow = ids.astype(np.min_scalar_type(int(ids.max(initial=0))))
+    return write_table(pa.table({"node": nodes, "id": pa.array(narrow)}))
+
+
+def unpacked(members: bytes) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Return what `packed` was given."""
+    table = pa.ipc.open_stream(members, options=READING).read_all().combine_chunks()
+    nodes = cast(pa.Array, table["node"].combine_chunks())
+    return nodes, table["id"].to_numpy().astype(np.int64)
+
+
+def partition(members: bytes) -> Partition:
+    """Return the communities of a window, named by their stable ids."""
+    return by_name(*unpacked(members))
+
+
+row_of = attrgetter(*(field.name for field in fields(CommunityEvent)))
+"""The fields of an event; `astuple` copies each of them, which takes fifty times as long."""
+
+
+def packed_events(events: Iterable[CommunityEvent]) -> bytes:
+    """Return the events, compressed; `unpacked_events` reads them."""
+    rows = list(map(row_of, events))
+    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 1)
+
+
+def unpacked_events(events: bytes) -> tuple[CommunityEvent, ...]:
+    """Return what `packed_events` was given."""
+    return tuple(event_of_row(row) for row in json.loads(zlib.decompress(events)))
+
+
+def event_of_row(row: list[Any]) -> CommunityEvent:
+    """Return the event of these fields, as JSON has them."""
+    values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
+    return CommunityEvent(*values)

@@ -1,0 +1,80 @@
+"""The last windows of each graph that a tracker works on, within limits in bytes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from stream_icd.core.events import CommunityEvents
+from stream_icd.methods.tracking.packed import PackedWindow, unpacked_bytes
+
+MOST_UNPACKED = 64 << 20
+"""Bytes of the windows that are kept as they are, too: six graphs of 100,000 nodes."""
+
+Recent = tuple[PackedWindow, ...]
+
+
+class RecentWindows:
+    """The last windows of each graph, packed.
+
+    Above `most_bytes`, the graphs that were tracked longest ago are let go: their windows must be
+    read from the events topic again when they are needed.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._kept: dict[str, Recent] = {}  # tracked longest ago first
+        self.n_bytes = 0
+        self.let_go: set[str] = set()
+
+    def get(self, graph: str) -> Recent:
+        return self._kept.get(graph, ())
+
+    def put(self, graph: str, recent: Recent) -> None:
+        """Set the windows of a graph; let go of others if that is too much."""
+        self._drop(graph)
+        self._kept[graph] = recent
+        self.n_bytes += _size(recent)
+        self.let_go.discard(graph)
+        while self.n_bytes > self._most_bytes and len(self._kept) > 1:
+            self.leave(next(iter(self._kept)))
+
+    def leave(self, graph: str) -> None:
+        """Let go of a graph."""
+        self._drop(graph)
+        self.let_go.add(graph)
+
+    def _drop(self, graph: str) -> None:
+        self.n_bytes -= _size(self._kept.pop(graph, ()))
+
+
+def _size(recent: Recent) -> int:
+    return sum(window.n_bytes for window in recent)
+
+
+class Unpacked:
+    """The windows that were used last as they are, so that they need not be unpacked again."""
+
+    def __init__(self, most_bytes: int = MOST_UNPACKED) -> None:
+        self._most_bytes = most_bytes
+        self._windows: OrderedDict[PackedWindow, CommunityEvents] = OrderedDict()
+        self.n_bytes = 0
+
+    def all(self, recent: Iterable[PackedWindow]) -> tuple[CommunityEvents, ...]:
+        """Return the windows, unpacked."""
+        return tuple(map(self._one, recent))
+
+    def put(self, packed: PackedWindow, window: CommunityEvents) -> None:
+        self._windows[packed] = window
+        self.n_bytes += unpacked_bytes(window)
+        while self.n_bytes > self._most_bytes:
+            self.n_bytes -= unpacked_bytes(self._windows.popitem(last=False)[1])
+
+    def _one(self, packed: PackedWindow) -> CommunityEvents:
+        window = self._windows.get(packed)
+        if window is None:
+            window = packed.whole()
+            self.put(packed, window)
+        else:
+            self._windows.move_to_end(packed)
+        return window
