@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,10 @@ Headers = tuple[tuple[str, bytes], ...]
 
 ARROW_TYPE, JSON_TYPE = "application/vnd.apache.arrow.stream", "application/json"
 
-OURS = ("ce_", "icd_", "content-type")
+OURS = frozenset(("ce_specversion", "ce_type", "ce_source", "ce_id", "ce_time", "content-type"))
+"""The headers of the contract that do not begin with `icd_`. Other attributes of CloudEvents are
+extensions, such as traces: they change nothing, however long they are."""
+
 NAMES_IN_AN_ID = 4
 """Maximum number of names in a `ce_id`: that of a result has a snapshot's, a model's, and more."""
 
@@ -138,12 +142,12 @@ class EventHeaders:
         self._values = dict(headers)
         for name in self._values:
             _check_utf_8(name, error)
-        ours = [name for name, _ in headers if name.startswith(OURS)]
-        for name in ours:
+        ours = Counter(name for name, _ in headers if name in OURS or name.startswith("icd_"))
+        for name, count in ours.items():
             names = names_in_id if name == "ce_id" else 1
             _check_size(f"header {name:.80}", self._values[name], names * limits.name_bytes)
-        if len(ours) > len(set(ours)):
-            raise error(f"a header is given twice: {', '.join(sorted(ours)):.200}")
+            if count > 1:
+                raise error(f"header {name:.80} is given {count} times; send it once")
         self._expect("ce_specversion", "1.0")
         self._expect("ce_type", type)
         self._expect("content-type", content_type)

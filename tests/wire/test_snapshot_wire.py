@@ -283,10 +283,21 @@ def test_a_message_needs_its_graph_as_key(key: bytes | None) -> None:
         decode(encode_snapshot(made([1], [2])), key=key)
 
 
-def test_a_header_given_twice_is_refused() -> None:
+@pytest.mark.parametrize("name", ["ce_id", "ce_time", "content-type", "icd_window_end", "icd_new"])
+def test_a_header_given_twice_is_refused_by_its_name(name: str) -> None:
     message = encode_snapshot(made([1], [2]))
-    with pytest.raises(BadSnapshot, match="given twice"):
-        decode(message, headers=(*message.headers, ("ce_id", b"other")))
+    without = with_header(message.headers, name, None)
+    with pytest.raises(BadSnapshot, match=rf"^header {name} is given 2 times; send it once$"):
+        decode(message, headers=(*without, (name, b"a"), (name, b"b")))
+
+
+@pytest.mark.parametrize("name", ["ce_tracestate", "ce_traceparent", "ce_dataschema", "ce_sampled"])
+def test_extensions_of_cloudevents_change_nothing_however_long(name: str) -> None:
+    message = encode_snapshot(made([1], [2]))
+    extended = (*message.headers, (name, b"v" * 30_000), (name, b"\xff" * 2000))
+    assert decode(message, headers=extended) == decode(message)
+    with pytest.raises(LimitExceeded, match="the limit is 65536"):
+        decode(message, headers=(*extended, (name, b"v" * 40_000)))
 
 
 def test_a_decompression_bomb_is_refused_before_it_is_decompressed() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -110,11 +111,12 @@ class Claim:
 def read_claim(headers: Headers) -> Claim | None:
     """Return the claim in a message's headers, or None if the message holds its own bytes; BadClaim
     if a header of the claim is missing, repeated or malformed."""
-    names = [name for name, _ in headers if name in NAMES]
+    names = Counter(name for name, _ in headers if name in NAMES)
     if not names:
         return None
-    if len(names) > len(set(names)):
-        raise BadClaim(f"a header is given twice: {', '.join(sorted(names))}")
+    for name, count in names.items():
+        if count > 1:
+            raise BadClaim(f"header {name} is given {count} times; send it once")
     values, texts = dict(headers), dict[str, str]()
     for name, (form, expected) in _FORMS.items():
         with suppress(UnicodeDecodeError):
