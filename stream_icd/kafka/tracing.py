@@ -29,7 +29,9 @@ MS = 10**6
 """Nanoseconds in a millisecond."""
 
 FIELDS = ("traceparent", "tracestate")
-SYSTEM = {"messaging.system": "kafka"}
+GROUP = "messaging.consumer.group.name"
+KINDS = {"create": "create", "publish": "send", "receive": "receive"}
+"""What kind of operation each is, by OpenTelemetry's conventions; all others process a message."""
 
 MOST_STATE_BYTES = 512
 """A longer `tracestate` is left out: W3C Trace Context wants at least so many bytes kept."""
@@ -125,7 +127,7 @@ class Tracing:
             seconds,
             kind=self._api.SpanKind.CLIENT,
             links=self._links(links),
-            attributes={**SYSTEM, "messaging.batch.message_count": len(links)},
+            attributes={**_of_operation("publish"), "messaging.batch.message_count": len(links)},
         )
 
     @contextmanager
@@ -149,13 +151,13 @@ class Tracing:
         span.set_attributes({f"stream_icd.{name}": value for name, value in attributes.items()})
 
     @contextmanager
-    def receiving(self, record: Record) -> Iterator[None]:
-        """Make the span of a result while a subscriber reads it."""
+    def receiving(self, record: Record, group: str | None = None) -> Iterator[None]:
+        """Make the span of a result while a subscriber, or a group of them, reads it."""
         with self._tracer.start_as_current_span(
             f"receive {record.topic}",
             self._propagator.extract(context_of(record.headers)),
             kind=self._api.SpanKind.CONSUMER,
-            attributes=_of_message("receive", record),
+            attributes={**_of_message("receive", record), **({GROUP: group} if group else {})},
         ):
             yield
 
@@ -185,16 +187,20 @@ def tracing_if_on() -> Tracing | None:
     return Tracing() if TraceSettings().traces == "on" else None
 
 
+def _of_operation(name: str) -> dict[str, Any]:
+    return {
+        "messaging.system": "kafka",
+        "messaging.operation.name": name,
+        "messaging.operation.type": KINDS.get(name, "process"),
+    }
+
+
 def _of_message(operation: str, record: Record | OutgoingRecord) -> dict[str, Any]:
     headers = dict(record.headers)
     snapshot = headers.get("icd_snapshot_id") or headers.get("ce_id")
     said = {"stream_icd.graph": record.key, "stream_icd.snapshot": snapshot}
     attributes: dict[str, Any] = {
-        **SYSTEM,
-        "messaging.operation.name": operation,
-        "messaging.operation.type": (
-            operation if operation in ("create", "receive") else "process"
-        ),
+        **_of_operation(operation),
         "messaging.destination.name": record.topic,
         **{name: value.decode(errors="replace") for name, value in said.items() if value},
     }

@@ -107,6 +107,7 @@ def run_worker(
                     graph=options.graph,
                     claim_check=claim_check,
                     tracing=tracing,
+                    group=groups[topic],
                 ),
                 stop,
                 delivery=delivery,

@@ -291,7 +291,7 @@ def _results(
             seen.forget(record.key)
             continue
         try:
-            with nullcontext() if tracing is None else tracing.receiving(record):
+            with nullcontext() if tracing is None else tracing.receiving(record, options.group):
                 result = options.reader.decoded(record, decode)
         except BadInput as error:
             options.on_bad(record, error)

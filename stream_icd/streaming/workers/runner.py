@@ -33,13 +33,16 @@ class Runner(Handler):
     graph: str | None = None  # process only this graph's records; None: all
     claim_check: ClaimCheck | None = None  # None: publish records unchanged, however large
     tracing: Tracing | None = None
+    group: str = ""  # the consumer group, which traces name
 
     def __post_init__(self) -> None:
         step = self.step
         self.ahead, self.at_once, self.place = step.ahead, step.at_once, step.place
         self._key = None if self.graph is None else self.graph.encode()
         self._n_skipped, self._log_skipped_at = 0, 1
-        self._traced = None if self.tracing is None else TracedWork(self.tracing, self.step)
+        self._traced = (
+            None if self.tracing is None else TracedWork(self.tracing, self.step, self.group)
+        )
 
     def open(self) -> None:
         self.step.open()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused, graph_name
 from stream_icd.kafka.record import Record
-from stream_icd.kafka.tracing import MS, Took, Tracing
+from stream_icd.kafka.tracing import GROUP, MS, Took, Tracing
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -36,6 +36,7 @@ class TracedWork:
 
     tracing: Tracing
     step: BatchStep
+    group: str = ""  # the consumer group; empty if it is not known
     _last: OrderedDict[bytes | None, tuple[int, SpanContext]] = field(default_factory=OrderedDict)
     _unpublished: dict[tuple[int, int], SpanContext] = field(default_factory=dict)
 
@@ -63,6 +64,8 @@ class TracedWork:
     def _traced(self, record: Record, outcome: Outcome, took: Took) -> Outcome:
         facts = {f"stream_icd.{name}": value for name, value in self.step.context.items()}
         facts["stream_icd.graph"] = (graph_name(record) or b"").decode(errors="replace")
+        if self.group:
+            facts[GROUP] = self.group
         error = outcome.error if isinstance(outcome, Refused) else None
         said = f"refused: {outcome.stage}" if isinstance(outcome, Refused) else outcome.event
         before = self._before(record) if _uses_state(outcome) else None

@@ -121,7 +121,7 @@ def detector(broker: Broker, names: dict[str, str], tracing: Tracing | None) -> 
     memories = Memories(MemoryTopic(broker.settings(), "g", names["memory"]))
     model = remembering_model()
     step = Detector(lambda: model, settings, memories=memories)
-    return Runner(step, DeadLetterLimit(1.0), tracing=tracing)
+    return Runner(step, DeadLetterLimit(1.0), tracing=tracing, group="detectors")
 
 
 def test_a_snapshot_is_one_trace_from_its_producer_to_its_subscribers(
@@ -171,8 +171,21 @@ def test_a_snapshot_is_one_trace_from_its_producer_to_its_subscribers(
     for operation in ("detect", "track"):
         assert_links(by[operation])
     assert not any(one.links for one in by["archive"])
+    kinds = {"create": "create", "detect": "process", "track": "process", "archive": "process"}
+    for operation, kind in kinds.items():
+        assert_operation(by[operation][0], operation, kind)
+    assert_operation(received[0][0], "receive", "receive")
+    assert_operation(named(spans, "publish")[0], "publish", "send")
+    assert said(by["detect"][0], "messaging.consumer.group.name") == "detectors"
     published = [link for one in named(spans, "publish") for link in one.links]
     assert {id_of(one) for one in by["detect"]} <= {link.context.span_id for link in published}
+
+
+def assert_operation(span: ReadableSpan, name: str, kind: str) -> None:
+    """A span of a message says what was done, as OpenTelemetry's conventions demand."""
+    assert said(span, "messaging.system") == "kafka"
+    assert said(span, "messaging.operation.name") == name
+    assert said(span, "messaging.operation.type") == kind
 
 
 def assert_stages(spans: InMemorySpanExporter, detected: list[ReadableSpan]) -> None:
