@@ -34,6 +34,10 @@ NAMES_IN_AN_ID = 4
 NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?")
 """A number in a header, as docs/asyncapi.yaml has it; Python takes digits of all scripts."""
 
+CORRECTION = re.compile(r"[#;]correction=([1-9][0-9]{0,8})$")
+"""The end of the `ce_source` of a correction: CloudEvents with one source and id are one event, and
+the `ce_id` of a snapshot is its own."""
+
 PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
 
 MOST_REASON = 300
@@ -97,6 +101,22 @@ def window_headers(window: Window) -> dict[str, str]:
         "icd_window_start": window.start.isoformat().replace("+00:00", "Z"),
         "icd_window_end": window.end.isoformat().replace("+00:00", "Z"),
     }
+
+
+def source_of_correction(source: str, number: int) -> str:
+    """Return the `ce_source` of the correction with this number, from 1; 0: of the first message.
+
+    >>> source_of_correction("urn:me", 2)
+    'urn:me#correction=2'
+    """
+    first = CORRECTION.sub("", source)
+    return f"{first}{';' if '#' in first else '#'}correction={number}" if number else first
+
+
+def correction_in(source: str) -> int:
+    """Return the number of the correction that a `ce_source` names; 0 if it is of none."""
+    found = CORRECTION.search(source)
+    return int(found[1]) if found else 0
 
 
 def result_id(snapshot_id: str, model: str, revision: str) -> str:

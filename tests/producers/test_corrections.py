@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,14 @@ from typer.testing import CliRunner, Result
 
 from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import BadSettings, ContentChanged
-from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
-from stream_icd.kafka.messages.publish import read_sent_before
+from stream_icd.kafka.messages.publish import SentBefore, read_sent_before
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
 from stream_icd.sources.generated import independent_gn
 from stream_icd.wire.communities import decode_labels, encode_labels
@@ -68,6 +69,43 @@ def test_changed_content_is_said_and_sent_when_it_is_asked_for(
         assert len(found := sent(broker, topic_name)) == expected
     assert found[-1].nodes.to_pylist() == [1, 2, 8]
     assert produce(broker, *files).exit_code == 0
+
+
+def test_no_two_messages_of_other_content_are_one_event_of_cloudevents(
+    memory: Broker, folder: Path, topic_name: str
+) -> None:
+    """Its consumers may drop an event whose source and id they have seen."""
+    files, day = ("files", str(folder), "--graph", topic_name), folder / "2026-01-02.csv"
+    first = day.read_text()
+    for text in (first, "src,dst\n1,2\n2,8\n", first, "src,dst\n1,2\n2,8\n"):
+        day.write_text(text)
+        assert produce(memory, *files, "--correct").exit_code == 0
+        assert produce(memory, *files, "--correct").exit_code == 0  # sends nothing
+    found = [snapshot for snapshot in sent(memory, topic_name) if "01-02" in snapshot.id]
+    assert len({snapshot.id for snapshot in found}) == 1  # readers know it by its id, as before
+    source = found[0].source
+    numbered = [f"{source}#correction={number}" for number in (1, 2, 3)]
+    assert [snapshot.source for snapshot in found] == [source, *numbered]
+
+
+def test_corrections_are_numbered_within_one_run_and_from_those_of_others() -> None:
+    def snapshot(end: int, source: str = "urn:me#part", graph: str = "g") -> Snapshot:
+        day = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+        return snapshot_from_pairs([1], [end], graph=graph, id="g/1", window=day, source=source)
+
+    found = SentBefore()
+    assert found.numbered(snapshot(2)).source == "urn:me#part"
+    assert found.numbered(snapshot(2)).source == "urn:me#part"  # the same, once more
+    assert found.numbered(snapshot(3)).source == "urn:me#part;correction=1"
+    assert found.numbered(snapshot(2, graph="h")).source == "urn:me#part"
+    for at, one in enumerate((snapshot(2), snapshot(4, "urn:me#part;correction=7"))):
+        message = encode_snapshot(one)
+        found.add(Record("t", 0, at, 0, message.key, message.value, message.headers))
+    assert not found.is_changed(snapshot(4))
+    assert found.is_changed(snapshot(5))
+    assert found.numbered(snapshot(4)).source == "urn:me#part;correction=7"
+    assert found.numbered(snapshot(5, "urn:me#part;correction=3")).source.endswith(";correction=8")
+    assert not found.is_changed(snapshot(5))
 
 
 def test_windows_before_those_of_the_topic_are_said_to_be_late(

@@ -232,7 +232,9 @@ def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, li
         sent = publish_source(
             Source(total, snapshots),
             publisher,
-            Destination(run.topic, labels, spread_over, fit, sent_before.limits),
+            Destination(
+                run.topic, labels, spread_over, fit, sent_before.limits, sent_before.numbered
+            ),
             limit=limit,
             already=sent_before,
             stop=run.stop,

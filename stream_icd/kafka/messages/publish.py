@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from threading import Event
@@ -25,7 +25,12 @@ from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.sources.source import Source
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import EventHeaders, graph_of
+from stream_icd.wire.message import (
+    EventHeaders,
+    correction_in,
+    graph_of,
+    source_of_correction,
+)
 from stream_icd.wire.snapshots import (
     SNAPSHOT_TYPE,
     check_snapshot_headers,
@@ -34,7 +39,10 @@ from stream_icd.wire.snapshots import (
 )
 
 Name = tuple[str, str]
-"""Source and id, which identify an event in CloudEvents."""
+"""Source and id of a snapshot, without the number of a correction."""
+
+MOST_NUMBERED = 100_000
+"""Snapshots, those sent last, whose corrections are numbered after one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,8 @@ class SentBefore:
     now: datetime = field(default_factory=utc_now)
     limits: Limits = field(default_factory=Limits)
     correct: bool = False  # whether a snapshot that is there with other content counts as missing
+    # Number of the last correction of a snapshot, and the hash of its content.
+    _numbered: dict[tuple[str, Name], tuple[int, str]] = field(default_factory=dict)
 
     def __contains__(self, snapshot: object) -> bool:
         if not isinstance(snapshot, Snapshot) or self._content(snapshot) is None:
@@ -65,22 +75,49 @@ class SentBefore:
         last = self.ends.get(snapshot.graph, snapshot.window.end)
         return self._content(snapshot) is None and snapshot.window.end < last
 
+    def numbered(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot that is sent: if it corrects one, its source has another number.
+
+        It counts as sent from now on.
+        """
+        graph, name = snapshot.graph, _name(snapshot.source, snapshot.id)
+        known = self._content(snapshot)
+        number, content = self._numbered.pop((graph, name), (0, known or ""))
+        number += content not in ("", snapshot.content)
+        self._number(graph, name, number, snapshot.content)
+        if known is not None:
+            self.names[graph][name] = snapshot.content
+        source = source_of_correction(snapshot.source, number)
+        return snapshot if source == snapshot.source else replace(snapshot, source=source)
+
+    def _number(self, graph: str, name: Name, number: int, content: str) -> None:
+        self._numbered[graph, name] = number, content
+        if len(self._numbered) > MOST_NUMBERED:
+            del self._numbered[next(iter(self._numbered))]
+
     def _content(self, snapshot: Snapshot) -> str | None:
-        return self.names.get(snapshot.graph, {}).get((snapshot.source, snapshot.id))
+        return self.names.get(snapshot.graph, {}).get(_name(snapshot.source, snapshot.id))
 
     def add(self, record: Record) -> None:
         """Add a record; records that are not snapshots are ignored."""
         try:
             fields = EventHeaders(record.headers, SNAPSHOT_TYPE, self.limits, BadInput)
             graph = graph_of(record.key, self.limits, BadInput)
-            name, window = (fields.text("ce_source"), fields.text("ce_id")), fields.window()
+            source, id, window = fields.text("ce_source"), fields.text("ce_id"), fields.window()
             content = fields.optional("icd_content") or ""
         except BadInput:
             return
-        self.names[graph][name] = content
+        self.names[graph][name := _name(source, id)] = content
+        number = max(correction_in(source), self._numbered.pop((graph, name), (0, ""))[0])
+        if number:
+            self._number(graph, name, number, content)
         if window.end >= self.ends.get(graph, window.end) and not too_far_ahead(window, self.now):
             self.ends[graph] = window.end
             self.places[graph] = record.partition, record.offset
+
+
+def _name(source: str, id: str) -> Name:
+    return source_of_correction(source, 0), id
 
 
 def read_sent_before(
@@ -156,6 +193,8 @@ class Destination:
     claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record
     # Those of the readers: a snapshot with headers above them is not sent.
     limits: Limits = DEFAULT_LIMITS
+    # Returns a snapshot as it is sent: `SentBefore.numbered`.
+    numbered: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot
 
 
 def publish_source(
@@ -192,7 +231,7 @@ def publish_source(
             sent.already_sent += 1
             on_already(snapshot)
             continue
-        spread = to.spread_over
+        snapshot, spread = to.numbered(snapshot), to.spread_over
         partition = None if spread is None else partition_by_id(snapshot, spread)
         message = encode_snapshot(snapshot, unordered=partition is not None)
         check_snapshot_headers(message.headers, to.limits)
@@ -200,6 +239,8 @@ def publish_source(
             of, wanted = (labels.graph, labels.snapshot_id), (snapshot.graph, snapshot.id)
             if of != wanted:
                 raise BadCommunities(f"the labels of snapshot {of} come with snapshot {wanted}")
+            number = correction_in(snapshot.source)
+            labels = replace(labels, source=source_of_correction(labels.source, number))
             sends.send(to.claim_check(outgoing(to.labels_topic, encode_labels(labels))))
             sent.labels += 1
         sends.send(to.claim_check(outgoing(to.topic, message, partition)))
