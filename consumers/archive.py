@@ -10,12 +10,12 @@ from stream_icd.commands.programs.options import ArchiveUri, WorkerOptions
 
 app = typer.Typer()
 
-Kinds = StrEnum("Kinds", ["SNAPSHOTS", "LABELS", "COMMUNITIES", "MEMORY"])
+Kinds = StrEnum("Kinds", ["SNAPSHOTS", "LABELS", "COMMUNITIES", "EVENTS", "MEMORY"])
 
 
 @command(app, "archive")
 class Archive(WorkerOptions):
-    """Store snapshots, labels, communities and memory as Parquet files, each once.
+    """Store snapshots, labels, communities, events and memory as Parquet files, each once.
 
     Offsets are committed after the files are safe, and a message always has the same file, so a
     crash neither loses nor repeats a message. A message that breaks the contract becomes a dead

@@ -59,7 +59,7 @@ class Selection:
 
     kind: Kind = "snapshots"
     graph: str | None = None
-    model: str | None = None  # the version, of communities or memory
+    model: str | None = None  # the version, of communities, events or memory
     start: datetime | None = None
     end: datetime | None = None
     revisions: Literal["newest", "all"] = "newest"  # of a corrected window
@@ -246,8 +246,8 @@ def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
     models = sorted({noted.identity.model for noted in of_graph})
     if selection.model is not None and selection.model not in models:
         return BadSettings(
-            f"{store.place} holds no communities of model {selection.model}; it holds those of "
-            f"{listed(models)}{did_you_mean(selection.model, models)}"
+            f"{store.place} holds no {selection.kind} of model {selection.model}; it holds those "
+            f"of {listed(models)}{did_you_mean(selection.model, models)}"
         )
     of_model = list(filter(replace(selection, start=None, end=None).holds, of_graph))
     start, end = selection.start or "the beginning", selection.end or "the end"

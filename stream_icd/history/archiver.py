@@ -11,7 +11,7 @@ from stream_icd.history.files import Kind
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused
 from stream_icd.kafka.record import Record
-from stream_icd.kafka.topics import COMMUNITIES, LABELS, MEMORY, SNAPSHOTS
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MEMORY, SNAPSHOTS
 from stream_icd.methods.memory.encoding import decode_memory, is_of_this_version
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import (
@@ -20,6 +20,7 @@ from stream_icd.wire.communities import (
     encode_communities,
     encode_labels,
 )
+from stream_icd.wire.events import decode_events, encode_events, is_late
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
@@ -29,8 +30,12 @@ TOPICS: dict[Kind, str] = {
     "snapshots": SNAPSHOTS,
     "labels": LABELS,
     "communities": COMMUNITIES,
+    "events": EVENTS,
     "memory": MEMORY,
 }
+
+RESET: tuple[Kind, ...] = ("events", "memory")
+"""Kinds of which a message without a value says that an operator made a graph start anew."""
 
 CONTENT = "icd_content"
 
@@ -47,6 +52,7 @@ _CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
     "snapshots": (decode_snapshot, encode_snapshot),
     "labels": (decode_labels, encode_labels),
     "communities": (decode_communities, encode_communities),
+    "events": (decode_events, encode_events),
     "memory": (whole_state, archived_state),
 }
 
@@ -66,12 +72,14 @@ class Archiver(Step):
         self._reader = reader or MessageReader()
 
     def process(self, record: Record) -> Outcome:
-        if self._kind == "memory" and record.value is None:  # a graph that starts anew
+        if self._kind in RESET and record.value is None:
             return Processed("nothing to archive", {"kind": self._kind})
         try:
             received, message = (record.timestamp_ms, record.offset), self._checked(record)
             if self._kind == "memory" and not is_of_this_version(message.value):
                 return Processed("not archived: of another version", {"kind": self._kind})
+            if self._kind == "events" and is_late(message.headers):  # it replaces no other message
+                return Processed("not archived: the window was late", {"kind": self._kind})
             new = self._archive.add(self._kind, message, received)
         except BadInput as error:
             return Refused("archive", error)

@@ -33,6 +33,7 @@ from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, stable_ids
+from stream_icd.wire.events import EVENTS_TYPE
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
@@ -40,7 +41,7 @@ from stream_icd.wire.states import STATE_TYPE
 
 Content = TypeVar("Content")
 
-Kind = Literal["snapshots", "labels", "communities", "memory"]
+Kind = Literal["snapshots", "labels", "communities", "events", "memory"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 COMPACTED = "compacted-"
@@ -49,9 +50,10 @@ TYPES: dict[Kind, str] = {
     "snapshots": SNAPSHOT_TYPE,
     "labels": LABELS_TYPE,
     "communities": COMMUNITIES_TYPE,
+    "events": EVENTS_TYPE,
     "memory": STATE_TYPE,
 }
-OF_A_MODEL: tuple[Kind, ...] = ("communities", "memory")
+OF_A_MODEL: tuple[Kind, ...] = ("communities", "events", "memory")
 REVISION_DIGITS = 12
 DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
 """A message is decoded within its reader's limits before it is archived."""
@@ -67,7 +69,7 @@ class Identity:
     """The identity of a message within its kind and graph: each identity is kept once."""
 
     snapshot_id: str
-    model: str = ""  # of communities and memory
+    model: str = ""  # of communities, events and memory
     revision: str = ""  # changes with the content and with the detector's settings; may be empty
 
     @property
@@ -147,7 +149,7 @@ class ArchivedWindow:
     partition: Partition
     identity: Identity
     window: Window
-    rows: int  # number of pairs of a snapshot, of nodes of communities and labels
+    rows: int  # number of pairs of a snapshot, of nodes of communities and labels, of events
     columns: tuple[str, ...]  # of the message's table
     headers: Headers
     path: str = ""
@@ -200,8 +202,8 @@ def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
 def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
     """Return the table to archive: what the headers say of all rows, and the message's columns.
 
-    Snapshots always have the columns `weight`, `x` and `y`, null where a graph has none, so that
-    all files have the same schema.
+    Snapshots always have the columns `weight`, `x` and `y`, and events `name`, null where a graph
+    has none, so that all files have the same schema.
     """
     kind, said = noted.partition.kind, dict(noted.headers)
 
@@ -231,6 +233,8 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
     if kind == "snapshots":
         for name in NUMBERS:
             columns[name] = columns.pop(name, pa.nulls(table.num_rows, pa.float64()))
+    if kind == "events":
+        columns["name"] = columns.pop("name", pa.nulls(table.num_rows, pa.string()))
     return pa.table(columns)
 
 
@@ -254,7 +258,9 @@ def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> p
     sink, tables = pa.BufferOutputStream(), iter(rows)
     first = next(tables)
     schema = first.schema.with_metadata({FOOTER: footer, FOOTER_CRC: _crc(footer)})
-    with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
+    options = {"compression": "zstd", "write_page_checksum": True}
+    # The values of lists are called `item`, as in a message, whose bytes depend on it.
+    with pq.ParquetWriter(sink, schema, use_compliant_nested_type=False, **options) as writer:
         for table in chain([first], tables):
             # At least 1, or pyarrow refuses the row group of a window without rows.
             writer.write_table(table.combine_chunks(), row_group_size=max(table.num_rows, 1))

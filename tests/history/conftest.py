@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
 from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.methods.tracking.track import track
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -62,5 +65,17 @@ def communities() -> Callable[..., Communities]:
             milliseconds=dict.fromkeys(STAGES, 1.0),
             detected_at=START,
         )
+
+    return make
+
+
+@pytest.fixture
+def events(communities: Callable[..., Communities]) -> Callable[..., CommunityEvents]:
+    """`events(snapshot, name="mostly US")`: what a tracker says of a first window."""
+
+    def make(snapshot: Snapshot, name: str | None = None) -> CommunityEvents:
+        tracked = track((), replace(communities(snapshot), revision="r1"))
+        first, *others = tracked.events
+        return replace(tracked, events=(replace(first, name=name), *others))
 
     return make

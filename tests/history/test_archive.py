@@ -27,6 +27,7 @@ from stream_icd.core.errors import (
     StoreUnreachable,
     StoreUnwritable,
 )
+from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history import files
@@ -49,10 +50,12 @@ from stream_icd.methods.memory.encoding import encode_memory
 from stream_icd.methods.memory.memory import forgotten
 from stream_icd.registry.find import open_model
 from stream_icd.wire.communities import encode_communities, encode_labels
+from stream_icd.wire.events import encode_events
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import State, archived_state
+from tests.streaming.workers.tracked import stream, unbroken
 
 MakeSnapshot = Callable[..., Snapshot]
 
@@ -90,6 +93,73 @@ def test_communities_and_labels_come_out_as_the_same_messages(
     for kind, message in (("communities", found), ("labels", known)):
         (noted,) = windows(store, Selection(kind))  # type: ignore[arg-type]
         assert read_message(store, noted) == message
+
+
+@pytest.mark.parametrize("kind", [int, str])
+@pytest.mark.parametrize("name", [None, "mostly US"])
+def test_events_come_out_as_the_same_message_with_one_schema(
+    store: Store,
+    snapshot: MakeSnapshot,
+    events: Callable[..., CommunityEvents],
+    kind: type,
+    name: str | None,
+) -> None:
+    sent = [encode_events(events(snapshot(i, kind=kind), name if i else None)) for i in (0, 1)]
+    for message in sent:
+        assert Archive(store).add("events", message)
+        assert not Archive(store).add("events", message)
+    noted = list(windows(store, Selection("events")))
+    assert [read_message(store, window) for window in noted] == sent
+    tracked = events(snapshot(1, kind=kind), name)
+    first, second = (read_window(store, window) for window in noted)
+    assert first.schema == second.schema
+    assert second["event"].to_pylist() == ["born"] * 3
+    assert second["name"].to_pylist() == [name, None, None]
+    assert second["members"].to_pylist()[0] == tracked.members_of(0).to_pylist()
+    assert set(second["model"].to_pylist() + second["revision"].to_pylist()) == {"m@1", "r1"}
+    assert next(compact(store, date(2026, 2, 1))).files_after == 1
+    assert [read_message(store, window) for window in windows(store, Selection("events"))] == sent
+
+
+def test_events_of_every_kind_come_out_as_they_were(store: Store) -> None:
+    tracked = unbroken(stream("g", 12))
+    for one in tracked:
+        Archive(store).add("events", encode_events(one))
+    found = [read_message(store, noted) for noted in windows(store, Selection("events"))]
+    assert found == list(map(encode_events, tracked))
+    assert {"died", "split", "merged"} <= {e.kind for one in tracked for e in one.events}
+
+
+def as_record(message: Message, offset: int = 0, value: bytes | None = b"") -> Record:
+    value = message.value if value == b"" else value
+    return Record("events", 0, offset, 1000 + offset, message.key, value, message.headers)
+
+
+def test_of_events_those_of_tracked_windows_are_archived(
+    disk: Store, snapshot: MakeSnapshot, events: Callable[..., CommunityEvents]
+) -> None:
+    """A window that was tracked must not be replaced by a message that says that it was late."""
+    tracked, archiver = events(snapshot(0)), Archiver(Archive(disk), "events")
+    message = encode_events(tracked)
+    nothing = {"nodes": tracked.nodes[:0], "communities": tracked.communities[:0], "events": ()}
+    late = encode_events(replace(tracked, revision="r2", late=True, **nothing))
+    done = [
+        archiver.process(record)
+        for record in (
+            as_record(message),
+            as_record(message, 1, None),
+            as_record(late, 2),
+            as_record(message, 3),
+            as_record(message, 4, b"garbage"),
+        )
+    ]
+    said = [one.event if isinstance(one, Processed) else one.stage for one in done]
+    assert said == [
+        "archived", "nothing to archive", "not archived: the window was late", "archived before",
+        "archive",
+    ]  # fmt: skip
+    (noted,) = windows(disk, Selection("events"))
+    assert read_message(disk, noted) == message
 
 
 def test_stable_ids_are_archived_and_are_a_column_of_the_rows(

@@ -14,10 +14,12 @@ from typer.testing import CliRunner, Result
 from stream_icd.commands.cli.main import app
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, SourceNotFound
+from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive
 from stream_icd.wire.communities import encode_communities
+from stream_icd.wire.events import encode_events
 from stream_icd.wire.snapshots import encode_snapshot
 
 
@@ -100,7 +102,7 @@ def test_a_model_that_matches_nothing_names_the_models_there_are(filled: Store) 
 
 
 def test_a_model_of_snapshots_is_refused(filled: Store) -> None:
-    with pytest.raises(BadSettings, match="give --kind communities too"):
+    with pytest.raises(BadSettings, match="give --kind communities or events, too"):
         history("export", filled.uri, "--model", "m@1", "--out", "out.csv")
 
 
@@ -145,6 +147,31 @@ def test_export_writes_what_was_asked_for(filled: Store, tmp_path: Path) -> None
     table = pyarrow.csv.read_csv(out)
     assert f"{table.num_rows:,} rows" in result.stdout
     assert set(table["model"].to_pylist()) == {"m@1"}
+
+
+def test_events_are_listed_shown_and_exported_like_the_others(
+    filled: Store,
+    snapshot: Callable[..., Snapshot],
+    events: Callable[..., CommunityEvents],
+    tmp_path: Path,
+) -> None:
+    Archive(filled).add("events", encode_events(events(snapshot(1), "mostly US")))
+    lines = history("list", filled.uri, "--kind", "events").stdout.splitlines()
+    assert lines[-1].split()[:3] == ["events", "test", "m@1"]
+    (window,) = history("list", filled.uri, "--kind", "events", "--windows").stdout.splitlines()
+    assert window.split("\t")[3:] == ["3", "test", "test/1", "m@1", "r1", "newest"]
+    shown = history("show", filled.uri, "test/1").stdout
+    assert '"kind": "events"' in shown
+    assert '"icd_late": "false"' in shown
+    out = tmp_path / "events.csv"
+    history("export", filled.uri, "--kind", "events", "--model", "m@1", "--out", str(out))
+    table = pyarrow.csv.read_csv(out)
+    assert table["event"].to_pylist() == ["born"] * 3
+    assert table["name"].to_pylist() == ["mostly US", "", ""]
+    members = events(snapshot(1)).members_of(0).to_pylist()
+    assert table["members"].to_pylist()[0].split() == [str(node) for node in members]
+    with pytest.raises(BadSettings, match="no events of model m@2; it holds those of m@1"):
+        history("export", filled.uri, "--kind", "events", "--model", "m@2", "--out", str(out))
 
 
 def test_compact_says_what_it_did(filled: Store) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Inspect, export and compact the archive.")
 
-Kind = Literal["snapshots", "labels", "communities"]
+Kind = Literal["snapshots", "labels", "communities", "events"]
 
 
 @command(app, "list")
@@ -87,7 +87,7 @@ class Show:
 
 @command(app, "export")
 class Export(PastOptions):
-    """Write archived rows to one file: edges of snapshots, or communities of nodes.
+    """Write archived rows to one file: edges of snapshots, communities of nodes, or events.
 
     stream-icd history export history/ --kind communities --out result.csv
 
@@ -103,7 +103,9 @@ class Export(PastOptions):
         ),
     ]
     kind: Kind = option("snapshots", "Kind of messages.")
-    model: str | None = option(None, "Only communities of this model version, such as as@b4b47a3e.")
+    model: str | None = option(
+        None, "Only communities or events of this model version, such as as@b4b47a3e."
+    )
     revisions: Literal["newest", "all"] = option(
         "newest", "Corrected windows: export the newest revision only, or all."
     )
@@ -112,8 +114,8 @@ class Export(PastOptions):
         from stream_icd.core.store.store import open_store
         from stream_icd.history.export import export
 
-        if self.model is not None and self.kind != "communities":
-            raise BadSettings("--model is for communities: give --kind communities too")
+        if self.model is not None and self.kind not in ("communities", "events"):
+            raise BadSettings("--model is for results: give --kind communities or events, too")
         chosen = self.selection(self.kind)
         chosen = replace(chosen, model=self.model, revisions=self.revisions)
         n_rows = export(open_store(self.uri), chosen, self.out)
