@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -43,6 +44,11 @@ STORED, SEEDED, SHORT = 1, 2, 3
 recipe leaves out defaults. A reader rejects later versions."""
 
 MOST_TEXT_BYTES = 2**20
+
+MOST_DEPTH = 10
+"""Maximum number of tables and lists inside one another in a recipe; ours have three."""
+
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 MOST_MAGNITUDE = 1e6
 """Maximum absolute value of a weight; far larger ones overflow in the first layer."""
@@ -204,18 +210,37 @@ def _read_head(store: Store) -> _Head:
         values = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:  # from both decoders, and from very long numbers
         raise ModelDamaged(f"{path} is not TOML: {error}") from error
+    _check_values(path, values)
     layout = values.get("format")
-    if not isinstance(layout, int) or not {"sha256", "recipe", "bp"} <= values.keys():
+    if type(layout) is not int or not {"sha256", "recipe", "bp"} <= values.keys():
         raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
+    if layout < STORED:
+        raise ModelDamaged(f"{path} has format {layout}; formats are {STORED} to {SHORT}")
     if layout > SHORT:
         raise ModelTooNew(
             f"{path} has format {layout} and this version reads up to {SHORT}; upgrade stream-icd"
         )
+    if not (isinstance(values["sha256"], str) and _SHA256.fullmatch(values["sha256"])):
+        raise ModelDamaged(f"{path}: sha256 is {values['sha256']!r:.80}, not 64 hexadecimal digits")
     try:
         recipe = Recipe.model_validate(values["recipe"])
         return _Head(values, recipe, BpParameters(**values["bp"]), _version(recipe, content))
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{path}: {error}") from error
+
+
+def _check_values(path: str, values: Mapping[str, Any]) -> None:
+    """Raise `ModelDamaged` if more than `MOST_DEPTH` are inside one another, as dotted keys may be,
+    or an integer has more than the 64 bits of TOML's, and may be too long to be shown."""
+    level: list[Any] = [values]
+    for _ in range(MOST_DEPTH):
+        inside = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [value for one in inside for value in one]
+        if any(isinstance(value, int) and value.bit_length() > 64 for value in level):
+            raise ModelDamaged(f"{path} has an integer of more than 64 bits")
+        level = [value for value in level if isinstance(value, dict | list)]
+    if level:
+        raise ModelDamaged(f"{path} has tables more than {MOST_DEPTH} deep; a recipe has three")
 
 
 @dataclass(frozen=True, slots=True)

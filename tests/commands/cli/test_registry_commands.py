@@ -161,6 +161,21 @@ def test_models_are_compared_setting_by_setting() -> None:
     assert models("diff", "champion", AS) == ""
 
 
+@pytest.mark.parametrize(
+    "line", [f"format = 3\n{'a.' * 5000}a = 1", "format = -5"], ids=["deep", "format"]
+)
+def test_a_recipe_that_is_none_is_refused_before_it_is_in_the_registry(
+    tmp_path: Path, registry: Store, line: str
+) -> None:
+    models("export", "lfr", str(tmp_path / "bad"))
+    recipe = tmp_path / "bad" / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("format = 3", line))
+    for command in (("diff", "lfr", str(recipe.parent)), ("import", str(recipe.parent))):
+        with pytest.raises(ModelDamaged, match=r"recipe.toml has (format -5|tables more than 10)"):
+            models(*command)
+    assert versions(registry) == []
+
+
 @pytest.mark.usefixtures("registry")
 def test_an_export_is_the_same_model(tmp_path: Path) -> None:
     models("import", "as")
