@@ -147,9 +147,9 @@ def write_pictures(
     }
     paths = {picture: folder / f"{picture}.{form}" for picture in figures}
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         for picture, figure in figures.items():
-            figure.savefig(paths[picture], dpi=150)
+            with whole_file(paths[picture]) as aside:
+                figure.savefig(aside, format=form, dpi=150)
     return list(paths.values())
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from stream_icd.commands.cli.main import app
@@ -209,6 +211,20 @@ def test_what_cannot_be_written_is_said(
     command = ["report", "--history", archive.uri, "--format", form, "--out", str(out)]
     with pytest.raises(StoreUnwritable, match=f"cannot write {out}: "):
         CliRunner().invoke(app, command, catch_exceptions=False)
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_a_full_disk_leaves_no_part_of_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Literal["png", "svg"]
+) -> None:
+    def savefig(_: Figure, path: Path, **options: object) -> None:  # noqa: ARG001
+        path.write_bytes(b"part")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+    with pytest.raises(StoreUnwritable, match="No space left on device"):
+        write_pictures(queries(seen(3)), name(), tmp_path / "pictures", form)
+    assert list((tmp_path / "pictures").iterdir()) == []
 
 
 def test_pictures_mark_another_model_and_say_how_many_windows_they_show() -> None:
