@@ -141,7 +141,7 @@ class Tracker(Step):
         self._changed[communities.graph] = remember(recent, packed, self.settings)
         if said := self._models.look_at(communities.graph, communities.model):
             structlog.get_logger().warning(f"{said}; its events are of whichever came first")
-        if recent and (said := change_of_kind(recent[-1].nodes, communities.nodes)):
+        if windows and (said := change_of_kind(windows[-1].nodes, communities.nodes)):
             structlog.get_logger().warning(said)
         tracked = self._named(tracked)
         kinds = Counter(event.kind for event in tracked.events)
