@@ -55,6 +55,7 @@ RULES: dict[str, dict[str, Any]] = {
         f"{FIND}.split_communities": lambda _graph, labels, *_, **__: labels
     },
     "beliefs from finer partitions where none saves bits": {f"{FIND}._by_beliefs": _first_beliefs},
+    "connected communities": {f"{FIND}.connected": lambda _graph, labels, **_: labels},
     "γ below 1": {f"{FIND}._by_modularity": _from_one_on},
 }
 """What stands in for each rule, by what it replaces."""

@@ -10,6 +10,7 @@ from math import lgamma, log, log1p
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_icd.core.arrays import Floats, Ids, Labels, n_distinct
 from stream_icd.core.compiled import compiled
@@ -78,6 +79,28 @@ def agglomerate_to(
     return _united(graph, labels, parents, objective, n_communities)
 
 
+def unite_loose(
+    graph: LevelGraph,
+    labels: Labels,
+    n_communities: int,
+    loose: NDArray[np.bool_],
+    all_of_them: bool,
+) -> Labels:
+    """Unite loose communities with linked ones: the community each is part of now, (K,).
+
+    Of two communities that are not loose, none is united with the other, not by way of a loose one,
+    either. A community that is united takes the first label of its parts.
+
+    labels: (n,), 0..K-1; some may be empty.
+    loose: (K,).
+    all_of_them: unite those too that do not shorten the description; those without links stay.
+    """
+    coarse = coarsen(graph, labels, n_communities)
+    groups = Groups(inside_of(coarse), np.zeros(n_communities, np.int32))
+    into: Labels = _loose_rounds(coarse, groups, loose, all_of_them)
+    return into
+
+
 def _united(
     graph: LevelGraph,
     labels: Labels,
@@ -120,14 +143,10 @@ def _rounds(
     unlinked = n_parents > 0 or resolution > 0
     into, n_rounds = np.arange(k).astype(np.int32), 0
     while k > n_communities:
-        own, fewer = mixing, 0.0
-        if not mixing:
-            between = 1 - 2 * groups.within.sum() / inside.total
-            own = min(max(between, ROUNDING), MIXING_RANGE[1])
+        own, fewer = mixing or _present_mixing(inside, groups), 0.0
         if resolution == 0:
-            # One less saves bits in the code of the sizes, too.
             many = n_parents + 1 if n_parents else (inside.n_linked > 0).sum()
-            fewer = log(max(inside.n_linked.sum() - many + 1, 1) / max(many - 1, 1))
+            fewer = _saved_by_one_less(inside.n_linked.sum(), many)
         goal = Objective(own, resolution)
         sources, targets, gains = _proposed(inside, groups, unlinked, goal)
         if resolution == 0:
@@ -142,6 +161,73 @@ def _rounds(
         inside = coarsened(inside, labels, n_groups)
         into, k, n_rounds = labels[into], n_groups, n_rounds + 1
     return into, n_rounds
+
+
+@compiled()
+def _present_mixing(inside: LevelGraph, groups: Groups) -> float:
+    """μ of the communities as they are."""
+    between: float = 1 - 2 * groups.within.sum() / inside.total
+    return min(max(between, ROUNDING), MIXING_RANGE[1])
+
+
+@compiled()
+def _saved_by_one_less(n_nodes: float, n_communities: int) -> float:
+    """Nats that one community less saves in the code of the sizes."""
+    return log(max(n_nodes - n_communities + 1, 1) / max(n_communities - 1, 1))
+
+
+@compiled()
+def _loose_rounds(
+    coarse: LevelGraph, groups: Groups, loose: NDArray[np.bool_], all_of_them: bool
+) -> Labels:
+    """The same, of the graph of the communities: each round unites the best pairs."""
+    k = len(loose)
+    into, names = np.arange(k).astype(np.int32), np.arange(k).astype(np.int32)
+    while loose.any():
+        goal = Objective(_present_mixing(coarse, groups), 0.0)
+        fewer = _saved_by_one_less(coarse.n_linked.sum(), (coarse.n_linked > 0).sum())
+        sources, targets, gains = _best_of_loose(coarse, groups, loose, goal)
+        if not all_of_them:
+            gaining = gains + fewer > ROUNDING
+            sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
+        best = np.argsort(-gains, kind="mergesort")
+        labels, n_groups = compact(_first_of(sources[best], targets[best], len(best), k))
+        if n_groups == k:
+            break
+        groups = _summed(coarse, groups, labels, n_groups)
+        coarse = coarsened(coarse, labels, n_groups)
+        parts, was_loose = names, loose
+        names, loose = np.full(n_groups, len(into), np.int32), np.ones(n_groups, np.bool_)
+        for one, group in enumerate(labels):
+            names[group] = min(names[group], parts[one])
+            loose[group] &= was_loose[one]
+        into, k = labels[into], n_groups
+    return names[into]
+
+
+@compiled()
+def _best_of_loose(
+    coarse: LevelGraph, groups: Groups, loose: NDArray[np.bool_], objective: Objective
+) -> tuple[Ids, Ids, Floats]:
+    """Each loose community, the linked one to unite it with, and what that gains."""
+    indptr, indices, weights, volumes, sizes, total, _ = coarse
+    k, n = len(volumes), 0
+    own, gains = np.zeros(k), np.full(k, -np.inf)
+    for one in range(k):
+        own[one] = _worth(groups.within[one], volumes[one], sizes[one], total, objective)
+    sources, targets = np.empty(k, np.int64), np.empty(k, np.int64)
+    for one in range(k):
+        if not loose[one]:
+            continue
+        for entry in range(indptr[one], indptr[one + 1]):
+            other = indices[entry]
+            gain = _gain(coarse, groups, own, one, other, weights[entry], objective)
+            if gain > gains[n]:
+                targets[n], gains[n] = other, gain
+        if gains[n] > -np.inf:
+            sources[n] = one
+            n += 1
+    return sources[:n], targets[:n], gains[:n]
 
 
 @compiled()

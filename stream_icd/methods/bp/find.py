@@ -18,6 +18,7 @@ from stream_icd.core.arrays import Labels
 from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
 from stream_icd.methods.bp.belief_propagation import Marginals, Model, believe, expected_sizes
+from stream_icd.methods.bp.connected import connected
 from stream_icd.methods.bp.level_graph import (
     LevelGraph,
     coarsen,
@@ -50,11 +51,12 @@ def find_communities(
     seed: int = 0,
     threads: int = 1,
 ) -> Labels:
-    """The communities of a graph: labels (n,) int32, 0..K-1, none empty.
+    """The communities of a graph: labels (n,) int32, 0..K-1, none empty, each connected.
 
     adjacency: (n, n) symmetric, positive weights in any unit (`comparable`), zero diagonal, sorted
         rows.
-    n_communities: K, 1..n: return exactly K communities. None: as many as are found.
+    n_communities: K, 1..n: return exactly K communities, which hold several components of the graph
+        if it has too many. None: as many as are found, and nodes without edges are alone.
     seed: equal seeds give equal results, on any number of threads.
     threads: how many work on a graph of at least 50,000 nodes.
 
@@ -83,6 +85,22 @@ def found_exactly(
     rng: np.random.Generator,
 ) -> Partition:
     """`find_communities` for a graph of at least one node, without rescaling its weights."""
+    found = _found(graph, parameters, n_communities, rng)
+    labels = connected(
+        graph,
+        found.labels,
+        keep_number=n_communities is not None,
+        may_be_alone=not parameters.search,
+    )
+    return found._replace(labels=compact(labels)[0])
+
+
+def _found(
+    graph: LevelGraph,
+    parameters: BpParameters,
+    n_communities: int | None,
+    rng: np.random.Generator,
+) -> Partition:
     if parameters.search:
         return least_description(graph, parameters.sweeps, rng, n_communities)
     resolution, believed = parameters.resolution, parameters.mixing is not None

@@ -15,12 +15,13 @@ from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.core.compiled import compiled
 from stream_icd.methods.bp.agglomeration import merged_communities
 from stream_icd.methods.bp.belief_propagation import Model, believe, uninformed_prior
+from stream_icd.methods.bp.connected import connected
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import LevelGraph, compact, induced, links
 from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.methods.bp.modularity import maximise_modularity
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.bp.partition import exactly, match_labels, split_communities
+from stream_icd.methods.bp.partition import exactly, majority, match_labels, split_communities
 from stream_icd.methods.bp.sweep import MOST_TRUST, Prior
 
 Shares = NDArray[np.float32]
@@ -105,8 +106,11 @@ def next_posterior(
         mixing = mixing_beyond_chance(graph, labels, int(labels.max()) + 1)
         again = certain_posterior(labels, mixing, known.resolution)
     mixing, k = bounded_mixing(again.mixing), again.n_communities
-    again.communities[:, 0] = split_communities(
-        graph, again.likeliest, k, known.resolution, mixing, rng
+    labels = split_communities(graph, again.likeliest, k, known.resolution, mixing, rng)
+    before = known.likeliest
+    held = (before >= 0) & (majority(before, labels, known.n_communities)[before] == labels)
+    again.communities[:, 0] = connected(
+        graph, labels, may_be_alone=not parameters.search, held=held
     )
     # Nodes without edges keep what was known of them, with a smaller probability.
     has_no_edge = graph.indptr[1:] == graph.indptr[:-1]
