@@ -45,7 +45,7 @@ class Demo(MethodOptions):
       stream-icd demo --data as-733.tar.gz --limit 120
 
     With --names, communities are named by attributes of their nodes; a second picture shows them,
-    with the strongest mergers and splits that lasted.
+    with the strongest mergers and splits that lasted and that the edges support.
 
       stream-icd demo --data as-733.tar.gz --names countries.csv
     """
@@ -75,6 +75,7 @@ class Demo(MethodOptions):
                 DPI,
                 demo_figure,
                 draw_story,
+                how_many,
                 strongest_events,
             )
 
@@ -107,6 +108,7 @@ class Demo(MethodOptions):
         if attributes is not None:
             events = strongest_events(windows, attributes)
             draw_story(windows, attributes, events, folder / "story.png")
+            tell_line(console, how_many(events))
             for _, told in events:
                 tell_line(console, told)
             console.print(f"picture of communities by name: {folder / 'story.png'}", soft_wrap=True)

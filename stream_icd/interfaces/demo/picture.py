@@ -249,12 +249,17 @@ def happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
 
 
 def strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[Told]:
-    """Return the strongest mergers and splits that lasted, one a window, in time order."""
+    """Return the strongest mergers and splits that lasted, one a window, in time order.
+
+    Only those that the edges of their window support: undone, they would take more bits.
+    """
     best: dict[int, CommunityEvent] = {}
     for at in range(1, len(windows) - CONFIRMED):
         lasting = lasting_events(windows[at - 1 : at + CONFIRMED + 1], CONFIRMED)
         known = [
-            event for event in lasting.events if event.kind in ("merged", "split") and event.bits
+            event
+            for event in lasting.events
+            if event.kind in ("merged", "split") and (event.bits or 0.0) > 0
         ]
         if known:
             best[at] = max(known, key=lambda event: event.bits or 0.0)
@@ -276,6 +281,11 @@ def _told(window: CommunityEvents, event: CommunityEvent, names: Names) -> str:
     split = f"{with_them} {'leaves' if len(others) == 1 else 'leave'} {called(event.community)}"
     text = merged if event.kind == "merged" else split
     return f"{window.window.start:%Y-%m-%d}  {text} ({event.bits or 0:,.0f} bits)"
+
+
+def how_many(events: Sequence[Told]) -> str:
+    """Return how many of `strongest_events` there are, in words."""
+    return f"{len(events) or 'no'} mergers and splits that lasted and that the edges support"
 
 
 def draw_story(
@@ -311,8 +321,7 @@ def draw_story(
     last = windows[-1].window
     above.set_title(
         f"{windows[-1].graph}: communities by {' and '.join(c.name for c in attributes.columns)}, "
-        f"{windows[0].window.start:%Y-%m-%d} to {last.start:%Y-%m-%d}, and "
-        f"{len(events)} events that lasted",
+        f"{windows[0].window.start:%Y-%m-%d} to {last.start:%Y-%m-%d}, and {how_many(events)}",
         loc="left", color=INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
     )  # fmt: skip
     below.axis("off")

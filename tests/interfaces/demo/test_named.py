@@ -10,7 +10,8 @@ import pyarrow as pa
 from PIL import Image
 
 from stream_icd.core.communities import Communities
-from stream_icd.interfaces.demo.picture import draw_story, strongest_events
+from stream_icd.core.events import CommunityEvents
+from stream_icd.interfaces.demo.picture import draw_story, how_many, strongest_events
 from stream_icd.interfaces.demo.results import tracked
 from stream_icd.methods.names.attributes import attributes_of
 from tests.streaming.workers.tracked import window
@@ -30,11 +31,15 @@ def found(hour: int, ids: np.ndarray, moved: dict[tuple[int, int], float]) -> Co
     )
 
 
-MERGED = tracked(
-    [found(hour, APART, {}) for hour in range(3)]
-    + [found(3, TOGETHER, {(1, 0): 42.0})]
-    + [found(hour, TOGETHER, {}) for hour in range(4, 8)]
-)
+def merged(bits: float) -> list[CommunityEvents]:
+    return tracked(
+        [found(hour, APART, {}) for hour in range(3)]
+        + [found(3, TOGETHER, {(1, 0): bits})]
+        + [found(hour, TOGETHER, {}) for hour in range(4, 8)]
+    )
+
+
+MERGED = merged(42.0)
 
 
 def test_an_event_that_lasted_is_told_with_names_and_bits() -> None:
@@ -50,6 +55,13 @@ def test_an_event_that_is_undone_or_too_new_is_not_told() -> None:
         + [found(hour, APART, {(0, 1): 9.0} if hour == 4 else {}) for hour in range(4, 7)]
     )
     assert strongest_events(undone, CLASSES) == []
+
+
+def test_an_event_that_the_edges_speak_against_is_not_told(tmp_path: Path) -> None:
+    against = merged(-42.0)
+    assert strongest_events(against, CLASSES) == []
+    assert how_many([]) == "no mergers and splits that lasted and that the edges support"
+    draw_story(against, CLASSES, [], tmp_path / "story.png")
 
 
 def test_the_picture_is_written(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,6 +121,25 @@ def test_events_say_of_how_many_windows_they_are_where_there_are_more(
     asked = queries(seen(6))
     assert asked.events({})["of_newest"] == 3
     assert asked.events({"until": "2"})["of_newest"] is None
+
+
+def test_events_that_the_edges_speak_against_are_hidden_and_counted_unless_all_are_asked_for() -> (
+    None
+):
+    apart, together = np.repeat([0, 1, 2], 10), np.repeat([0, 0, 1], 10)
+    everything = AllSeries()
+    for hour, bits in enumerate((None, -5.0, 7.0)):
+        labels, ids = (apart, [0, 1, 2]) if hour != 1 else (together, [0, 2])
+        found = window(hour, labels, ids=ids)
+        if bits is not None:
+            way = (1, 0) if hour == 1 else (0, 1)
+            found = replace(found, moved=np.array([way]), moved_bits=np.array([bits]))
+        everything.add(found, ORIGIN)
+    asked = {**name()._asdict(), "kinds": "merged,split"}
+    for least_bits, strengths in (("", [7.0]), ("any", [7.0, -5.0]), ("10", [])):
+        listed = queries(everything).events({**asked, "least_bits": least_bits})
+        assert [event["bits"] for event in listed["events"]] == strengths
+        assert listed["hidden"] == 2 - len(strengths)
 
 
 def test_no_window_gives_an_empty_flow() -> None:

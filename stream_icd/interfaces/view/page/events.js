@@ -8,7 +8,7 @@ import { kept } from "./source.js";
 const KINDS = ["born", "merged", "split", "died", "grown", "shrunk", ...(kept === null ? ["continued"] : [])]; // too many for a report
 const USUAL = "born,merged,split,died";
 export const CONFIRMED = 3; // windows for which a confirmed event has lasted
-const STRENGTHS = [0, 10, 50, 100];
+const STRENGTHS = [["0", "not against the edges"], ["10", "from 10 bits"], ["50", "from 50 bits"], ["100", "from 100 bits"], ["any", "any"]];
 
 /** Draw the list into an element. */
 export function drawEvents(into, listed, overview, life, { kinds, community: chosen, sure, bits, onKinds, onSure, onBits, onCommunity, onWindow }) {
@@ -16,7 +16,7 @@ export function drawEvents(into, listed, overview, life, { kinds, community: cho
   const [bar, below] = into.children;
   refill(bar, [kinds, chosen, sure, bits], () => choices({ kinds, chosen, sure, bits, onKinds, onSure, onBits }));
   fill(below,
-    el("p", { class: "note", id: "hidden-events" }, listed.hidden > 0 ? `${number(listed.hidden)} events are hidden: they were undone, are too new to tell, or are too weak.` : ""),
+    el("p", { class: "note", id: "hidden-events" }, listed.hidden > 0 ? `${number(listed.hidden)} events are hidden: they were undone, are too new to tell, are too weak, or the edges of their window speak against them.` : ""),
     scroll(events(listed.events, onCommunity, onWindow)),
     note(listed.events.length === 0 ? "No such event. " : listed.until === null ? "" : "Older events are left out: choose fewer kinds, or one community. ",
       listed.of_newest ? `These are events of the newest ${number(listed.of_newest)} windows; older ones are not looked at.` : ""),
@@ -32,7 +32,7 @@ function choices({ kinds, chosen, sure, bits, onKinds, onSure, onBits }) {
     onKinds(KINDS.filter((name) => wanted.has(name)).join(",") || USUAL);
   }));
   const strength = el("label", {}, "strength ", el("select", { onchange: (event) => onBits(event.target.value) },
-    STRENGTHS.map((least) => el("option", { value: least, selected: least === bits }, least === 0 ? "any" : `from ${least} bits`))));
+    STRENGTHS.map(([least, name]) => el("option", { value: least, selected: least === bits }, name))));
   const only = el("span", { class: "note" }, chosen === null ? "all communities" : `community ${chosen}`);
   return [...boxes, box(`lasted ${CONFIRMED} windows`, sure, onSure), strength, only];
 }

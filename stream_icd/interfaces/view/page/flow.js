@@ -226,6 +226,6 @@ function legend(flow, sure) {
   const sampled = flow.columns.some((column, at) => at > 0 && column.number - flow.columns[at - 1].number > 1);
   return note(windows, kinds,
     `Height: number of nodes. Click a community to follow it${kept === null ? "; double-click a window to open it" : ""}. `,
-    unsure > 0 ? `${number(unsure)} marks are hidden: the events did not last, or are too weak (choose in Events). ` : "",
+    unsure > 0 ? `${number(unsure)} marks are hidden: the events did not last, are too weak, or the edges speak against them (choose in Events). ` : "",
     sampled ? "Not every window has a column: births and mergers in between are in Events." : "");
 }

@@ -72,10 +72,11 @@ const placed = () => Boolean(known.map?.placed) && state.discs === "";
 const chosenCommunity = () => (/^\d+$/.test(state.community) ? Number(state.community) : null);
 const here = () => (/^\d+$/.test(state.until) ? Number(state.until) : null);
 const archived = () => known.overview?.archive === true;
-const least = () => (/^\d{1,6}$/.test(state.bits) ? Number(state.bits) : 0);
+const strength = () => (/^(any|\d{1,6})$/.test(state.bits) ? state.bits : "0"); // at 0, what the edges speak against is hidden
+const least = () => (strength() === "any" ? -Infinity : Number(strength()));
 const lasting = () => (state.sure === "all" ? 0 : CONFIRMED);
-const sure = (one) => one.lasted >= lasting() && (least() === 0 || one.bits >= least());
-const chosenEvents = () => ({ kinds: state.kinds, community: state.community, lasting: lasting(), least_bits: least() });
+const sure = (one) => one.lasted >= lasting() && (one.bits ?? 0) >= least();
+const chosenEvents = () => ({ kinds: state.kinds, community: state.community, lasting: lasting(), least_bits: strength() });
 const span = () => state.span || (archived() ? String(MOST_WINDOWS) : "60"); // nothing is newest in the past
 const other = () => ({ other_graph: state.other_graph, other_model: state.other_model, other_origin: state.other_origin });
 const columnsFor = () => Math.max(8, Math.min(120, Math.floor((at("flow").clientWidth || innerWidth) / 13)));
@@ -324,7 +325,7 @@ function drawNow() {
   }
   if (state.view === "events" && known.events) {
     drawEvents(at("events"), known.events, known.overview, known.life, {
-      kinds: state.kinds, community, sure: lasting() > 0, bits: least(), onKinds: (kinds) => change({ kinds }),
+      kinds: state.kinds, community, sure: lasting() > 0, bits: strength(), onKinds: (kinds) => change({ kinds }),
       onSure: (only) => change({ sure: only ? "" : "all" }), onBits: (bits) => change({ bits: bits === "0" ? "" : bits }), onCommunity: follow, onWindow: openWindow });
   }
   if (state.view === "compare") {

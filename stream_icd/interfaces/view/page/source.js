@@ -63,7 +63,7 @@ function chosen(parameters) {
   const id = parameters.community === "" ? null : Number(parameters.community);
   const concerns = (event) => id === null || event.id === id || event.parents.includes(id) || event.children.includes(id);
   const wanted = kept.events.events.filter((event) => kinds.has(event.kind) && concerns(event));
-  const events = wanted.filter((event) => event.lasted >= parameters.lasting && (!parameters.least_bits || event.bits >= parameters.least_bits));
+  const events = wanted.filter((event) => event.lasted >= parameters.lasting && (parameters.least_bits === "any" || (event.bits ?? 0) >= Number(parameters.least_bits)));
   const most = 1000;
   return { ...kept.events, events: events.slice(0, most), hidden: wanted.length - events.length, until: events.length > most ? events[most].number : kept.events.until };
 }

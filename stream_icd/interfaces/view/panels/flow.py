@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -137,14 +138,14 @@ def event_list(
     community: int | None,
     limit: int,
     lasting: int = 0,
-    least_bits: float = 0,
+    least_bits: float = -inf,
 ) -> dict[str, Any]:
     """Return at most `limit` events of these kinds, newest window first.
 
     Args:
         community: only events that this community takes part in.
         lasting: only events that have held for so many later windows.
-        least_bits: only events of at least this strength; 0: also those without a strength.
+        least_bits: only events of at least this strength; one without a strength counts as 0.
 
     Returns:
         `events`; `hidden`: how many events do not last, or are not strong enough; and `until`: the
@@ -160,7 +161,7 @@ def event_list(
         for event, held in window.held_events(kinds):
             if community is None or event.concerns(community):
                 row = _row(window, event, held)
-                strong = not least_bits or (event.bits or 0) >= least_bits
+                strong = (event.bits or 0) >= least_bits
                 if strong and row["lasted"] >= lasting:
                     rows.append(row)
                 else:

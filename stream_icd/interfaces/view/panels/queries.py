@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from math import inf
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -141,7 +142,11 @@ class Queries:
         return life(self._windows(asked, 700, MOST_WINDOWS))
 
     def events(self, asked: Parameters) -> Answer:
-        """The events of some kinds, newest first; `of_newest`: of so many windows, not of all."""
+        """The events of some kinds, newest first; `of_newest`: of so many windows, not of all.
+
+        Events of negative strength are hidden unless `least_bits` is `any`: the edges of their
+        window speak against them.
+        """
         kinds = frozenset((asked.get("kinds") or ",".join(CHANGES)).split(","))
         if unknown := kinds - set(KINDS):
             raise BadQuestion(f"kinds: {min(unknown)!r:.40} is unknown; known: {', '.join(KINDS)}")
@@ -150,7 +155,8 @@ class Queries:
         older = bool(windows) and self.seen.window(name, windows[0].number - 1) is not None
         limit = whole(asked, "limit", 200, 1, MOST_ROWS)
         lasting = whole(asked, "lasting", 0, 0, CONFIRMED)
-        least_bits = whole(asked, "least_bits", 0, 0, MOST_BITS)
+        any_bits = asked.get("least_bits") == "any"
+        least_bits = -inf if any_bits else whole(asked, "least_bits", 0, 0, MOST_BITS)
         chosen = community[0] if community else None
         listed = event_list(windows, kinds, chosen, limit, lasting, least_bits)
         names = names_in(windows, of_events(listed))
