@@ -26,7 +26,7 @@ from stream_icd.methods.icd.structure import Variant
 Width = Annotated[int, Field(ge=1, le=2**16)]
 Widths = Annotated[tuple[Width, ...], Field(min_length=2, max_length=16)]
 Clustering = Literal["fast", "scikit-learn"]
-EncoderKind = Literal["gcn", "gat", "gin", "hops"]
+EncoderKind = Literal["gcn", "gat", "gin", "hops", "edges"]
 
 MOST_WEIGHTS = 2**28
 """Maximum number of an encoder's weights: 1 GiB, eight times the paper's largest model."""

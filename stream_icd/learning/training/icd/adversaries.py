@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.learning.training.icd.training_graph import TrainingGraph
-from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
 from stream_icd.methods.icd.encoder.initialisation import initial_weight
 from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
 from stream_icd.methods.icd.presets import PRESETS
@@ -65,7 +65,7 @@ class Adversaries:
     """The encoder G and the discriminator D, which are trained against each other.
 
     Raises:
-        BadSettings: the recipe has no discriminator.
+        BadSettings: the recipe has no discriminator, or an encoder that only labels can train.
     """
 
     def __init__(self, recipe: Recipe, device: str = "cpu") -> None:
@@ -74,9 +74,15 @@ class Adversaries:
                 f"the recipe {recipe.name!r} trains no encoder, since it has no "
                 f"discriminator_widths: take one of the paper's, {', '.join(PRESETS)}"
             )
+        trained = encoder(recipe.encoder)
+        if not isinstance(trained, Differentiable):
+            raise BadSettings(
+                f"the recipe {recipe.name!r} has the encoder {recipe.encoder.kind}, which learns "
+                "from labels and needs no discriminator: leave out discriminator_widths, or take "
+                "another encoder"
+            )
         rng = np.random.default_rng([recipe.seed, 1])
-        self._recipe = recipe
-        self._encoder = encoder(recipe.encoder)
+        self._recipe, self._encoder = recipe, trained
         self.generator = _parameters(initial_weights(recipe), device)
         self.discriminator = _parameters(
             initial_discriminator(recipe.discriminator_widths, rng), device

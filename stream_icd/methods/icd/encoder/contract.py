@@ -25,10 +25,10 @@ Weights = dict[str, NDArray[np.float32]]
 
 
 class Encoder(ABC):
-    """An inductive encoder: `embed` runs it frozen, `forward` during training.
+    """An inductive encoder: `embed` runs it frozen and returns the embedding U, `(n, d)`.
 
-    Both return the same embedding U, `(n, d)`, for the same weights. Permuting the nodes and their
-    features permutes its rows. The shapes of the weights do not depend on the number of nodes.
+    Permuting the nodes and their features permutes the rows of U. The shapes of the weights do not
+    depend on the number of nodes.
     """
 
     def __init__(self, settings: EncoderSettings) -> None:
@@ -48,6 +48,13 @@ class Encoder(ABC):
         self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
     ) -> Floats32:
         """U of a graph `(n, n)` with reduced features Z, `(n, L)`."""
+
+
+class Differentiable(Encoder):
+    """An encoder that the paper's losses can train, on torch.
+
+    `forward` returns the same embedding as `embed` for the same weights.
+    """
 
     @abstractmethod
     def forward(
@@ -69,7 +76,7 @@ class Encoder(ABC):
         return hidden
 
 
-class Layers(Encoder):
+class Layers(Differentiable):
     """H ← layer(H W), W being the layer's matrix; every row then optionally scaled to length 1."""
 
     @abstractmethod
@@ -81,7 +88,7 @@ class Layers(Encoder):
     def forward(
         self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
     ) -> Tensor:
-        """U, `(n, d)`, differentiable; see `Encoder`."""
+        """U, `(n, d)`, differentiable; see `Differentiable`."""
         mixed = features.times(weights["layer.0"])
         hidden = self.scaled(self.layer(0, mixed, weights, neighbourhood))
         for k in range(1, len(self.settings.widths) - 1):

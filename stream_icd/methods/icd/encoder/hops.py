@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.methods.icd.encoder.contract import Encoder, Weights
+from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
 from stream_icd.methods.icd.encoder.gcn import averaged, propagated, scaled_rows
 from stream_icd.methods.icd.encoder.initialisation import hadamard_matrix
 from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
@@ -31,7 +31,7 @@ NOISE = 0.01
 LEAST_DEGREE = 1e-12
 
 
-class Hops(Encoder):
+class Hops(Differentiable):
     """U = Σ w_k H_k, with H_0 = D^-c Z R and H_k = D^-a A D^-b H_(k-1); D holds the degrees.
 
     Rows of each H_k and of U are optionally scaled to length 1; then a and c have no effect. R is a
@@ -73,7 +73,7 @@ class Hops(Encoder):
     def forward(
         self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
     ) -> Tensor:
-        """U, `(n, d)`, differentiable; see `Encoder`."""
+        """U, `(n, d)`, differentiable; see `Differentiable`."""
         hops, (a, b, c) = weights["hops"], weights["exponents"]
         onto = hops.new_tensor(projection(features.shape[1], self.settings.widths[-1]))
         first = features.times(onto)

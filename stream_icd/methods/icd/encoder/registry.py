@@ -7,12 +7,19 @@ import hashlib
 import numpy as np
 
 from stream_icd.methods.icd.encoder.contract import Encoder, Weights
+from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.encoder.gcn import Gcn
 from stream_icd.methods.icd.encoder.hops import Hops
 from stream_icd.methods.icd.encoder.on_torch import Gat, Gin
 from stream_icd.methods.icd.recipe import EncoderKind, EncoderSettings, Recipe
 
-ENCODERS: dict[EncoderKind, type[Encoder]] = {"gcn": Gcn, "gat": Gat, "gin": Gin, "hops": Hops}
+ENCODERS: dict[EncoderKind, type[Encoder]] = {
+    "gcn": Gcn,
+    "gat": Gat,
+    "gin": Gin,
+    "hops": Hops,
+    "edges": Edges,
+}
 """Every encoder; a contract test runs on each."""
 
 

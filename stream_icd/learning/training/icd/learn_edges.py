@@ -1,0 +1,253 @@
+"""Learn the encoder `edges` from graphs whose communities are known, or known in part.
+
+Each edge with two labelled ends is an example: same community or not. So it does not matter how
+communities are numbered, or whether they are the same ones in each graph. Round by round, a
+perceptron minimises the cross entropy of these; torch is not needed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import cos, inf, pi
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_icd.core.arrays import Labels
+from stream_icd.core.errors import BadSettings
+from stream_icd.methods.graphs.adjacency import among, linked_nodes
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph, edge_graph
+from stream_icd.methods.icd.encoder.edges import ROUNDS, corrected, edge_columns
+from stream_icd.methods.icd.encoder.registry import initial_weights
+from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.icd.row_blocks import Floats32, single_threaded_blas
+from stream_icd.methods.icd.structure import SparsePlusRankOne
+
+STEPS, BATCH, RATE = 3000, 2048, 0.01
+"""Steps of Adam in each round, edges in a step, and the learning rate, which falls to 0."""
+
+MOMENTS = 10
+"""How often in a round the validation graphs are asked."""
+
+FIRST_DECAY, SECOND_DECAY = 0.9, 0.999
+"""Of Adam's means of the gradient and of its square (Kingma and Ba, ICLR 2015)."""
+
+LAYERS = ("first", "first_bias", "second", "second_bias", "last")
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedRound:
+    """The cross entropy of an edge in a round, nats: before anything was learned, and kept.
+
+    It is that of the validation graphs, or without any, of those that were learned from.
+    """
+
+    before: float
+    after: float
+    steps: int  # done
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedEdges:
+    """The weights of the encoder, and how they were learned."""
+
+    weights: Weights
+    rounds: tuple[LearnedRound, ...]
+    n_examples: int  # edges with two labelled ends, without those of the validation
+
+
+def learn_edges(
+    graphs: Sequence[tuple[csr_array, Labels]],
+    recipe: Recipe,
+    *,
+    validation: Sequence[tuple[csr_array, Labels]] = (),
+    start: Weights | None = None,
+    seconds: float = inf,
+    threads: int = 1,
+    on_step: Callable[[int, int], None] = lambda _done, _total: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> LearnedEdges:
+    """Learn the weights of the recipe's encoder, which is of kind `edges`.
+
+    In each round, the weights with the least cross entropy on the validation graphs are kept; the
+    weights before are among them. The same graphs, recipe and start give the same bytes, unless the
+    time is up first.
+
+    Args:
+        graphs: pairs of an adjacency `(n, n)`, canonical, and labels `(n,)`, negative where the
+            community is unknown.
+        validation: graphs of the same form, such as the newest windows. Empty: the last step of
+            each round is kept.
+        start: weights to start from, such as the champion's; None: those of the recipe's seed.
+        seconds: time limit. Each round gets an equal part of what is left; if it is up, the best
+            weights so far are kept.
+        on_step: called with the number of steps done and their total.
+
+    Raises:
+        BadSettings: no edge of the graphs has two labelled ends.
+    """
+    begun, width = clock(), recipe.encoder.widths[-1]
+    weights = {name: w.copy() for name, w in (start or initial_weights(recipe)).items()}
+    taught, tests = ([_prepared(*graph, recipe) for graph in part] for part in (graphs, validation))
+    n_examples = sum(len(one.examples) for one in taught)
+    if not n_examples:
+        raise BadSettings(
+            f"no edge of {len(graphs)} graphs has two labelled ends: give the labels of neighbours"
+        )
+    tests = [one for one in tests if len(one.examples)]
+    rounds = []
+    for number in range(ROUNDS):
+        left = begun + seconds - clock()
+        columns, test_columns = (
+            [one.columns(number, width, threads) for one in part] for part in (taught, tests)
+        )
+        rounds.append(
+            _learn_round(
+                _examples(taught, columns),
+                _examples(tests, test_columns) if tests else None,
+                weights,
+                number,
+                np.random.default_rng([recipe.seed, number]),
+                _Time(clock, clock(), left / (ROUNDS - number)),
+                on_step,
+            )
+        )
+        for one, its_columns in zip(taught + tests, columns + test_columns, strict=True):
+            one.log_odds = corrected(one.log_odds, its_columns, weights, number)
+    return LearnedEdges(weights, tuple(rounds), n_examples)
+
+
+@dataclass(slots=True, eq=False)
+class _Prepared:
+    """A graph to learn from, and what the rounds so far say of its edges."""
+
+    graph: EdgeGraph
+    features: SparsePlusRankOne
+    examples: Labels  # edges with two labelled ends
+    same: Floats32  # of each example: 1 if both ends have one label, else 0
+    log_odds: Floats32  # (E,)
+
+    def columns(self, number: int, width: int, threads: int) -> Floats32:
+        return edge_columns(self.graph, self.features, self.log_odds, number, width, threads)
+
+
+def _prepared(adjacency: csr_array, labels: Labels, recipe: Recipe) -> _Prepared:
+    """Describe the nodes with edges as a detector does."""
+    linked = linked_nodes(adjacency)
+    linked_only, labels = among(comparable(adjacency), linked), labels[linked]
+    graph = edge_graph(linked_only)
+    one, other = labels[graph.source], labels[graph.target]
+    examples = np.flatnonzero((one >= 0) & (other >= 0)).astype(np.int32)
+    same = (one == other)[examples].astype(np.float32)
+    features = model_features(linked_only, recipe)
+    return _Prepared(graph, features, examples, same, np.zeros(len(one), np.float32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Examples:
+    columns: Floats32  # (n, n_columns)
+    log_odds: Floats32  # (n,), before the round
+    same: Floats32  # (n,)
+
+    def loss(self, weights: Weights, number: int) -> float:
+        """Mean cross entropy after the round."""
+        log_odds = corrected(self.log_odds, self.columns.T, weights, number)
+        return float((np.logaddexp(0, log_odds) - self.same * log_odds).mean(dtype=np.float64))
+
+
+def _examples(graphs: Sequence[_Prepared], columns: Sequence[Floats32]) -> _Examples:
+    pairs = list(zip(graphs, columns, strict=True))
+    return _Examples(
+        np.concatenate([of_edges[:, one.examples].T for one, of_edges in pairs]),
+        np.concatenate([one.log_odds[one.examples] for one in graphs]),
+        np.concatenate([one.same for one in graphs]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    clock: Callable[[], float]
+    begun: float
+    seconds: float
+
+    @property
+    def share(self) -> float:
+        """Of the time that is used up; 1 and more if it is up."""
+        used = self.clock() - self.begun
+        return used / self.seconds if self.seconds > 0 else inf
+
+
+def _learn_round(
+    examples: _Examples,
+    tests: _Examples | None,
+    weights: Weights,
+    number: int,
+    rng: np.random.Generator,
+    time_of_round: _Time,
+    on_step: Callable[[int, int], None],
+) -> LearnedRound:
+    """Learn a round's part of `weights` in place."""
+    if not weights["last"][number].any():  # never learned: mean and scale are not known
+        weights["mean"][number] = examples.columns.mean(axis=0, dtype=np.float64)
+        weights["scale"][number] = np.maximum(examples.columns.std(axis=0, dtype=np.float64), 1e-6)
+    judges = examples if tests is None else tests
+    layers = {name: weights[name][number] for name in LAYERS}
+    numbers = np.concatenate([layer.ravel() for layer in layers.values()])
+    ends = np.cumsum([layer.size for layer in layers.values()])[:-1]
+
+    def write(flat: Floats32) -> None:
+        for layer, part in zip(layers.values(), np.split(flat, ends), strict=True):
+            layer[...] = part.reshape(layer.shape)
+
+    before = least = judges.loss(weights, number)
+    best = numbers.copy()
+    mean, square = np.zeros_like(numbers), np.zeros_like(numbers)
+    columns = (examples.columns - weights["mean"][number]) / weights["scale"][number]
+    step = 0
+    with single_threaded_blas():
+        while step < STEPS and (used := time_of_round.share) < 1:
+            rate = RATE * (1 + cos(pi * max(step / STEPS, used))) / 2
+            step += 1
+            batch = rng.integers(0, len(columns), BATCH)
+            gradient = _gradient(
+                columns[batch], examples.log_odds[batch], examples.same[batch], layers
+            )
+            mean += (1 - FIRST_DECAY) * (gradient - mean)
+            square += (1 - SECOND_DECAY) * (gradient * gradient - square)
+            size = np.sqrt(square / (1 - SECOND_DECAY**step)) + 1e-8
+            numbers -= rate * (mean / (1 - FIRST_DECAY**step)) / size
+            write(numbers)
+            if step % (STEPS // MOMENTS) == 0:
+                loss = judges.loss(weights, number)
+                if tests is None or loss < least:
+                    least, best = loss, numbers.copy()
+                on_step(number * STEPS + step, ROUNDS * STEPS)
+    write(best)
+    return LearnedRound(before, least, step)
+
+
+def _gradient(
+    columns: Floats32, log_odds: Floats32, same: Floats32, layers: dict[str, Floats32]
+) -> Floats32:
+    """The gradient of the batch's mean cross entropy by all numbers of the layers, flat."""
+    last = layers["last"][:-1]
+    one = np.maximum(columns @ layers["first"] + layers["first_bias"], 0)
+    two = np.maximum(one @ layers["second"] + layers["second_bias"], 0)
+    after = log_odds + two @ last + layers["last"][-1]
+    slope = (1 / (1 + np.exp(-after.clip(-30, 30))) - same) / np.float32(len(same))
+    of_two = np.outer(slope, last) * (two > 0)
+    of_one = (of_two @ layers["second"].T) * (one > 0)
+    parts = (
+        (columns.T @ of_one).ravel(),
+        of_one.sum(axis=0),
+        (one.T @ of_two).ravel(),
+        of_two.sum(axis=0),
+        two.T @ slope,
+        [slope.sum()],
+    )
+    return np.concatenate(parts).astype(np.float32)

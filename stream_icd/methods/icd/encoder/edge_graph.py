@@ -1,0 +1,173 @@
+"""What the encoder `edges` computes on a graph's edges: compiled loops, one pass each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_icd.core.arrays import Labels
+from stream_icd.core.compiled import compiled
+from stream_icd.methods.icd.row_blocks import Floats32
+
+ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
+"""Liberties of the compiler in sums of products: it may use vector instructions."""
+
+HIDDEN = 16
+"""Units of each hidden layer of a `perceptron`."""
+
+
+class EdgeGraph(NamedTuple):
+    """A graph whose edges are numbered: each pair i < j once, ascending."""
+
+    indptr: Labels  # (n + 1,), of the adjacency
+    indices: Labels  # (2E,)
+    number: Labels  # (2E,): the edge of each entry of the adjacency
+    source: Labels  # (E,): i
+    target: Labels  # (E,): j
+    weights: Floats32  # (E,), positive
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.indptr) - 1
+
+    def strengths(self, values: Floats32) -> Floats32:
+        """The sum of the values `(E,)` of each node's edges, `(n,)`."""
+        total = np.bincount(self.source, values, self.n_nodes)
+        total += np.bincount(self.target, values, self.n_nodes)
+        return total.astype(np.float32)
+
+
+def edge_graph(adjacency: csr_array) -> EdgeGraph:
+    """Number the edges of an adjacency: `(n, n)` symmetric, zero diagonal, rows ascending."""
+    indptr, indices = (np.asarray(one, np.int32) for one in (adjacency.indptr, adjacency.indices))
+    n_edges = len(indices) // 2
+    number, source, target = (np.empty(size, np.int32) for size in (2 * n_edges, n_edges, n_edges))
+    _number_edges(indptr, indices, number, source, target)
+    weights = np.empty(n_edges, np.float32)
+    weights[number] = adjacency.data
+    return EdgeGraph(indptr, indices, number, source, target, weights)
+
+
+@compiled()
+def _number_edges(
+    indptr: Labels, indices: Labels, number: Labels, source: Labels, target: Labels
+) -> None:
+    """Fill the last three. Row j meets its smaller neighbours in the order of their rows."""
+    following = indptr.copy()  # where row j has its next smaller neighbour
+    n_edges = 0
+    for i in range(len(indptr) - 1):
+        for entry in range(indptr[i], indptr[i + 1]):
+            j = indices[entry]
+            if i < j:
+                source[n_edges], target[n_edges] = i, j
+                number[entry] = number[following[j]] = n_edges
+                following[j] += 1
+                n_edges += 1
+
+
+@compiled(fastmath=ANY_ORDER)
+def hop(
+    indptr: Labels,
+    indices: Labels,
+    weights: Floats32,
+    hidden: Floats32,
+    start: int,
+    end: int,
+    following: Floats32,
+) -> None:
+    """Fill rows start to end of `following`: the weighted sum of the neighbours' rows, length 1.
+
+    weights: of each entry of the adjacency, `(2E,)`. A row of zeros stays zero.
+    """
+    width = hidden.shape[1]
+    for i in range(start, end):
+        row = following[i]
+        row[:] = 0
+        for entry in range(indptr[i], indptr[i + 1]):
+            weight, other = weights[entry], hidden[indices[entry]]
+            for column in range(width):
+                row[column] += weight * other[column]
+        square = np.float32(0)
+        for column in range(width):
+            square += row[column] * row[column]
+        if square > 0:
+            scale = np.float32(1) / np.sqrt(square)
+            for column in range(width):
+                row[column] *= scale
+
+
+@compiled(fastmath=ANY_ORDER)
+def scalar_products(source: Labels, target: Labels, hidden: Floats32, products: Floats32) -> None:
+    """Fill `products`, `(E,)`: of the rows of both ends of each edge."""
+    width = hidden.shape[1]
+    for edge in range(len(source)):
+        one, other = hidden[source[edge]], hidden[target[edge]]
+        total = np.float32(0)
+        for column in range(width):
+            total += one[column] * other[column]
+        products[edge] = total
+
+
+@compiled()
+def common_neighbours(
+    indptr: Labels, indices: Labels, number: Labels, weights: Floats32, total: Floats32
+) -> None:
+    """Fill `total`, `(E,)`: Σ_k w_ik w_kj of each edge, weights `(E,)`.
+
+    Each edge is met at the end with more neighbours, and asks those of the other: the time grows
+    with E^1.5 at most, a star's with E.
+    """
+    n_nodes = len(indptr) - 1
+    marked = np.zeros(n_nodes, np.float32)
+    for i in range(n_nodes):
+        start, end = indptr[i], indptr[i + 1]
+        for entry in range(start, end):
+            marked[indices[entry]] = weights[number[entry]]
+        for entry in range(start, end):
+            j = indices[entry]
+            fewer = (indptr[j + 1] - indptr[j]) - (end - start)
+            if fewer < 0 or (fewer == 0 and j < i):
+                shared = np.float32(0)
+                for other in range(indptr[j], indptr[j + 1]):
+                    shared += weights[number[other]] * marked[indices[other]]
+                total[number[entry]] = shared
+        for entry in range(start, end):
+            marked[indices[entry]] = 0
+
+
+@compiled(fastmath=ANY_ORDER)
+def perceptron(
+    columns: Floats32,
+    first: Floats32,
+    first_bias: Floats32,
+    second: Floats32,
+    second_bias: Floats32,
+    last: Floats32,
+    logits: Floats32,
+) -> None:
+    """Add to `logits`, `(E,)`, what two layers of HIDDEN rectified units say of each edge.
+
+    columns: `(n_columns, E)`; first `(n_columns, HIDDEN)`, second `(HIDDEN, HIDDEN)`, last
+    `(HIDDEN + 1,)`, whose last number is the bias.
+    """
+    n_columns, n_edges = columns.shape
+    one, two = np.empty(HIDDEN, np.float32), np.empty(HIDDEN, np.float32)
+    for edge in range(n_edges):
+        for unit in range(HIDDEN):
+            one[unit] = first_bias[unit]
+            two[unit] = second_bias[unit]
+        for column in range(n_columns):
+            value = columns[column, edge]
+            for unit in range(HIDDEN):
+                one[unit] += value * first[column, unit]
+        for before in range(HIDDEN):
+            value = max(one[before], np.float32(0))
+            for unit in range(HIDDEN):
+                two[unit] += value * second[before, unit]
+        logit = last[HIDDEN]
+        for unit in range(HIDDEN):
+            logit += max(two[unit], np.float32(0)) * last[unit]
+        logits[edge] += logit

@@ -1,0 +1,257 @@
+"""An encoder that learns from labelled graphs which edges join two nodes of one community.
+
+Each round filters the features over the weighted graph (as `hops` does), describes each edge by a
+few numbers, and lets a small perceptron correct the probability that its ends share a community.
+The next round's graph is weighted by that. docs/encoder.md has the equations.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_icd.methods.icd.encoder.contract import Encoder, Weights
+from stream_icd.methods.icd.encoder.edge_graph import (
+    HIDDEN,
+    EdgeGraph,
+    common_neighbours,
+    edge_graph,
+    hop,
+    perceptron,
+    scalar_products,
+)
+from stream_icd.methods.icd.encoder.gcn import averaged, scaled_rows
+from stream_icd.methods.icd.encoder.initialisation import hadamard_matrix
+from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
+from stream_icd.methods.icd.structure import SparsePlusRankOne, propagation_matrix
+
+ROUNDS, HOPS, LAST_HOPS = 5, 4, 9
+"""Rounds of corrections, and hops of the filter in each and after the last one, chosen on
+validation graphs (docs/measured/encoder.md). The mean of the later half of the hops is kept."""
+
+DEGREE_EXPONENT = 0.1
+"""b of the filter H_k = A D^-b H_(k-1): what `hops` starts with."""
+
+SUREST = 12.0
+"""The largest log-odds of an edge, to either side: no weight becomes zero."""
+
+LEAST = 1e-12
+
+COLUMNS = (
+    *(f"cosine after hop {number}" for number in range(1, HOPS + 1)),
+    "cosine of the mean",
+    "its excess over the mean of both ends' edges",
+    "difference of these means",
+    "log common weight",
+    "common weight over both strengths",
+    "log-odds before",
+    "smaller share kept",
+    "larger share kept",
+    "smaller concentration",
+    "larger concentration",
+    "smaller log degree",
+    "larger log degree",
+    "log weight",
+    "log weight over both strengths",
+)
+"""What the perceptron reads of each edge. All are symmetric in both ends. The strength of a node is
+the weight that its edges have now; the share kept is its part of the weight that they had; the
+concentration is the mean probability of its edges, each weighted by itself."""
+
+
+class Weighed(NamedTuple):
+    """What the encoder makes of a graph."""
+
+    embedding: Floats32  # U, (n, d): for K-means
+    adjacency: csr_array  # (n, n): each weight times the probability of its edge; for bp
+    log_odds: Floats32  # (E,): that both ends of an edge i < j share a community, edges ascending
+
+
+class Edges(Encoder):
+    """Rounds of: filter, describe the edges, correct their log-odds; then U from a last filter.
+
+    In round r, H_0 = Z R_r with a random projection R_r of its own, so what one of them distorts is
+    not distorted in the next. H_k = A D^-b H_(k-1) with rows of length 1; A holds each weight times
+    the probability of its edge (one half at first), D the sums of its rows. The log-odds of an edge
+    then grow by perceptron_r(columns of the edge), see `COLUMNS`. U is the mean of the later hops
+    over the last graph, rows to length 1 if the recipe says so.
+
+    The weights do not depend on the order of nodes, edges or features. They are learned from labels
+    (`training.icd.learn_edges`), without torch. Before, no log-odds change, and U is that of `hops`.
+    """
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """For each round: mean and scale of the columns, and the perceptron's layers."""
+        n_columns = len(COLUMNS)
+        return {
+            "mean": (ROUNDS, n_columns),
+            "scale": (ROUNDS, n_columns),
+            "first": (ROUNDS, n_columns, HIDDEN),
+            "first_bias": (ROUNDS, HIDDEN),
+            "second": (ROUNDS, HIDDEN, HIDDEN),
+            "second_bias": (ROUNDS, HIDDEN),
+            "last": (ROUNDS, HIDDEN + 1),  # with the bias
+        }
+
+    def initial_weights(self, rng: np.random.Generator) -> Weights:
+        """Hidden units at random, from raw output of the bit generator; the last layer is zero."""
+        weights = {
+            name: np.zeros(shape, np.float32) for name, shape in self.weight_shapes().items()
+        }
+        weights["scale"] += 1
+        for name in ("first", "second"):
+            n_in = weights[name].shape[1]
+            raw = np.asarray(rng.bit_generator.random_raw(weights[name].size))
+            uniform = (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1  # from -1 to 1
+            bound = np.sqrt(6 / n_in)  # He et al. 2015: the variance of rectified units stays
+            weights[name] = (bound * uniform).astype(np.float32).reshape(weights[name].shape)
+        return weights
+
+    def embed(
+        self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
+    ) -> Floats32:
+        """U, `(n, d)` float32; see `Encoder`."""
+        return self.weigh(weights, features, adjacency, threads).embedding
+
+    def weigh(
+        self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
+    ) -> Weighed:
+        """The embedding, the weighted graph and the log-odds of the edges of a graph `(n, n)`.
+
+        adjacency: canonical, with comparable weights (`graphs.weights.comparable`).
+        features: Z, `(n, L)`.
+        """
+        graph, width = edge_graph(adjacency), self.settings.widths[-1]
+        log_odds = np.zeros(len(graph.source), np.float32)
+        for number in range(ROUNDS):
+            if weights["last"][number].any():  # else nothing changes
+                columns = edge_columns(graph, features, log_odds, number, width, threads)
+                log_odds = corrected(log_odds, columns, weights, number)
+        hops = filtered(graph, features, log_odds, ROUNDS, width, threads)
+        propagation = propagation_matrix(adjacency).astype(np.float32)
+        mean = scaled_rows(_mean_of_later(hops), self.settings)
+        embedding = averaged(propagation, mean, self.settings, threads)
+        entries = (graph.weights * probabilities(log_odds)).astype(np.float64)[graph.number]
+        weighted = csr_array((entries, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+        return Weighed(embedding, weighted, log_odds)
+
+
+def edge_columns(
+    graph: EdgeGraph,
+    features: SparsePlusRankOne,
+    log_odds: Floats32,
+    number: int,
+    width: int,
+    threads: int = 1,
+) -> Floats32:
+    """`COLUMNS` of each edge in a round, `(n_columns, E)`, from the log-odds before it, `(E,)`."""
+    source, target, weights = graph.source, graph.target, graph.weights
+    columns = np.empty((len(COLUMNS), len(source)), np.float32)
+    rows = iter(columns)
+
+    def smaller_and_larger(of_nodes: Floats32) -> None:
+        np.minimum(of_nodes[source], of_nodes[target], out=next(rows))
+        np.maximum(of_nodes[source], of_nodes[target], out=next(rows))
+
+    hops = filtered(graph, features, log_odds, number, width, threads)
+    mean = _unit(_mean_of_later(hops))
+    for hidden in (*hops, mean):
+        scalar_products(source, target, hidden, cosine := next(rows))
+    degrees = np.maximum(np.diff(graph.indptr), 1).astype(np.float32)
+    typical = graph.strengths(cosine) / degrees
+    one, other = typical[source], typical[target]
+    next(rows)[:] = 2 * cosine - one - other
+    np.abs(one - other, out=next(rows))
+
+    probability = probabilities(log_odds)
+    kept = weights * probability
+    before, strengths = (np.maximum(graph.strengths(w), LEAST) for w in (weights, kept))
+    common_neighbours(graph.indptr, graph.indices, graph.number, kept, common := next(rows))
+    np.divide(common, np.sqrt(strengths[source] * strengths[target]), out=next(rows))
+    np.log1p(common, out=common)
+    next(rows)[:] = log_odds
+    smaller_and_larger(strengths / before)
+    certain = graph.strengths(probability * probability)
+    smaller_and_larger(certain / np.maximum(graph.strengths(probability), LEAST))
+    smaller_and_larger(np.log(degrees))
+    log_weights = np.log(weights, out=next(rows))
+    np.subtract(log_weights, np.log(before[source] * before[target]) / 2, out=next(rows))
+    return columns
+
+
+def corrected(log_odds: Floats32, columns: Floats32, weights: Weights, number: int) -> Floats32:
+    """The log-odds of the edges after a round, `(E,)`, at most `SUREST`."""
+    mean, scale, first, bias, second, second_bias, last = (
+        weights[name][number]
+        for name in ("mean", "scale", "first", "first_bias", "second", "second_bias", "last")
+    )
+    first = first / scale[:, None]
+    following = log_odds.copy()
+    perceptron(columns, first, bias - mean @ first, second, second_bias, last, following)
+    return following.clip(-SUREST, SUREST, out=following)
+
+
+def filtered(
+    graph: EdgeGraph,
+    features: SparsePlusRankOne,
+    log_odds: Floats32,
+    number: int,
+    width: int,
+    threads: int = 1,
+) -> list[Floats32]:
+    """H_1, H_2, … of a round, `(n, width)` each, rows of length 1; the last one is `ROUNDS`."""
+    with single_threaded_blas():
+        hidden = _unit(features.times_dense(_projection(features.shape[1], width, number)))
+    kept = graph.weights * probabilities(log_odds)
+    strengths = np.maximum(graph.strengths(kept), LEAST)
+    step = kept[graph.number] * (strengths ** np.float32(-DEGREE_EXPONENT))[graph.indices]
+    hops = []
+    for _ in range(LAST_HOPS if number == ROUNDS else HOPS):
+        hidden = _neighbours(graph, step, hidden, threads)
+        hops.append(hidden)
+    return hops
+
+
+def probabilities(log_odds: Floats32) -> Floats32:
+    """1 / (1 + exp(−log-odds)), `(E,)`."""
+    odds: Floats32 = np.exp(-log_odds)
+    odds += 1
+    return np.reciprocal(odds, out=odds)
+
+
+def _neighbours(graph: EdgeGraph, step: Floats32, hidden: Floats32, threads: int) -> Floats32:
+    following = np.empty_like(hidden)
+
+    def fill(rows: slice) -> None:
+        hop(graph.indptr, graph.indices, step, hidden, rows.start, rows.stop, following)
+
+    if threads == 1:
+        fill(slice(0, len(hidden)))
+    else:
+        for_blocks(fill, len(hidden), threads)
+    return following
+
+
+def _mean_of_later(hops: list[Floats32]) -> Floats32:
+    later = hops[len(hops) // 2 :]
+    total = later[0] + later[1] if len(later) > 1 else later[0].copy()
+    for hidden in later[2:]:
+        total += hidden
+    total /= len(later)
+    return total
+
+
+def _unit(hidden: Floats32) -> Floats32:
+    """The rows in place, to length 1; a row of zeros stays zero."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", hidden, hidden))
+    hidden /= np.maximum(lengths, LEAST)[:, None]
+    return hidden
+
+
+@lru_cache(maxsize=2 * (ROUNDS + 1))
+def _projection(n_features: int, width: int, number: int) -> Floats32:
+    """R of a round, `(n_features, width)`: the same in every model and on every machine."""
+    return hadamard_matrix(np.random.PCG64(number), (n_features, width))
