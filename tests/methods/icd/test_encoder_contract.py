@@ -8,7 +8,8 @@ from threadpoolctl import threadpool_limits
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import Encoder, Weights
+from stream_icd.methods.icd.encoder.contract import Differentiable, Encoder, Weights
+from stream_icd.methods.icd.encoder.edges import LAST_HOPS, ROUNDS, round_projection
 from stream_icd.methods.icd.encoder.hops import projection
 from stream_icd.methods.icd.encoder.registry import ENCODERS, encoder
 from stream_icd.methods.icd.features import reduced_features
@@ -23,6 +24,9 @@ from stream_icd.methods.icd.encoder.neighbourhood import (  # noqa: E402 - impor
 )
 
 every_encoder = pytest.mark.parametrize("kind", sorted(ENCODERS))
+every_differentiable = pytest.mark.parametrize(
+    "kind", sorted(kind for kind, each in ENCODERS.items() if issubclass(each, Differentiable))
+)
 both_normalisations = pytest.mark.parametrize("normalise_rows", [True, False])
 
 
@@ -43,9 +47,9 @@ def forward(
     graph: LabelledGraph,
     features: SparsePlusRankOne,
 ) -> torch.Tensor:  # type: ignore[name-defined]
-    return encoder(settings).forward(
-        weights, FeatureTensors(features), GraphNeighbourhood(graph.adjacency)
-    )
+    chosen = encoder(settings)
+    assert isinstance(chosen, Differentiable)
+    return chosen.forward(weights, FeatureTensors(features), GraphNeighbourhood(graph.adjacency))
 
 
 @every_encoder
@@ -64,7 +68,7 @@ def test_weights_depend_on_the_seed_alone(kind: str) -> None:
     assert any(not np.array_equal(first[name], other[name]) for name in first)
 
 
-@every_encoder
+@every_differentiable
 @both_normalisations
 def test_frozen_and_trainable_forms_agree(
     kind: str, normalise_rows: bool, graph: LabelledGraph
@@ -89,6 +93,17 @@ def dense_hops(weights: Weights, adjacency: np.ndarray, features: np.ndarray) ->
     return sum(w * power @ first for w, power in zip(weights["hops"], powers, strict=True))
 
 
+def dense_edges(adjacency: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Without training, no edge's weight changes."""
+    hidden, hops = features @ round_projection(features.shape[1], 16, ROUNDS), []
+    hidden /= np.linalg.norm(hidden, axis=1, keepdims=True)
+    for _ in range(LAST_HOPS):
+        hidden = adjacency * adjacency.sum(axis=1) ** -0.1 @ hidden
+        hidden /= np.linalg.norm(hidden, axis=1, keepdims=True)
+        hops.append(hidden)
+    return np.mean(hops[LAST_HOPS // 2 :], axis=0)
+
+
 def dense_layer(
     kind: str, weights: Weights, adjacency: np.ndarray, hidden: np.ndarray
 ) -> np.ndarray:
@@ -96,6 +111,8 @@ def dense_layer(
     with_loops = adjacency + np.eye(len(adjacency))
     if kind == "hops":
         return dense_hops(weights, adjacency, hidden)
+    if kind == "edges":
+        return dense_edges(adjacency, hidden)
     mixed = hidden @ weights["layer.0"]
     if kind == "gcn":
         root = 1 / np.sqrt(with_loops.sum(axis=1))
@@ -173,7 +190,7 @@ def test_one_thread_and_two_give_the_same_bits(kind: str) -> None:
     assert np.array_equal(*answers)
 
 
-@every_encoder
+@every_differentiable
 def test_gradients_are_those_of_finite_differences(kind: str, graph: LabelledGraph) -> None:
     settings = settings_of(kind)
     _, weights = initial(settings)

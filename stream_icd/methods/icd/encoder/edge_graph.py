@@ -14,9 +14,6 @@ from stream_icd.methods.icd.row_blocks import Floats32
 ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
 """Liberties of the compiler in sums of products: it may use vector instructions."""
 
-HIDDEN = 16
-"""Units of each hidden layer of a `perceptron`."""
-
 
 class EdgeGraph(NamedTuple):
     """A graph whose edges are numbered: each pair i < j once, ascending."""
@@ -115,7 +112,7 @@ def scalar_products(source: Labels, target: Labels, hidden: Floats32, products: 
 def common_neighbours(
     indptr: Labels, indices: Labels, number: Labels, weights: Floats32, total: Floats32
 ) -> None:
-    """Fill `total`, `(E,)`: Σ_k w_ik w_kj of each edge, weights `(E,)`.
+    """Fill `total`, `(E,)`: Σ_k w_ik w_kj of each edge; weights of each entry, `(2E,)`.
 
     Each edge is met at the end with more neighbours, and asks those of the other: the time grows
     with E^1.5 at most, a star's with E.
@@ -125,49 +122,14 @@ def common_neighbours(
     for i in range(n_nodes):
         start, end = indptr[i], indptr[i + 1]
         for entry in range(start, end):
-            marked[indices[entry]] = weights[number[entry]]
+            marked[indices[entry]] = weights[entry]
         for entry in range(start, end):
             j = indices[entry]
             fewer = (indptr[j + 1] - indptr[j]) - (end - start)
             if fewer < 0 or (fewer == 0 and j < i):
                 shared = np.float32(0)
                 for other in range(indptr[j], indptr[j + 1]):
-                    shared += weights[number[other]] * marked[indices[other]]
+                    shared += weights[other] * marked[indices[other]]
                 total[number[entry]] = shared
         for entry in range(start, end):
             marked[indices[entry]] = 0
-
-
-@compiled(fastmath=ANY_ORDER)
-def perceptron(
-    columns: Floats32,
-    first: Floats32,
-    first_bias: Floats32,
-    second: Floats32,
-    second_bias: Floats32,
-    last: Floats32,
-    logits: Floats32,
-) -> None:
-    """Add to `logits`, `(E,)`, what two layers of HIDDEN rectified units say of each edge.
-
-    columns: `(n_columns, E)`; first `(n_columns, HIDDEN)`, second `(HIDDEN, HIDDEN)`, last
-    `(HIDDEN + 1,)`, whose last number is the bias.
-    """
-    n_columns, n_edges = columns.shape
-    one, two = np.empty(HIDDEN, np.float32), np.empty(HIDDEN, np.float32)
-    for edge in range(n_edges):
-        for unit in range(HIDDEN):
-            one[unit] = first_bias[unit]
-            two[unit] = second_bias[unit]
-        for column in range(n_columns):
-            value = columns[column, edge]
-            for unit in range(HIDDEN):
-                one[unit] += value * first[column, unit]
-        for before in range(HIDDEN):
-            value = max(one[before], np.float32(0))
-            for unit in range(HIDDEN):
-                two[unit] += value * second[before, unit]
-        logit = last[HIDDEN]
-        for unit in range(HIDDEN):
-            logit += max(two[unit], np.float32(0)) * last[unit]
-        logits[edge] += logit
