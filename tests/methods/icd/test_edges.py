@@ -103,7 +103,7 @@ def dense_probabilities(
     """The probability of each pair after all rounds, as the equations say, from dense matrices."""
     log_odds = np.zeros_like(adjacency)
     for number in range(ROUNDS):
-        one = {name: weight[number] for name, weight in weights.items()}
+        one = {name: weight[number] for name, weight in weights.items() if name != "power"}
         columns = dense_columns(adjacency, log_odds, features, number)
         hidden = (np.moveaxis(columns, 0, -1) - one["mean"]) / one["scale"]
         for layer in ("first", "second"):
@@ -121,6 +121,9 @@ def test_it_computes_what_its_equations_say(graph: LabelledGraph, with_weights: 
     probability = dense_probabilities(dense, features, weights)
     found = weighed(adjacency, weights)
     np.testing.assert_allclose(found.adjacency.toarray(), dense * probability, atol=2e-3)
+    squared = weighed(adjacency, weights | {"power": np.array([2], np.float32)})
+    np.testing.assert_allclose(squared.adjacency.toarray(), dense * probability**2, atol=4e-3)
+    np.testing.assert_array_equal(squared.embedding, found.embedding)
     embedding = mean_row(dense_hops(found.adjacency.toarray(), features, ROUNDS))
     np.testing.assert_allclose(found.embedding, embedding, atol=1e-4)
     assert len(COLUMNS) == weights["mean"].shape[1]

@@ -17,16 +17,19 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph, edge_graph
-from stream_icd.methods.icd.encoder.edges import ROUNDS, corrected, edge_columns
+from stream_icd.methods.icd.encoder.edges import ROUNDS, corrected, edge_columns, weighted
 from stream_icd.methods.icd.encoder.registry import initial_weights
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.icd.row_blocks import Floats32, single_threaded_blas
 from stream_icd.methods.icd.structure import SparsePlusRankOne
+from stream_icd.methods.quality.agreement import ami
 
 STEPS, BATCH, RATE = 3000, 2048, 0.01
 """Steps of Adam in each round, edges in a step, and the learning rate, which falls to 0."""
@@ -36,6 +39,13 @@ MOMENTS = 10
 
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.999
 """Of Adam's means of the gradient and of its square (Kingma and Ba, ICLR 2015)."""
+
+POWERS = (0.5, 1.0, 2.0)
+"""Candidates for the power of the probabilities by which bp's graph is weighted. Where other laws
+make communities within those that labels name, a high one hides their edges."""
+
+MOST_JUDGED = 3
+"""Graphs, the last ones, on which bp tries these powers."""
 
 LAYERS = ("first", "first_bias", "second", "second_bias", "last")
 
@@ -75,7 +85,7 @@ def learn_edges(
     """Learn the weights of the recipe's encoder, which is of kind `edges`.
 
     In each round, the weights with the least cross entropy on the validation graphs are kept; the
-    weights before are among them. The same graphs, recipe and start give the same bytes, unless the
+    weights before are among them. So is the power by AMI of what bp finds. The same graphs, recipe and start give the same bytes, unless the
     time is up first.
 
     Args:
@@ -119,7 +129,22 @@ def learn_edges(
         )
         for one, its_columns in zip(taught + tests, columns + test_columns, strict=True):
             one.log_odds = corrected(one.log_odds, its_columns, weights, number)
+    if clock() - begun < seconds:
+        judges = (tests or taught)[-MOST_JUDGED:]
+        weights["power"][0] = max(POWERS, key=lambda power: _agreement(judges, power, recipe.seed))
     return LearnedEdges(weights, tuple(rounds), n_examples)
+
+
+def _agreement(graphs: Sequence[_Prepared], power: float, seed: int) -> float:
+    """Mean AMI with the labels of what bp finds, K unknown."""
+    parameters = BpParameters(search=True, weight_exponent=1)
+    scores = []
+    for one in graphs:
+        known = one.labels >= 0
+        graph = weighted(one.graph, one.log_odds, power)
+        found = find_communities(graph, parameters, seed=seed)
+        scores.append(ami(one.labels[known], found[known]))
+    return float(np.mean(scores))
 
 
 @dataclass(slots=True, eq=False)
@@ -128,6 +153,7 @@ class _Prepared:
 
     graph: EdgeGraph
     features: SparsePlusRankOne
+    labels: Labels  # (n,), negative where unknown
     examples: Labels  # edges with two labelled ends
     same: Floats32  # of each example: 1 if both ends have one label, else 0
     log_odds: Floats32  # (E,)
@@ -145,7 +171,7 @@ def _prepared(adjacency: csr_array, labels: Labels, recipe: Recipe) -> _Prepared
     examples = np.flatnonzero((one >= 0) & (other >= 0)).astype(np.int32)
     same = (one == other)[examples].astype(np.float32)
     features = model_features(linked_only, recipe)
-    return _Prepared(graph, features, examples, same, np.zeros(len(one), np.float32))
+    return _Prepared(graph, features, labels, examples, same, np.zeros(len(one), np.float32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -70,7 +70,7 @@ class Weighed(NamedTuple):
     """What the encoder makes of a graph."""
 
     embedding: Floats32  # U, (n, d): for K-means
-    adjacency: csr_array  # (n, n): each weight times the probability of its edge; for bp
+    adjacency: csr_array  # (n, n): see `weighted`
     log_odds: Floats32  # (E,): that both ends of an edge i < j share a community, edges ascending
 
 
@@ -88,7 +88,7 @@ class Edges(Encoder):
     """
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """For each round: mean and scale of the columns, and the perceptron's layers."""
+        """For each round: mean and scale of the columns, the perceptron's layers; the power."""
         n_columns = len(COLUMNS)
         return {
             "mean": (ROUNDS, n_columns),
@@ -98,6 +98,7 @@ class Edges(Encoder):
             "second": (ROUNDS, HIDDEN, HIDDEN),
             "second_bias": (ROUNDS, HIDDEN),
             "last": (ROUNDS, HIDDEN + 1),  # with the bias
+            "power": (1,),  # of the probabilities, see `weighted`
         }
 
     def initial_weights(self, rng: np.random.Generator) -> Weights:
@@ -105,7 +106,8 @@ class Edges(Encoder):
         weights = {
             name: np.zeros(shape, np.float32) for name, shape in self.weight_shapes().items()
         }
-        weights["scale"] += 1
+        for name in ("scale", "power"):
+            weights[name] += 1
         for name in ("first", "second"):
             n_in = weights[name].shape[1]
             raw = np.asarray(rng.bit_generator.random_raw(weights[name].size))
@@ -138,9 +140,17 @@ class Edges(Encoder):
         propagation = propagation_matrix(adjacency).astype(np.float32)
         mean = scaled_rows(_mean_of_later(hops), self.settings)
         embedding = averaged(propagation, mean, self.settings, threads)
-        entries = (graph.weights * probabilities(log_odds)).astype(np.float64)[graph.number]
-        weighted = csr_array((entries, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-        return Weighed(embedding, weighted, log_odds)
+        return Weighed(embedding, weighted(graph, log_odds, weights["power"][0]), log_odds)
+
+
+def weighted(graph: EdgeGraph, log_odds: Floats32, power: float) -> csr_array:
+    """The graph for bp, `(n, n)`: each weight times a power of the probability of its edge.
+
+    Its weights are comparable already: bp takes them with `weight_exponent` 1.
+    """
+    weights = graph.weights * probabilities(log_odds) ** np.float64(power)
+    shape = (graph.n_nodes, graph.n_nodes)
+    return csr_array((weights[graph.number], graph.indices, graph.indptr), shape=shape)
 
 
 def edge_columns(

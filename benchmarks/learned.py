@@ -1,0 +1,190 @@
+"""What learning from labelled graphs is worth: the encoder `edges`, trained and not, beside others.
+
+    python -m benchmarks.learned
+    python -m benchmarks.learned --labelled FOLDER --only years
+
+Each planted set is learned on its training graphs and shown on test graphs, which nothing was
+chosen on. With `--labelled`, the class years of four colleges: each is tested after learning on the
+other three. K is given to K-means, and unknown to bp, on the graph as it is and as the encoder
+weights it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from rich.console import Console
+from scipy.sparse import coo_array, csr_array
+
+from benchmarks.shared.comparison import mean_and_error
+from benchmarks.shared.graphs.data_sets import BenchmarkGraph, data_sets
+from stream_icd.core.arrays import Labels, n_distinct
+from stream_icd.learning.training.icd.learn_edges import learn_edges
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.adjacency import as_adjacency
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.encoder.edges import Edges
+from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
+from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.icd.recipe import UNTRAINED, EncoderSettings, Recipe
+from stream_icd.methods.quality.agreement import ami, nmi
+
+HOPS = Recipe(name="hops", encoder=UNTRAINED)
+EDGES = Recipe(
+    name="edges",
+    encoder=EncoderSettings(kind="edges", widths=(4096, 48), initialisation="hadamard"),
+)
+BY_SEARCH = BpParameters(search=True)
+AS_WEIGHTED = BpParameters(search=True, weight_exponent=1)
+
+PLANTED = ("L(f,.6)", "L(n,.6)", "L(f,.3)", "GN.3")
+SCHOOLS = ("Caltech36", "Reed98", "Rice31", "Smith60")
+YEARS = "years"
+
+Known = tuple[csr_array, Labels]
+"""A graph and the communities of its nodes, negative where unknown."""
+
+
+def main() -> None:
+    """Parse the command line, learn, measure, print a table for each data set."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--labelled", type=Path, help="folder of fb100_*: edges/, labels/")
+    parser.add_argument("--only", nargs="+", choices=(*PLANTED, YEARS))
+    parser.add_argument("--train", type=int, default=8, help="graphs to learn from")
+    parser.add_argument("--graphs", type=int, default=8, help="graphs to test on")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings")
+    options = parser.parse_args()
+    for name in options.only or (*PLANTED, *([YEARS] if options.labelled else [])):
+        table = Table()
+        if name == YEARS:
+            _measure_years(options.labelled, options.seeds, table)
+        else:
+            _measure_planted(name, options, table)
+        Console().print(f"\n{name}\n{table}", markup=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Percent and processor milliseconds of each method, over graphs and seeds."""
+
+    rows: dict[str, list[tuple[float, ...]]] = field(default_factory=dict)
+
+    def add(self, method: str, truth: Labels, found: Labels, started: float) -> None:
+        """Add one graph, whose communities were found since `started`, a processor time."""
+        spent = 1000 * (time.process_time() - started)
+        known = truth >= 0
+        labels, found = truth[known], found[known]
+        more = n_distinct(found) - n_distinct(labels)
+        row = (100 * nmi(labels, found), 100 * ami(labels, found), more, spent)
+        self.rows.setdefault(method, []).append(row)
+
+    def __str__(self) -> str:
+        """The table as markdown."""
+        lines = ["| method | NMI | AMI | K − true | CPU ms |", "| --- | --- | --- | --- | --- |"]
+        for method, rows in self.rows.items():
+            columns = (_with_error(column) for column in np.array(rows).T[:2])
+            more, spent = np.mean([row[2] for row in rows]), np.median([row[3] for row in rows])
+            lines.append(f"| {method} | {' | '.join(columns)} | {more:+.1f} | {spent:.0f} |")
+        return "\n".join(lines)
+
+
+def _with_error(values: np.ndarray) -> str:
+    mean, error = mean_and_error(values)
+    return f"{mean:.2f} ± {error:.2f}"
+
+
+def _measure_planted(name: str, options: argparse.Namespace, table: Table) -> None:
+    data_set = data_sets(Path())[name]
+    assert data_set.training_graphs is not None
+    past = list(map(_known, islice(data_set.training_graphs(), options.train + 2)))
+    tests = list(map(_known, islice(data_set.test_graphs(), options.graphs)))
+    _untrained(tests, table)
+    for seed in range(options.seeds):
+        _learned(past[:-2], past[-2:], tests, seed, table)
+
+
+def _measure_years(folder: Path, seeds: int, table: Table) -> None:
+    schools = [_school(folder, name) for name in SCHOOLS]
+    _untrained(schools, table)
+    for seed in range(seeds):
+        for left_out, school in enumerate(schools):
+            others = [other for number, other in enumerate(schools) if number != left_out]
+            _learned(others, (), [school], seed, table)
+
+
+def _known(graph: BenchmarkGraph) -> Known:
+    assert graph.truth is not None
+    return graph.adjacency, graph.truth
+
+
+def _school(folder: Path, name: str) -> Known:
+    """A college; the year is unknown for students that give none."""
+    pairs = pq.read_table(folder / "edges" / f"fb100_{name}.parquet")
+    told = pq.read_table(folder / "labels" / f"fb100_{name}_year.parquet")
+    ends = np.stack([pairs["src"].to_numpy(), pairs["dst"].to_numpy()])
+    nodes, positions = np.unique(ends, return_inverse=True)
+    source, target = positions.reshape(ends.shape)
+    shape = (len(nodes), len(nodes))
+    adjacency = as_adjacency(coo_array((np.ones(len(source)), (source, target)), shape))
+    labels = np.full(len(nodes), -1, np.int32)
+    here = np.isin(told["node"].to_numpy(), nodes)
+    years = np.unique(told["label"].to_numpy(), return_inverse=True)[1]
+    labels[np.searchsorted(nodes, told["node"].to_numpy()[here])] = years[here]
+    return adjacency, labels
+
+
+def _untrained(tests: Sequence[Known], table: Table) -> None:
+    weights = initial_weights(HOPS)
+    for adjacency, truth in tests:
+        started = time.process_time()
+        features = model_features(adjacency, HOPS)
+        embedding = encoder(HOPS.encoder).embed(weights, features, adjacency)
+        table.add("hops, K-means, K given", truth, cluster(embedding, _k(truth)), started)
+        started = time.process_time()
+        table.add("bp, K unknown", truth, find_communities(adjacency, BY_SEARCH), started)
+
+
+def _learned(
+    past: Sequence[Known],
+    validation: Sequence[Known],
+    tests: Sequence[Known],
+    seed: int,
+    table: Table,
+) -> None:
+    started = time.process_time()
+    recipe = EDGES.changed(seed=seed)
+    learned = learn_edges(past, recipe, validation=validation)
+    losses = ", ".join(f"{one.after:.4f}" for one in learned.rounds)
+    spent = time.process_time() - started
+    Console().print(f"learned in {spent:.0f} CPU s; cross entropy by round: {losses}")
+    for adjacency, truth in tests:
+        _test(adjacency, truth, learned.weights, table)
+
+
+def _test(adjacency: csr_array, truth: Labels, weights: Weights, table: Table) -> None:
+    started = time.process_time()
+    graph = comparable(adjacency)
+    weighed = Edges(EDGES.encoder).weigh(weights, model_features(graph, EDGES), graph)
+    encoded = time.process_time()
+    table.add("edges, K-means, K given", truth, cluster(weighed.embedding, _k(truth)), started)
+    started += time.process_time() - encoded  # of K-means, which bp does not need
+    found = find_communities(weighed.adjacency, AS_WEIGHTED)
+    table.add("edges, bp, K unknown", truth, found, started)
+
+
+def _k(truth: Labels) -> int:
+    return n_distinct(truth[truth >= 0])
+
+
+if __name__ == "__main__":
+    main()

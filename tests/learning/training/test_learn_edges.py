@@ -1,0 +1,130 @@
+"""Learning the encoder edges: from labels of all nodes or some, with a limit on the time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from stream_icd.core.errors import BadSettings
+from stream_icd.learning.training.icd import learn_edges as module
+from stream_icd.learning.training.icd.learn_edges import LearnedEdges, learn_edges
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.encoder.edges import Edges, Weighed
+from stream_icd.methods.icd.encoder.registry import digest, initial_weights
+from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+
+RECIPE = Recipe(
+    name="mixed",
+    encoder=EncoderSettings(kind="edges", widths=(1024, 32), initialisation="hadamard"),
+)
+
+
+def mixed(seed: int) -> LabelledGraph:
+    """1,000 nodes, half of whose edges leave their community."""
+    settings = LfrSettings(1000, max_degree=50, max_community=100, mixing=0.5)
+    made = generate_lfr(np.random.default_rng(seed), settings)
+    return LabelledGraph(made.adjacency(), made.communities)
+
+
+def pair(graph: LabelledGraph) -> tuple:  # type: ignore[type-arg]
+    return graph.adjacency, graph.labels
+
+
+def weighed(graph: LabelledGraph, weights: Weights) -> Weighed:
+    features = model_features(graph.adjacency, RECIPE)
+    return Edges(RECIPE.encoder).weigh(weights, features, graph.adjacency)
+
+
+def k_means_nmi(graph: LabelledGraph, weights: Weights) -> float:
+    assert graph.labels is not None
+    embedding = weighed(graph, weights).embedding
+    return nmi(graph.labels, cluster(embedding, graph.n_communities or 0))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fewer_steps() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "STEPS", 100)
+        yield
+
+
+@pytest.fixture(scope="module")
+def learned(fewer_steps: None) -> LearnedEdges:  # noqa: ARG001
+    return learn_edges([pair(mixed(seed)) for seed in (1, 2)], RECIPE, validation=[pair(mixed(3))])
+
+
+def test_learning_helps_on_graphs_that_it_has_not_seen(learned: LearnedEdges) -> None:
+    untrained = initial_weights(RECIPE)
+    before, after = (
+        np.mean([k_means_nmi(mixed(seed), weights) for seed in (8, 9)])
+        for weights in (untrained, learned.weights)
+    )
+    assert after > before + 0.05
+    assert learned.rounds[-1].after < 0.6 * learned.rounds[0].before
+
+
+def test_the_weights_fit_into_thirty_kilobytes(learned: LearnedEdges) -> None:
+    assert {n: w.shape for n, w in learned.weights.items()} == Edges(RECIPE.encoder).weight_shapes()
+    assert all(w.dtype == np.float32 for w in learned.weights.values())
+    assert len(save(learned.weights)) <= 30_000
+
+
+def test_the_same_history_makes_the_same_bytes(learned: LearnedEdges) -> None:
+    again = learn_edges([pair(mixed(seed)) for seed in (1, 2)], RECIPE, validation=[pair(mixed(3))])
+    assert digest(again.weights) == digest(learned.weights)
+    other = learn_edges([pair(mixed(1))], RECIPE.changed(seed=1))
+    assert digest(other.weights) != digest(learned.weights)
+
+
+def test_other_numbers_of_the_communities_change_nothing(learned: LearnedEdges) -> None:
+    renumbered = []
+    for seed in (1, 2):
+        graph = mixed(seed)
+        renumbered.append((graph.adjacency, (7 * graph.labels + seed) % 7001))
+    again = learn_edges(renumbered, RECIPE, validation=[pair(mixed(3))])
+    assert digest(again.weights) == digest(learned.weights)
+
+
+def test_nodes_without_a_label_teach_nothing() -> None:
+    graph = mixed(1)
+    known = np.random.default_rng(0).random(1000) < 0.5
+    labels = np.where(known, graph.labels, -1).astype(np.int32)
+    learned = learn_edges([(graph.adjacency, labels)], RECIPE)
+    i, j = np.triu(graph.adjacency.toarray()).nonzero()
+    assert learned.n_examples == (known[i] & known[j]).sum()
+    assert k_means_nmi(mixed(9), learned.weights) > k_means_nmi(mixed(9), initial_weights(RECIPE))
+    with pytest.raises(BadSettings, match="1 graphs has two labelled ends"):
+        learn_edges([(graph.adjacency, np.full(1000, -1, np.int32))], RECIPE)
+
+
+def test_when_the_time_is_up_what_was_given_is_kept(learned: LearnedEdges) -> None:
+    late = learn_edges([pair(mixed(1))], RECIPE, start=learned.weights, seconds=0)
+    assert digest(late.weights) == digest(learned.weights)
+    assert [one.steps for one in late.rounds] == [0] * len(late.rounds)
+
+
+def test_what_is_learned_on_is_never_worse_on_the_validation_graphs(learned: LearnedEdges) -> None:
+    wrong = mixed(1)
+    labels = np.random.default_rng(0).permutation(wrong.labels)
+    again = learn_edges(
+        [(wrong.adjacency, labels)], RECIPE, validation=[pair(mixed(3))], start=learned.weights
+    )
+    assert again.rounds[-1].after <= learned.rounds[-1].after + 1e-6
+
+
+def test_torch_is_not_imported() -> None:
+    code = (
+        "import sys, stream_icd.learning.training.icd.learn_edges, stream_icd.methods.icd.encoder.edges\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
