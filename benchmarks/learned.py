@@ -42,7 +42,7 @@ from stream_icd.methods.quality.agreement import ami, nmi
 HOPS = Recipe(name="hops", encoder=UNTRAINED)
 EDGES = Recipe(
     name="edges",
-    encoder=EncoderSettings(kind="edges", widths=(4096, 48), initialisation="hadamard"),
+    encoder=EncoderSettings(kind="edges", widths=(4096, 64), initialisation="hadamard"),
 )
 BY_SEARCH = BpParameters(search=True)
 AS_WEIGHTED = BpParameters(search=True, weight_exponent=1)

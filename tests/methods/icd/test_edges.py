@@ -71,7 +71,7 @@ def dense_columns(
     kept = adjacency * probability
     strengths, before, degrees = kept.sum(axis=1), adjacency.sum(axis=1), there.sum(axis=1)
     hops = dense_hops(kept, features, number)
-    cosines = [hidden @ hidden.T for hidden in (*hops, mean_row(hops))]
+    cosines = [hidden @ hidden.T for hidden in hops]
     typical = (there * cosines[-1]).sum(axis=1) / degrees
     common = kept @ kept
     both = np.sqrt(np.outer(strengths, strengths))

@@ -85,8 +85,8 @@ def learn_edges(
     """Learn the weights of the recipe's encoder, which is of kind `edges`.
 
     In each round, the weights with the least cross entropy on the validation graphs are kept; the
-    weights before are among them. So is the power by AMI of what bp finds. The same graphs, recipe and start give the same bytes, unless the
-    time is up first.
+    weights before are among them. The power is chosen by the AMI of what bp finds there. The same
+    graphs, recipe and start give the same bytes, unless the time is up first.
 
     Args:
         graphs: pairs of an adjacency `(n, n)`, canonical, and labels `(n,)`, negative where the

@@ -15,6 +15,10 @@ ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
 """Liberties of the compiler in sums of products: it may use vector instructions."""
 
 
+SMALLEST = np.float32(1e-30)
+"""A smaller square of a row's length counts as this."""
+
+
 class EdgeGraph(NamedTuple):
     """A graph whose edges are numbered: each pair i < j once, ascending."""
 
@@ -80,20 +84,34 @@ def hop(
     weights: of each entry of the adjacency, `(2E,)`. A row of zeros stays zero.
     """
     width = hidden.shape[1]
+    total = np.empty(width, np.float32)
     for i in range(start, end):
-        row = following[i]
-        row[:] = 0
-        for entry in range(indptr[i], indptr[i + 1]):
-            weight, other = weights[entry], hidden[indices[entry]]
+        total[:] = 0
+        entry, last = np.int64(indptr[i]), np.int64(indptr[i + 1])
+        while entry + 3 < last:  # four rows at a time: half the time of one by one
+            w0, w1 = weights[entry], weights[entry + 1]
+            w2, w3 = weights[entry + 2], weights[entry + 3]
+            j0, j1 = np.uint32(indices[entry]), np.uint32(indices[entry + 1])
+            j2, j3 = np.uint32(indices[entry + 2]), np.uint32(indices[entry + 3])
             for column in range(width):
-                row[column] += weight * other[column]
+                total[column] += (
+                    w0 * hidden[j0, column]
+                    + w1 * hidden[j1, column]
+                    + w2 * hidden[j2, column]
+                    + w3 * hidden[j3, column]
+                )
+            entry += 4
+        while entry < last:
+            weight, j = weights[entry], np.uint32(indices[entry])
+            for column in range(width):
+                total[column] += weight * hidden[j, column]
+            entry += 1
         square = np.float32(0)
         for column in range(width):
-            square += row[column] * row[column]
-        if square > 0:
-            scale = np.float32(1) / np.sqrt(square)
-            for column in range(width):
-                row[column] *= scale
+            square += total[column] * total[column]
+        scale = np.float32(1) / np.sqrt(max(square, SMALLEST))
+        for column in range(width):
+            following[i, column] = scale * total[column]
 
 
 @compiled(fastmath=ANY_ORDER)
@@ -101,10 +119,10 @@ def scalar_products(source: Labels, target: Labels, hidden: Floats32, products: 
     """Fill `products`, `(E,)`: of the rows of both ends of each edge."""
     width = hidden.shape[1]
     for edge in range(len(source)):
-        one, other = hidden[source[edge]], hidden[target[edge]]
+        i, j = np.uint32(source[edge]), np.uint32(target[edge])
         total = np.float32(0)
         for column in range(width):
-            total += one[column] * other[column]
+            total += hidden[i, column] * hidden[j, column]
         products[edge] = total
 
 
@@ -133,3 +151,16 @@ def common_neighbours(
                 total[number[entry]] = shared
         for entry in range(start, end):
             marked[indices[entry]] = 0
+
+
+@compiled(fastmath=ANY_ORDER)
+def smaller_and_larger(
+    source: Labels, target: Labels, of_nodes: Floats32, columns: Floats32
+) -> None:
+    """Fill two rows of `columns`, `(2k, E)`, with each row of `of_nodes`, `(k, n)`, at both ends."""
+    for edge in range(len(source)):
+        i, j = np.uint32(source[edge]), np.uint32(target[edge])
+        for kind in range(len(of_nodes)):
+            one, other = of_nodes[kind, i], of_nodes[kind, j]
+            columns[2 * kind, edge] = min(one, other)
+            columns[2 * kind + 1, edge] = max(one, other)

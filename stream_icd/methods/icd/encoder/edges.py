@@ -20,15 +20,16 @@ from stream_icd.methods.icd.encoder.edge_graph import (
     edge_graph,
     hop,
     scalar_products,
+    smaller_and_larger,
 )
 from stream_icd.methods.icd.encoder.gcn import averaged, scaled_rows
 from stream_icd.methods.icd.encoder.initialisation import hadamard_matrix
 from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
 from stream_icd.methods.icd.structure import SparsePlusRankOne, propagation_matrix
 
-ROUNDS, HOPS, LAST_HOPS = 6, 4, 12
+ROUNDS, HOPS, LAST_HOPS = 5, 4, 10
 """Rounds of corrections, and hops of the filter in each and after the last one, chosen on
-validation graphs (docs/measured/encoder.md). The mean of the later half of the hops is kept."""
+validation graphs (docs/measured/encoder.md). U is the mean of the later half of the last ones."""
 
 HIDDEN = 16
 """Units of each of the two hidden layers of a perceptron."""
@@ -42,12 +43,11 @@ DEGREE_EXPONENT = 0.1
 SUREST = 12.0
 """The largest log-odds of an edge, to either side: no weight becomes zero."""
 
-LEAST = 1e-12
+LEAST = np.float32(1e-12)
 
 COLUMNS = (
     *(f"cosine after hop {number}" for number in range(1, HOPS + 1)),
-    "cosine of the mean",
-    "its excess over the mean of both ends' edges",
+    "excess of the last cosine over the mean of both ends' edges",
     "difference of these means",
     "log common weight",
     "common weight over both strengths",
@@ -79,12 +79,12 @@ class Edges(Encoder):
 
     In round r, H_0 = Z R_r with a random projection R_r of its own, so what one of them distorts is
     not distorted in the next. H_k = A D^-b H_(k-1); rows of each H_k have length 1. A holds each
-    weight times the probability of its edge (one half at first), D the sums of its rows. The log-odds of an edge
-    then grow by perceptron_r(columns of the edge), see `COLUMNS`. U is the mean of the later hops
-    over the last graph, rows to length 1 if the recipe says so.
+    weight times the probability of its edge (one half at first), D the sums of its rows. The
+    log-odds of an edge then grow by perceptron_r(columns of the edge), see `COLUMNS`. U is the mean
+    of the later hops over the last graph, rows to length 1 if the recipe says so.
 
     The weights do not depend on the order of nodes, edges or features. They are learned from labels
-    (`training.icd.learn_edges`), without torch. Before, no log-odds change, and U is that of `hops`.
+    (`training.icd.learn_edges`), without torch. Before, no log-odds change: U is much as of `hops`.
     """
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -165,36 +165,36 @@ def edge_columns(
     source, target, weights = graph.source, graph.target, graph.weights
     columns = np.empty((len(COLUMNS), len(source)), np.float32)
     rows = iter(columns)
-
-    def smaller_and_larger(of_nodes: Floats32) -> None:
-        np.minimum(of_nodes[source], of_nodes[target], out=next(rows))
-        np.maximum(of_nodes[source], of_nodes[target], out=next(rows))
-
     probability = probabilities(log_odds)
     kept = weights * probability
     before, strengths = (np.maximum(graph.strengths(w), LEAST) for w in (weights, kept))
-    hops = filtered(graph, features, log_odds, number, width, threads)
-    mean = _unit(_mean_of_later(hops))
-    for hidden in (*hops, mean):
-        scalar_products(source, target, hidden, cosine := next(rows))
     degrees = np.maximum(np.diff(graph.indptr), 1).astype(np.float32)
+
+    hops = filtered(graph, features, log_odds, number, width, threads)
+    for hidden in hops:
+        scalar_products(source, target, hidden, cosine := next(rows))
     typical = graph.strengths(cosine) / degrees
     one, other = typical[source], typical[target]
-    next(rows)[:] = 2 * cosine - one - other
-    np.abs(one - other, out=next(rows))
-    common_neighbours(
-        graph.indptr, graph.indices, graph.number, kept[graph.number], common := next(rows)
-    )
-    np.divide(common, np.sqrt(strengths[source] * strengths[target]), out=next(rows))
+    excess, difference = next(rows), next(rows)
+    np.subtract(2 * cosine, one + other, out=excess)
+    np.abs(one - other, out=difference)
+
+    common, share = next(rows), next(rows)
+    entries = kept[graph.number]
+    common_neighbours(graph.indptr, graph.indices, graph.number, entries, common)
+    root = 1 / np.sqrt(strengths)
+    np.multiply(common, root[source] * root[target], out=share)
     np.log1p(common, out=common)
+
     next(rows)[:] = log_odds
-    smaller_and_larger(strengths / before)
-    certain = graph.strengths(probability * probability)
-    smaller_and_larger(certain / np.maximum(graph.strengths(probability), LEAST))
-    smaller_and_larger(np.log(degrees))
-    log_weights = np.log(weights, out=next(rows))
+    certain, probable = graph.strengths(probability**2), graph.strengths(probability)
+    of_nodes = np.stack(
+        [strengths / before, certain / np.maximum(probable, LEAST), np.log(degrees)]
+    )
+    smaller_and_larger(source, target, of_nodes, columns[-2 - 2 * len(of_nodes) : -2])
     log_before = np.log(before) / 2
-    np.subtract(log_weights, log_before[source] + log_before[target], out=next(rows))
+    np.log(weights, out=columns[-2])
+    np.subtract(columns[-2], log_before[source] + log_before[target], out=columns[-1])
     return columns
 
 
@@ -246,9 +246,7 @@ def filtered(
 
 def probabilities(log_odds: Floats32) -> Floats32:
     """1 / (1 + exp(−log-odds)), `(E,)`."""
-    odds: Floats32 = np.exp(-log_odds)
-    odds += 1
-    return np.reciprocal(odds, out=odds)
+    return 1 / (1 + np.exp(-log_odds))
 
 
 def _neighbours(graph: EdgeGraph, step: Floats32, hidden: Floats32, threads: int) -> Floats32:
@@ -267,8 +265,8 @@ def _neighbours(graph: EdgeGraph, step: Floats32, hidden: Floats32, threads: int
 
 def _mean_of_later(hops: list[Floats32]) -> Floats32:
     later = hops[len(hops) // 2 :]
-    total = later[0] + later[1] if len(later) > 1 else later[0].copy()
-    for hidden in later[2:]:
+    total = later[0].copy()
+    for hidden in later[1:]:
         total += hidden
     total /= len(later)
     return total
@@ -277,8 +275,7 @@ def _mean_of_later(hops: list[Floats32]) -> Floats32:
 def _unit(hidden: Floats32) -> Floats32:
     """The rows in place, to length 1; a row of zeros stays zero."""
     lengths = np.sqrt(np.einsum("ij,ij->i", hidden, hidden))
-    hidden /= np.maximum(lengths, LEAST)[:, None]
-    return hidden
+    return np.divide(hidden, np.maximum(lengths, LEAST)[:, None], out=hidden)
 
 
 @lru_cache(maxsize=2 * (ROUNDS + 1))
