@@ -157,7 +157,7 @@ def common_neighbours(
 def smaller_and_larger(
     source: Labels, target: Labels, of_nodes: Floats32, columns: Floats32
 ) -> None:
-    """Fill two rows of `columns`, `(2k, E)`, with each row of `of_nodes`, `(k, n)`, at both ends."""
+    """Fill two rows of `columns`, `(2k, E)`, with a row of `of_nodes`, `(k, n)`, at both ends."""
     for edge in range(len(source)):
         i, j = np.uint32(source[edge]), np.uint32(target[edge])
         for kind in range(len(of_nodes)):

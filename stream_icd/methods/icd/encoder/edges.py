@@ -2,7 +2,7 @@
 
 Each round filters the features over the weighted graph (as `hops` does), describes each edge by a
 few numbers, and lets a small perceptron correct the probability that its ends share a community.
-The next round's graph is weighted by that. docs/encoder.md has the equations.
+The next round's graph is weighted by that. docs/measured/encoder.md says what each column is worth.
 """
 
 from __future__ import annotations
@@ -246,7 +246,8 @@ def filtered(
 
 def probabilities(log_odds: Floats32) -> Floats32:
     """1 / (1 + exp(−log-odds)), `(E,)`."""
-    return 1 / (1 + np.exp(-log_odds))
+    odds = np.exp(-log_odds)
+    return np.reciprocal(odds + np.float32(1), out=odds)
 
 
 def _neighbours(graph: EdgeGraph, step: Floats32, hidden: Floats32, threads: int) -> Floats32:
@@ -275,7 +276,8 @@ def _mean_of_later(hops: list[Floats32]) -> Floats32:
 def _unit(hidden: Floats32) -> Floats32:
     """The rows in place, to length 1; a row of zeros stays zero."""
     lengths = np.sqrt(np.einsum("ij,ij->i", hidden, hidden))
-    return np.divide(hidden, np.maximum(lengths, LEAST)[:, None], out=hidden)
+    hidden /= np.maximum(lengths, LEAST)[:, None]
+    return hidden
 
 
 @lru_cache(maxsize=2 * (ROUNDS + 1))
