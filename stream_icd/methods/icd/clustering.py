@@ -15,9 +15,9 @@ SEED_DIMENSIONS = 128
 """Number of principal components in which the fast method chooses its seeds. With 64, it misses
 small communities: 97.3 instead of 98.1 NMI on LFR graphs."""
 
-SEED_ROWS = 20
-"""Sampled rows per cluster, of which the fast method chooses its seeds. From all 5,000 rows of LFR
-graphs, NMI is 75.4 instead of 75.3, in three times the time."""
+SEED_ROWS = 30
+"""Sampled rows per cluster, from which the fast method chooses its seeds. On 60 sets of hard clusters
+the sum of squares is 1.6 % above that of the true ones, as from all rows; with 20, 2.0 %."""
 
 TRIALS = 20
 """Candidate points per seed; the best one is used. scikit-learn draws 2 + ln K."""
