@@ -16,7 +16,7 @@ SEED_DIMENSIONS = 128
 small communities: 97.3 instead of 98.1 NMI on LFR graphs."""
 
 SEED_ROWS = 30
-"""Sampled rows per cluster, from which the fast method chooses its seeds. On 60 sets of hard clusters
+"""Sampled rows per cluster, from which the fast method chooses seeds. On 60 sets of hard clusters,
 the sum of squares is 1.6 % above that of the true ones, as from all rows; with 20, 2.0 %."""
 
 TRIALS = 20
