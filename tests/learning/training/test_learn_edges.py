@@ -122,6 +122,14 @@ def test_what_is_learned_on_is_never_worse_on_the_validation_graphs(learned: Lea
     assert again.rounds[-1].after <= learned.rounds[-1].after + 1e-6
 
 
+def test_the_papers_losses_cannot_train_it() -> None:
+    adversaries = pytest.importorskip(
+        "stream_icd.learning.training.icd.adversaries", exc_type=ImportError
+    )
+    with pytest.raises(BadSettings, match="learns from labels"):
+        adversaries.Adversaries(RECIPE.changed(discriminator_widths=(32, 1)))
+
+
 def test_torch_is_not_imported() -> None:
     code = (
         "import sys, stream_icd.learning.training.icd.learn_edges, stream_icd.methods.icd.encoder.edges\n"

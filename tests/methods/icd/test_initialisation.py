@@ -48,10 +48,11 @@ def test_hadamard_entries_are_sylvesters_with_a_random_sign_a_row() -> None:
         ("gat", "911e56e9526530421afedfd9fff5bd9b1086e3ffde7e35ba510a952b69934ac9"),
         ("gin", "c0c85ae0622d78a4726d92e82f371eb07a09ebbde836e45b3b72f6c47d446d3b"),
         ("hops", "93a03a7b8faf0f62058506094ebeb8dd66fd47b52de3617e6597a3c110c3b251"),
+        ("edges", "3375dfe2261825e2089602d031cdfc1ee483cd9ea89acf470f176ddd76b0a7f2"),
     ],
 )
 def test_a_seed_makes_the_same_bits_on_every_machine(kind: str, sha256: str) -> None:
-    assert set(ENCODERS) == {"gcn", "gat", "gin", "hops"}
+    assert set(ENCODERS) == {"gcn", "gat", "gin", "hops", "edges"}
     recipe = Recipe(
         name="pinned",
         encoder={"kind": kind, "widths": (3000, 512, 100), "initialisation": "hadamard"},
