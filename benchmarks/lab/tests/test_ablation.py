@@ -19,6 +19,7 @@ from benchmarks.shared.graphs.data_sets import BenchmarkGraph, DataSet
 from benchmarks.shared.pages import sections
 from stream_icd.learning.training.icd.training_graph import TrainingGraph, prepare
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.encoder.contract import Differentiable
 from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import Recipe
@@ -43,7 +44,9 @@ def graph() -> LabelledGraph:
 def embedded(model: Model, graph: TrainingGraph, neighbourhood: str) -> np.ndarray:
     weights = {name: torch.from_numpy(weight) for name, weight in model.weights.items()}
     seen = getattr(graph, neighbourhood)
-    return encoder(model.recipe.encoder).forward(weights, graph.features, seen).numpy()
+    trained = encoder(model.recipe.encoder)
+    assert isinstance(trained, Differentiable)
+    return trained.forward(weights, graph.features, seen).numpy()
 
 
 @pytest.mark.parametrize("name", ABLATIONS)

@@ -17,7 +17,7 @@ from stream_icd.learning.training.icd.adversaries import Adversaries
 from stream_icd.learning.training.icd.training_graph import TrainingGraph, prepare
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.clustering import cluster
-from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
 from stream_icd.methods.icd.encoder.neighbourhood import Neighbourhood
 from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.recipe import Recipe
@@ -166,8 +166,10 @@ def _clustered(
 ) -> NDArray[np.int32]:
     """K-means of a graph's embedding, with one of its neighbourhoods."""
     weights = {name: torch.from_numpy(one).to(device) for name, one in model.weights.items()}
+    trained = encoder(model.recipe.encoder)
+    assert isinstance(trained, Differentiable)
     with torch.no_grad():
-        embedding = encoder(model.recipe.encoder).forward(weights, tensors.features, neighbourhood)
+        embedding = trained.forward(weights, tensors.features, neighbourhood)
     assert graph.n_communities is not None
     return cluster(embedding.cpu().numpy(), graph.n_communities, seed=model.recipe.seed)
 
