@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stream_icd.core.arrays import Floats, Ids
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.node_ids import is_id_type, is_text
-from stream_icd.core.snapshot import EPOCH, MICROSECOND
+from stream_icd.core.snapshot import EPOCH, MICROSECOND, MOST_NODE_BYTES
 from stream_icd.sources.tables import MOST_EXACT, UNREADABLE
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
@@ -143,6 +143,8 @@ def wrong_with_id(kind: IdKind, bad: pa.Scalar) -> str:
         return "empty"
     if not (is_id_type(bad.type) or pa.types.is_floating(bad.type)):
         return f"of type {bad.type}, no integer or text"
+    if isinstance(value, str) and (size := len(value.encode())) > MOST_NODE_BYTES:
+        return f"one of {size:,} bytes; the limit is {MOST_NODE_BYTES:,}: send a hash of it"
     if _is_inexact(str(value)):
         return f"a decimal number of at least 2^53 = {MOST_EXACT:,}, not exact: write integers"
     if pa.types.is_floating(bad.type):
@@ -186,7 +188,9 @@ def read_ids(
         return pc.if_else(good, text, None).cast(pa.int64()), _mask(good)
     if numbers:
         text = _without_decimals(text)
-    return text, ~_mask(pc.fill_null(pc.match_substring(text, UNREADABLE), True))
+    is_short = pc.less_equal(pc.binary_length(text), MOST_NODE_BYTES)
+    good = pc.and_not(is_short, pc.match_substring(text, UNREADABLE))
+    return text, _mask(pc.fill_null(good, False))
 
 
 def _given(text: pa.Array) -> pa.Array:

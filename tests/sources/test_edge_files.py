@@ -34,7 +34,7 @@ from stream_icd.core.errors import (
     SourceNotFound,
     StoreUnreachable,
 )
-from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.snapshot import MOST_NODE_BYTES, Snapshot
 from stream_icd.core.times import parse_window
 from stream_icd.sources.bounded import within
 from stream_icd.sources.edge_files import watch_edge_files, windows_of
@@ -301,6 +301,14 @@ def test_the_reason_says_whether_an_id_or_a_weight_is_wrong(tmp_path: Path) -> N
     _, bad = read(tmp_path, id_kind="integer")
     assert bad[0].endswith("an id is not of type integer (--ids)")
     assert bad[1].endswith("its weight is no finite number above 0")
+
+
+def test_an_id_above_the_limit_is_a_bad_row(tmp_path: Path) -> None:
+    longest = "y" * MOST_NODE_BYTES
+    (tmp_path / "g.csv").write_text(f"src,dst\na,b\na,{longest}y\nb,{longest}\n")
+    (snapshot,), (bad,) = read(tmp_path)
+    assert snapshot.nodes.to_pylist() == ["a", "b", longest]
+    assert bad.endswith("an id is one of 4,097 bytes; the limit is 4,096: send a hash of it")
 
 
 def test_the_reason_names_a_type_that_is_none_of_ids(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded, SourceNotFound
+from stream_icd.core.snapshot import MOST_NODE_BYTES
 from stream_icd.sources import tables, values
 from stream_icd.sources.tables import columns_of, read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
@@ -679,3 +680,12 @@ def test_what_cannot_be_read_at_all_is_told_at_once(tmp_path: Path) -> None:
         read_rows(tmp_path / "rows.xlsx", ["t"], lambda _: None)
     with pytest.raises(BadSettings, match="Asia/Shangai"):
         Columns("t", {"src": "src"}, zone="Asia/Shangai")
+
+
+def test_an_event_with_an_id_above_the_limit_is_a_bad_row(tmp_path: Path) -> None:
+    file, bad = tmp_path / "events.csv", list[BadRow]()
+    file.write_text(f"src,dst,t\na,b,2026-01-01\na,{'x' * (MOST_NODE_BYTES + 1)},2026-01-02\n")
+    raw = read_rows(file, ["src", "dst", "t"], bad.append)
+    (batch,) = timed_rows(raw, Columns("t", {"src": "src", "dst": "dst"}), bad.append)
+    assert batch.rows["dst"].to_pylist() == ["b"]
+    assert str(bad[0]).endswith("is one of 4,097 bytes; the limit is 4,096: send a hash of it")
