@@ -46,6 +46,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 COMPACTED = "compacted-"
 FOOTER, FOOTER_CRC = b"stream_icd", b"stream_icd_crc32"
+NO_FOOTER = (pa.ArrowException, OSError, LookupError, ValueError, TypeError, RecursionError)
+"""Exceptions that reading the footer of another file can raise."""
+
 TYPES: dict[Kind, str] = {
     "snapshots": SNAPSHOT_TYPE,
     "labels": LABELS_TYPE,
@@ -290,7 +293,7 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
         has_times = all("received" in window for window in noted)
     except (FileNotFoundError, MemoryError):
         raise
-    except (pa.ArrowException, OSError, LookupError, ValueError, TypeError) as error:
+    except NO_FOOTER as error:
         raise HistoryDamaged(
             f"{store.place}/{path} is not a file of an archive ({type(error).__name__}: "
             f"{error}): move it away"

@@ -42,6 +42,7 @@ LASTING = 5
 """Number of snapshots in which a community is seen, from which on it lasts."""
 
 STORY_COLUMNS = 30
+LEAST_BITS = 1.0  # odds of two to one that the edges of the window support the event
 MOST_EVENTS = 10
 
 Names = Mapping[int, str]
@@ -259,7 +260,7 @@ def strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes)
         known = [
             event
             for event in lasting.events
-            if event.kind in ("merged", "split") and (event.bits or 0.0) > 0
+            if event.kind in ("merged", "split") and (event.bits or 0.0) >= LEAST_BITS
         ]
         if known:
             best[at] = max(known, key=lambda event: event.bits or 0.0)
