@@ -23,7 +23,7 @@ OVERHEAD = 2000
 AN_EVENT = 500
 """Bytes of an event's Python objects, about."""
 
-NO_NODES, NO_IDS = pa.array([], pa.int64()), np.empty(0, np.int64)
+NO_NODES, NO_IDS = pa.nulls(0, pa.int64()), np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
