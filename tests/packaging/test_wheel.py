@@ -163,5 +163,5 @@ def test_the_demo_runs_from_the_wheel(clean: Path, away: Path) -> None:
     assert len((out / "communities.jsonl").read_text().splitlines()) == 5
     kept = out / "demo-history"
     assert f"look at it on a page: stream-icd view --history {kept}" in said
-    for kind in KINDS:
+    for kind in set(KINDS) - {"events"}:  # the demo runs no tracker
         assert sum(1 for _ in windows(open_store(str(kept)), Selection(kind))) == 5
