@@ -28,7 +28,7 @@ from benchmarks.shared.graphs.data_sets import BenchmarkGraph, data_sets
 from stream_icd.core.arrays import Labels, n_distinct
 from stream_icd.learning.training.icd.learn_edges import learn_edges
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.bp.parameters import AS_WEIGHTED, BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.clustering import cluster
@@ -36,16 +36,12 @@ from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
 from stream_icd.methods.icd.features import model_features
-from stream_icd.methods.icd.recipe import UNTRAINED, EncoderSettings, Recipe
+from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, Recipe
 from stream_icd.methods.quality.agreement import ami, nmi
 
 HOPS = Recipe(name="hops", encoder=UNTRAINED)
-EDGES = Recipe(
-    name="edges",
-    encoder=EncoderSettings(kind="edges", widths=(4096, 64), initialisation="hadamard"),
-)
+LEARNED = Recipe(name="edges", encoder=EDGES)
 BY_SEARCH = BpParameters(search=True)
-AS_WEIGHTED = BpParameters(search=True, weight_exponent=1)
 
 PLANTED = ("L(f,.6)", "L(n,.6)", "L(f,.3)", "GN.3")
 SCHOOLS = ("Caltech36", "Reed98", "Rice31", "Smith60")
@@ -162,7 +158,7 @@ def _learned(
     table: Table,
 ) -> None:
     started = time.process_time()
-    recipe = EDGES.changed(seed=seed)
+    recipe = LEARNED.changed(seed=seed)
     learned = learn_edges(past, recipe, validation=validation)
     losses = ", ".join(f"{one.after:.4f}" for one in learned.rounds)
     spent = time.process_time() - started
@@ -174,7 +170,7 @@ def _learned(
 def _test(adjacency: csr_array, truth: Labels, weights: Weights, table: Table) -> None:
     started = time.process_time()
     graph = comparable(adjacency)
-    weighed = Edges(EDGES.encoder).weigh(weights, model_features(graph, EDGES), graph)
+    weighed = Edges(EDGES).weigh(weights, model_features(graph, LEARNED), graph)
     encoded = time.process_time()
     table.add("edges, K-means, K given", truth, cluster(weighed.embedding, _k(truth)), started)
     started += time.process_time() - encoded  # of K-means, which bp does not need

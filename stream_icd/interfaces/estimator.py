@@ -19,12 +19,15 @@ from stream_icd.core.imports import needs_extra
 from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.learning.training.bp.fitted import Fit
 from stream_icd.learning.training.icd.epochs import History
+from stream_icd.learning.training.icd.fit_edges import fit_edges, last_tenth
+from stream_icd.learning.training.icd.learn_edges import LearnedEdges
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.graphs.adjacency import as_named, is_table_of_pairs
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment, numbered
 from stream_icd.methods.icd.presets import preset
-from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, Recipe
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import Memory
@@ -55,20 +58,22 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         method: "bp" learns a few numbers and finds communities by local moves and belief
-            propagation. "icd" is the method of the paper: it trains the recipe's encoder (needs
-            the extra `train`) and clusters the embedding with K-means. With "bp" the encoder
-            stays untrained, so `embed` returns an orthogonal projection of the features.
-        recipe: how to train, or the name of one of the paper's data sets (`PRESETS`); "icd" needs
-            one that trains an encoder. None: a recipe without an encoder, for bp.
+            propagation. "icd" is the method of the paper: it learns an encoder and clusters the
+            embedding with K-means. With "bp" the encoder stays untrained, so `embed` returns an
+            orthogonal projection of the features.
+        recipe: how to train, or the name of one of the paper's data sets (`PRESETS`). None: "icd"
+            learns the encoder `edges`, without torch; "bp" has no encoder to train. If a recipe
+            names another encoder, "icd" trains it by the paper's losses (needs the extra `train`).
         seed: seed of every random choice; replaces that of the recipe.
         threads: number of cores to use. One graph below 50,000 nodes takes one core with bp.
         device: device to train the encoder on, "cpu" or "cuda".
 
     Attributes:
         model_: the fitted `Model`.
-        learned_: with bp, the `Fit`: what was learned, and the score of each candidate. None with
-            icd and for a loaded model.
-        history_: with icd, the epochs of the training.
+        learned_: with bp, the `Fit`: what was learned, and the score of each candidate. With the
+            encoder `edges`, the `LearnedEdges`: the cross entropy of each round. None with any
+            other encoder, and for a loaded model.
+        history_: the epochs of the training, if the paper's losses trained the encoder.
         nodes_: after a prediction or `embed`, the name of each node, `(n,)`, in the order of the
             result: ids (ascending), the names in a NetworkX or an igraph graph or of the rows and
             columns of a pandas matrix, or else positions.
@@ -108,37 +113,50 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from graphs, and from their true communities if these are known.
 
         Without labels, bp takes the numbers that best predict hidden edges (see `fit_unlabelled`);
-        this takes some seconds for three graphs of 5,000 nodes. icd then uses pseudo-labels: the
-        communities that maximise modularity. With labels, bp takes what agrees best with them when
-        K is not given; if that is not better than the shipped model `default`, it takes `default`.
+        this takes some seconds for three graphs of 5,000 nodes. With labels, bp takes what agrees
+        best with them when K is not given; if that is not better than the shipped model `default`,
+        it takes `default`.
+
+        icd learns from labels which edges join two nodes of one community (`learn_edges`); how the
+        communities are numbered does not matter. Without labels, it uses pseudo-labels: the
+        communities that bp finds in each graph. A graph in which bp finds none with strong evidence
+        is not learned from. If the recipe names another encoder than `edges`, the paper's losses
+        train it; pseudo-labels are then the communities that maximise modularity.
 
         Args:
-            graphs: at least one graph; for icd, at least two: the last tenth validates the training
-                of the encoder. Graphs without edges are left out. Consecutive `Snapshot`s of one
-                graph also tell how long nodes stay in their communities, for `predict_next`.
+            graphs: at least one graph. For icd, the last tenth validates, at least one graph; a
+                single graph is learned from without validation, but not by the paper's losses,
+                which need two. icd leaves out graphs without edges. For bp, consecutive `Snapshot`s
+                of one graph also tell how long nodes stay in their communities, for `predict_next`.
             labels: for each graph, one array `(n,)` with the community of each node, in the order
                 of `nodes_`: integers, strings, or anything else that can be sorted.
 
         Raises:
             BadInput: a graph or its labels cannot be used.
-            BadSettings: a parameter is wrong, or there are too few graphs.
-            MissingExtra: icd, and torch is not installed.
+            BadSettings: a parameter is wrong, there are too few graphs, or icd has neither labels
+                nor a graph in which bp finds communities with strong evidence.
+            MissingExtra: the recipe's encoder needs torch, and torch is not installed.
         """
         self._check()
         recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
-        recipe = (recipe or Recipe(name="model")).changed(seed=self.seed)
+        encoder = EDGES if self.method == "icd" else UNTRAINED
+        recipe = (recipe or Recipe(name="model", encoder=encoder)).changed(seed=self.seed)
         known = _with_labels(graphs, labels)
         history: History = ()
-        learned = None
-        if self.method == "icd":
+        learned: Fit | LearnedEdges | None = None
+        if self.method == "icd" and recipe.encoder.kind == "edges":
+            learned = fit_edges(known, recipe, self.threads)
+            model = Model(recipe, trained=learned.weights)
+        elif self.method == "icd":
             with needs_extra("train", "torch"):
                 from stream_icd.learning.training.icd.train_encoder import train
             linked = [graph for graph in known if graph.adjacency.nnz]
             if len(linked) < 2:
                 raise BadSettings(
-                    "icd learns from one graph and validates on another: give two that have edges"
+                    f"the encoder {recipe.encoder.kind} learns from one graph and is validated on "
+                    "another: give two that have edges, or no recipe, to learn the encoder edges"
                 )
-            at = len(linked) - max(1, round(len(linked) / 10))
+            at = len(linked) - last_tenth(len(linked))
             training = train(
                 linked[:at],
                 recipe,
@@ -193,6 +211,10 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         improves the communities, above all where a single window shows little, and gives them ids
         that last. Without memory, the communities are those of `predict` for nodes in ascending
         order of their ids.
+
+        With icd, the encoder reads the sum of the windows that memory keeps. The encoder `edges`
+        learned from single windows, which show less: without K it is still better than `hops`;
+        with K given only in the first window, and then a few points worse (docs/stream_memory.md).
 
         Args:
             graph: the window. A `Snapshot` has times, so that gaps and late windows are noticed;
@@ -251,7 +273,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
         """Learn from one graph, without labels, and return its communities, `(n,)` int32.
 
-        icd needs two graphs: call `fit` and `predict` instead.
+        The paper's losses need two graphs: call `fit` and `predict` instead.
         """
         return self.fit([graph]).predict(graph, n_communities)
 

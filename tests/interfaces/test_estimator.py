@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -13,6 +15,7 @@ import networkx
 import numpy as np
 import pandas
 import pytest
+import structlog
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_clusterer
 from sklearn.exceptions import NotFittedError
@@ -26,11 +29,14 @@ from sklearn.utils.estimator_checks import (
 from stream_icd.core.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.core.snapshot import Window, snapshot_from_pairs
 from stream_icd.interfaces.estimator import ICD, NotFitted
+from stream_icd.learning.training.icd import learn_edges
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.encoder.registry import digest
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.drift import generate_drifting_lfr
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
@@ -220,10 +226,10 @@ def test_another_seed_gives_another_encoder(graph: LabelledGraph, recipe: Recipe
     assert not np.allclose(one.embed(graph.adjacency), two.embed(graph.adjacency))
 
 
-def test_icd_says_that_it_needs_two_graphs(graph: LabelledGraph) -> None:
+def test_the_papers_losses_need_two_graphs(graph: LabelledGraph, recipe: Recipe) -> None:
     needs_torch("icd")
-    with pytest.raises(BadSettings, match="give two"):
-        ICD(method="icd").fit([graph.adjacency])
+    with pytest.raises(BadSettings, match="give two that have edges, or no recipe"):
+        ICD("icd", recipe).fit([graph.adjacency])
 
 
 def test_icd_leaves_out_graphs_without_edges(
@@ -238,6 +244,100 @@ def test_icd_leaves_out_graphs_without_edges(
     ]
     with pytest.raises(BadSettings, match="have edges"):
         ICD("icd", recipe).fit([graphs[0], graphs[-1]])
+
+
+def mixed(seed: int) -> PlantedGraph:
+    """1,000 nodes, six tenths of whose edges leave their community."""
+    settings = LfrSettings(1000, max_degree=50, max_community=100, mixing=0.6)
+    return generate_lfr(np.random.default_rng(seed), settings)
+
+
+@pytest.fixture
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learn_edges, "STEPS", 100)
+
+
+@pytest.fixture(scope="module")
+def taught() -> ICD:
+    """Without a recipe: the encoder edges, from the labels of two graphs; a third validates."""
+    past = [mixed(seed) for seed in (1, 2, 3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learn_edges, "STEPS", 100)
+        return ICD("icd").fit([one.adjacency() for one in past], [one.communities for one in past])
+
+
+def test_without_a_recipe_icd_learns_from_labels_which_edges_join(taught: ICD) -> None:
+    untrained = ICD.load("lfr", method="icd")
+    untrained.model_ = Model(taught.model_.recipe)
+    new = [mixed(seed) for seed in (8, 9)]
+    before, after = (
+        np.mean([nmi(one.communities, icd.predict(one, one.n_communities)) for one in new])
+        for icd in (untrained, taught)
+    )
+    assert after > before + 0.04
+    assert taught.learned_.rounds[-1].after < 0.7 * taught.learned_.rounds[0].before
+    assert taught.history_ == ()
+
+
+def test_what_icd_learned_from_labels_can_be_saved_and_loaded(taught: ICD, tmp_path: Path) -> None:
+    taught.save(tmp_path / "model")
+    assert (tmp_path / "model" / "model.safetensors").stat().st_size <= 30_000
+    loaded, new = ICD.load(tmp_path / "model", method="icd"), mixed(8)
+    assert digest(loaded.model_.weights) == digest(taught.model_.weights)
+    assert loaded.predict(new).tolist() == taught.predict(new).tolist()
+    loaded.save(tmp_path / "again")
+    for name in ("model.safetensors", "recipe.toml"):
+        once, again = (tmp_path / folder / name for folder in ("model", "again"))
+        assert once.read_bytes() == again.read_bytes()
+
+
+def test_memory_works_with_the_encoder_edges(taught: ICD, drifting: list[PlantedGraph]) -> None:
+    memory, scores = None, []
+    for window in drifting[:3]:
+        found = taught.predict_next(window, memory)
+        memory = found.memory
+        scores.append(nmi(window.communities, found.communities))
+    assert scores[-1] > max(0.7, scores[0])
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_the_encoder_edges_learns_from_a_single_graph() -> None:
+    graph = mixed(1)
+    learned = ICD("icd").fit([graph], [graph.communities]).learned_
+    assert learned.n_examples == graph.adjacency().nnz / 2
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_without_labels_the_encoder_edges_learns_from_what_bp_finds() -> None:
+    settings = LfrSettings(600, mixing=0.4)
+    graphs = [generate_lfr(np.random.default_rng(seed), settings).adjacency() for seed in (1, 2)]
+    chance = networkx.gnm_random_graph(200, 600, seed=1)
+    with structlog.testing.capture_logs() as logs:
+        learned = ICD("icd").fit([*graphs, chance]).learned_
+    assert learned.n_examples == graphs[0].nnz / 2
+    assert learned.rounds[-1].after < learned.rounds[0].before
+    assert [(log["graphs"], log["of"]) for log in logs] == [(1, 3)]
+
+
+def test_graphs_without_labels_and_communities_teach_the_encoder_edges_nothing() -> None:
+    chance = networkx.gnm_random_graph(200, 600, seed=1)
+    with pytest.raises(BadSettings, match="1 graphs without labels.*give labels"):
+        ICD("icd").fit([chance])
+    with pytest.raises(BadSettings, match="none of the 1 graphs has edges"):
+        ICD("icd").fit([networkx.empty_graph(3)], [[0, 0, 1]])
+
+
+def test_the_encoder_edges_learns_without_torch() -> None:
+    code = (
+        "import sys, numpy as np\n"
+        "from stream_icd import ICD\n"
+        "from stream_icd.learning.training.icd import learn_edges\n"
+        "learn_edges.STEPS = 10\n"
+        "graph = np.kron(np.eye(4), np.ones((9, 9)) - np.eye(9))\n"
+        "ICD('icd').fit([graph, graph]).predict(graph)\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_parameters_can_be_set() -> None:
@@ -436,7 +536,7 @@ def test_a_wrong_parameter_is_named_by_fit_and_predict(
 def test_icd_names_the_recipes_that_train_an_encoder(history: list[LabelledGraph]) -> None:
     needs_torch("icd")
     with pytest.raises(BadSettings, match=r"'model' trains no encoder.*GN-0\.3"):
-        ICD("icd").fit([graph.adjacency for graph in history])
+        ICD("icd", Recipe(name="model")).fit([graph.adjacency for graph in history])
 
 
 @pytest.fixture(scope="module")

@@ -68,3 +68,7 @@ def _is_number(value: object) -> bool:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and 1 <= value <= MOST_PASSES
+
+
+AS_WEIGHTED = BpParameters(search=True, weight_exponent=1)
+"""For graphs whose weights say already what each edge counts, as those of the encoder `edges`."""

@@ -95,6 +95,9 @@ UNTRAINED = EncoderSettings(kind="hops", widths=(4096, 512), initialisation="had
 """The encoder of a recipe that names none: on validation graphs of each kind the best one that is
 not trained (docs/measured/icd.md)."""
 
+EDGES = EncoderSettings(kind="edges", widths=(4096, 64), initialisation="hadamard")
+"""The encoder that learns from labels without torch (docs/measured/encoder.md)."""
+
 
 class LossSettings(_Settings):
     """The losses that training minimises (paper, section 4.3).

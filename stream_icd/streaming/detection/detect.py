@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import Labels
+from stream_icd.core.arrays import Labels, n_distinct
 from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.modularity import estimate_n_communities
+from stream_icd.methods.bp.parameters import AS_WEIGHTED
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.model import Model
@@ -53,7 +55,9 @@ def detect(
             `as_adjacency`.
         n_communities: K; None to determine it: then each isolated node is its own community.
             With K given, method "icd" puts all isolated nodes into one community and makes
-            K − 1 communities of the others.
+            K − 1 communities of the others. Unknown, K is for "icd" the number of communities that
+            bp finds by description length in the graph as the encoder `edges` weights it; with any
+            other encoder, that of the communities that maximise modularity.
         method: "bp" for local moves and belief propagation with the learned parameters
             (`find_communities`); "icd" for the paper's method, K-means on the embedding.
         seed: seed of every random choice; the same seed gives the same result on any number of
@@ -130,10 +134,19 @@ def _detect_by_icd(
     graph = among(comparable(adjacency), linked)
     features = model_features(graph, model.recipe)
     described = clock()
-    embedding = encoder(model.recipe.encoder).embed(model.weights, features, graph, threads)
+    frozen, weighed = encoder(model.recipe.encoder), None
+    if isinstance(frozen, Edges):
+        embedding, weighed, _ = frozen.weigh(model.weights, features, graph, threads)
+    else:
+        embedding = frozen.embed(model.weights, features, graph, threads)
     embedded = clock()
     communities = np.zeros(n_nodes, np.int32)
-    k = _n_linked_communities(among(adjacency, linked), n_communities, n_nodes, seed)
+    if n_communities is not None:
+        k = _n_linked_communities(n_communities, len(linked), n_nodes)
+    elif weighed is not None:
+        k = n_distinct(find_communities(weighed, AS_WEIGHTED, seed=seed, threads=threads))
+    else:
+        k = estimate_n_communities(among(adjacency, linked), seed) if len(linked) else 0
     if k:
         method = model.recipe.clustering
         start = None if known is None else known[linked]
@@ -152,13 +165,8 @@ def _detect_by_icd(
     return Detection(communities, stage_ms(1000 * (clock() - started), spent))
 
 
-def _n_linked_communities(
-    graph: csr_array, n_communities: int | None, n_nodes: int, seed: int
-) -> int:
+def _n_linked_communities(n_communities: int, n_linked: int, n_nodes: int) -> int:
     """Return K for the nodes with edges: K − 1, if possible, when there are isolated nodes."""
-    n_linked = int(graph.shape[0])
-    if n_communities is None:
-        return estimate_n_communities(graph, seed) if n_linked else 0
     if n_linked == n_nodes or n_communities == 1:
         return min(n_communities, n_linked)
     return min(n_communities - 1, n_linked)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 
+import networkx
 import numpy as np
 import pytest
+from scipy.sparse import block_array, csr_array
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.modularity import estimate_n_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.gn import generate_gn
@@ -33,6 +35,20 @@ def test_plain_communities_are_found(graph: LabelledGraph, model: Model, method:
     assert found.dtype == np.int32
     assert set(found.tolist()) == set(range(15))
     assert nmi(graph.labels, found) > 0.9
+
+
+def test_with_the_encoder_edges_description_length_counts_small_communities(
+    model: Model,
+) -> None:
+    of_edges = Model(Recipe(name="edges", encoder=EDGES))
+    cliques = as_adjacency(networkx.ring_of_cliques(60, 6))
+    adjacency = as_adjacency(block_array([[cliques, None], [None, csr_array((3, 3))]]))
+    by_modularity, by_bits = (
+        detect(adjacency, one, method="icd").communities for one in (model, of_edges)
+    )
+    assert by_modularity.max() + 1 < 60
+    assert by_bits.max() + 1 == 60 + 3  # each isolated node is alone
+    assert detect(csr_array((4, 4)), of_edges, method="icd").communities.tolist() == [0, 1, 2, 3]
 
 
 def test_each_mode_goes_its_own_way(graph: LabelledGraph, model: Model) -> None:

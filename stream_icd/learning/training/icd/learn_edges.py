@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.bp.parameters import AS_WEIGHTED
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.encoder.contract import Weights
@@ -137,12 +137,11 @@ def learn_edges(
 
 def _agreement(graphs: Sequence[_Prepared], power: float, seed: int) -> float:
     """Mean AMI with the labels of what bp finds, K unknown."""
-    parameters = BpParameters(search=True, weight_exponent=1)
     scores = []
     for one in graphs:
         known = one.labels >= 0
         graph = weighted(one.graph, one.log_odds, power)
-        found = find_communities(graph, parameters, seed=seed)
+        found = find_communities(graph, AS_WEIGHTED, seed=seed)
         scores.append(ami(one.labels[known], found[known]))
     return float(np.mean(scores))
 
