@@ -225,7 +225,7 @@ def send_what_is_kept_of_the_past(broker: brokers.Broker) -> None:
     create_topics(broker.settings(), [TopicSpec("payments"), TopicSpec("fixes")])
     with open_reader(broker.settings(), SNAPSHOTS, until="end") as records:
         snapshot = next(iter(records))
-    payment = {"src": "a", "dst": "b", "t": 1}
+    payment = {"src": 701, "dst": 702, "t": 1}
     fix = {"taxi": 1, "t": 1, "lat": 39.9, "lon": 116.4}
     with Publisher(broker.settings()) as publisher:
         publisher.send(

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from importlib import import_module
 
 import numpy as np
 
 from stream_icd.methods.icd.encoder.contract import Encoder, Weights
-from stream_icd.methods.icd.encoder.edges import Edges
-from stream_icd.methods.icd.encoder.gcn import Gcn
-from stream_icd.methods.icd.encoder.hops import Hops
-from stream_icd.methods.icd.encoder.on_torch import Gat, Gin
 from stream_icd.methods.icd.recipe import EncoderKind, EncoderSettings, Recipe
 
-ENCODERS: dict[EncoderKind, type[Encoder]] = {
-    "gcn": Gcn,
-    "gat": Gat,
-    "gin": Gin,
-    "hops": Hops,
-    "edges": Edges,
+ENCODERS: Mapping[EncoderKind, tuple[str, str]] = {
+    "gcn": ("gcn", "Gcn"),
+    "gat": ("on_torch", "Gat"),
+    "gin": ("on_torch", "Gin"),
+    "hops": ("hops", "Hops"),
+    "edges": ("edges", "Edges"),
 }
-"""Every encoder; a contract test runs on each."""
+"""The module and the class of every encoder; a contract test runs on each."""
+
+
+def encoder_class(kind: EncoderKind) -> type[Encoder]:
+    """The class of an encoder, imported on first use.
+
+    `edges` imports numba, a third of the start of a detector's main process, which encodes nothing.
+    """
+    module, name = ENCODERS[kind]
+    found: type[Encoder] = getattr(import_module(f"{__package__}.{module}"), name)
+    return found
 
 
 def encoder(settings: EncoderSettings) -> Encoder:
     """The encoder of these settings."""
-    return ENCODERS[settings.kind](settings)
+    return encoder_class(settings.kind)(settings)
 
 
 def initial_weights(recipe: Recipe) -> Weights:
