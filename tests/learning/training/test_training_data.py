@@ -98,7 +98,7 @@ def test_an_error_names_an_option_as_a_description_has_it(tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "g.csv").write_text("src,dst\n1,2\nx,3\n")
     with pytest.raises(BadRow, match=r"\(--ids\). Here, --ids is ids=…, as in files:path=…,ids=…$"):
-        training_graphs(str(folder))
+        training_graphs(f"files:path={folder},ids=integer")
     (graph,) = training_graphs(f"files:path={folder},ids=string")
     assert graph.adjacency.shape == (4, 4)
     (tmp_path / "mails.csv").write_text("1,2,10\n2,3,20\n")
