@@ -30,6 +30,7 @@ from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 LOG = logging.getLogger(__name__)
+PACKAGE = __name__.partition(".")[0]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
@@ -55,7 +56,7 @@ class SaysThatItCompiles(event.Listener):
 
     def on_start(self, compiling: Any) -> None:
         module = getattr(compiling.data["dispatcher"].py_func, "__module__", None) or ""
-        if not self.said and module.partition(".")[0] == __package__:
+        if not self.said and module.partition(".")[0] == PACKAGE:
             self.said = True
             LOG.info("compiling, which takes half a minute at the first start on a machine")
 

@@ -294,7 +294,7 @@ def test_versions_are_shown_whatever_they_are_called(
     for name in (
         "registry.find.find_version",
         "registry.versions.read_lineage",
-        "messages.announce.change",
+        "registry.announce.change",
     ):
         monkeypatch.setattr(f"stream_icd.{name}", mock.Mock())
     monkeypatch.setenv("STREAM_ICD_REGISTRY", "models")

@@ -30,7 +30,11 @@ from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.icd.features import coarsening_matrix
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.icd.encoder.edges import Edges
+from stream_icd.methods.icd.encoder.registry import initial_weights
+from stream_icd.methods.icd.features import coarsening_matrix, model_features
+from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
 from stream_icd.methods.icd.structure import structure_matrix
 from stream_icd.methods.memory.detect import detect_window
 from stream_icd.methods.memory.encoding import decode_memory, encode_memory
@@ -74,6 +78,14 @@ def check(adjacency: csr_array) -> None:
         evidence_for(adjacency, find_communities(adjacency, BpParameters(search=True), k))
     structure = structure_matrix(adjacency, "ICD-C")
     coarsening_matrix(structure, adjacency, n_nodes // 3)
+    check_edges(adjacency)
+
+
+def check_edges(adjacency: csr_array) -> None:
+    recipe = Recipe(name="small", encoder=EncoderSettings(kind="edges", widths=(16, 4)))
+    features = model_features(adjacency, recipe)
+    weights = initial_weights(recipe)
+    Edges(recipe.encoder).weigh(weights, features, comparable(adjacency))
 
 
 def check_memory(adjacency: csr_array, parameters: BpParameters) -> None:
