@@ -190,7 +190,8 @@ def first_messages() -> list[Message]:
 
     A K below or above the number of cliques makes detection merge or split communities. One more
     clique is of nodes that memory does not know. The ring is so small that its communities are
-    compared with those of random graphs (`bp.evidence`).
+    compared with those of random graphs (`bp.evidence`). Three cliques without links between them
+    are more than K: a community is in pieces (`bp.connected`).
     """
     few, many = N_CLIQUES // 2, 2 * N_CLIQUES
     cliques, ring = _ring_of_cliques(N_CLIQUES), range(N_CLIQUES)
@@ -203,13 +204,18 @@ def first_messages() -> list[Message]:
     ]
     one_more = snapshot(*_ring_of_cliques(N_CLIQUES + 1))
     small = snapshot(ring, [*ring[1:], 0])
-    return [encode_snapshot(first) for first in (*snapshots, one_more, small)]
+    apart = snapshot(*zip(*_cliques(3), strict=True), n_communities=2)
+    return [encode_snapshot(first) for first in (*snapshots, one_more, small, apart)]
 
 
 def _ring_of_cliques(n_cliques: int) -> tuple[Sequence[int], Sequence[int]]:
     """Return the pairs of a graph with communities on more than one scale: each loop runs."""
-    starts = range(0, n_cliques * SIZE, SIZE)
-    inside = [(start + a, start + b) for start in starts for a, b in combinations(range(SIZE), 2)]
-    between = [(start, (start + SIZE + 1) % (n_cliques * SIZE)) for start in starts]
-    src, dst = zip(*inside, *between, strict=True)
+    n_nodes = n_cliques * SIZE
+    between = [(start, (start + SIZE + 1) % n_nodes) for start in range(0, n_nodes, SIZE)]
+    src, dst = zip(*_cliques(n_cliques), *between, strict=True)
     return src, dst
+
+
+def _cliques(n_cliques: int) -> list[tuple[int, int]]:
+    starts = range(0, n_cliques * SIZE, SIZE)
+    return [(start + a, start + b) for start in starts for a, b in combinations(range(SIZE), 2)]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd import snapshot
+from stream_icd.core import snapshot
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.kafka.delivery.handler import BatchDone
