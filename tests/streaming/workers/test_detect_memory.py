@@ -17,7 +17,7 @@ import pytest
 import structlog
 from scipy.sparse import csr_array
 
-from stream_icd.core import snapshot as snapshots
+from stream_icd.core import snapshot as core_snapshot
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Window
@@ -385,7 +385,7 @@ def of_long_names(value: bytes) -> bytes:
     names = pa.array([f"{'x' * 50_000}{number:06}" for number in range(1500)])
     nobody = Hypothesis(0.5, rows_of(csr_array((len(names),) * 2)), uninformed(len(names)))
     with pytest.MonkeyPatch.context() as unchecked:
-        unchecked.setattr(snapshots, "MOST_NODE_BYTES", 1 << 30)
+        unchecked.setattr(core_snapshot, "MOST_NODE_BYTES", 1 << 30)
         memory = replace(decode_memory(value), nodes=names, seen=np.ones(len(names), np.bool_),
                          present=nobody, community_ids=np.empty(0, np.int64), trial=None,
                          longest=None)  # fmt: skip
