@@ -15,6 +15,7 @@ Times are int64, microseconds since 1970 UTC.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 
 from stream_icd.core.errors import BadSettings, LimitExceeded
 from stream_icd.core.snapshot import Snapshot, Window
+from stream_icd.core.store.whole_file import writing
 from stream_icd.core.times import microseconds, time_at, window_at
 from stream_icd.sources.source import Count, Source, count_nothing
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -346,13 +348,19 @@ def windowed_snapshots(
     return Source(None, snapshots())
 
 
+LATE_ROW = b'{"at": "'
+"""How each line of a file of late rows begins."""
+
+
 class LateRows:
     """Appends late rows to a file of JSON lines, created at the first late row.
 
     Each line records where its row was read (`at`), so that a row read again after a restart is
-    not written twice. The log names the file once.
+    not written twice. A line that a crash cut off is removed. The log names the file once.
 
-    Raises `BadSettings` if the file cannot be read or written, or has other content.
+    Raises:
+        BadSettings: the file cannot be read, has other content, or is in no folder.
+        StoreUnwritable: such as a full disk; no part of a line stays.
     """
 
     def __init__(self, path: Path, count: Count) -> None:
@@ -374,19 +382,36 @@ class LateRows:
             at = f"{late.origin}:{place}"
             if at not in self._known:
                 lines.append(json.dumps({"at": at, "time": time_at(time).isoformat(), **row}))
+        with writing(self._path, ": make room there"):
+            _append(self._path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _append(path: Path, lines: bytes) -> None:
+    """Append all lines, or none if the disk is full."""
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
         try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.writelines(f"{line}\n" for line in lines)
-        except OSError as error:
-            raise BadSettings(f"cannot keep late rows in {self._path}: {error.strerror}") from error
+            while lines:
+                lines = lines[file.write(lines) :]
+        except OSError:
+            file.truncate(before)
+            raise
 
 
 def _known(path: Path) -> set[str]:
+    if not path.parent.is_dir():
+        raise BadSettings(f"there is no folder {path.parent}: make it, or give another --late-rows")
     if not path.exists():
         return set()
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return {json.loads(line)["at"] for line in lines}
+        content = path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        known = {json.loads(line)["at"] for line in content[:whole].splitlines()}
+        if cut_off := content[whole:]:
+            if not LATE_ROW.startswith(cut_off[: len(LATE_ROW)]):
+                raise ValueError(f"it ends with {cut_off!r:.40}")
+            os.truncate(path, whole)
+        return known
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadSettings(
             f"{path} does not hold late rows ({error}); give another file with --late-rows"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest import mock
@@ -18,7 +22,7 @@ from structlog.testing import capture_logs
 from producers.events import Events
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.training_data import training_graphs
-from stream_icd.core.errors import BadRow, BadSettings, BadSnapshot
+from stream_icd.core.errors import BadRow, BadSettings, BadSnapshot, StoreUnwritable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import iso_duration
 from stream_icd.kafka.settings import KafkaSettings
@@ -125,6 +129,43 @@ def test_late_rows_are_kept_in_a_file_each_once(tmp_path: Path) -> None:
     ]
 
 
+@contextmanager
+def disk_of(n_bytes: int) -> Iterator[None]:
+    """Let no file of this process grow above `n_bytes`."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_leaves_no_part_of_a_late_row(tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+    late = LateRows(path, lambda _what, _n: None)
+    late(events((0.1, 1, "b")))
+    before = path.read_text()
+    with disk_of(len(before) + 20), pytest.raises(StoreUnwritable, match=r"late\.jsonl.*make room"):
+        late(events((0.1, 1, "b"), (0.5, 2, "c")))
+    assert path.read_text() == before
+    LateRows(path, lambda _what, _n: None)(events((0.1, 1, "b"), (0.5, 2, "c")))
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_a_late_row_that_a_crash_cut_off_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+    for cut in (0, 10):
+        LateRows(path, lambda _what, _n: None)(events((0.1, 1, "b"), (0.5, 2, "c")))
+        os.truncate(path, path.stat().st_size - cut)
+    LateRows(path, lambda _what, _n: None)(events((0.1, 1, "b"), (0.5, 2, "c")))
+    assert [json.loads(line)["src"] for line in path.read_text().splitlines()] == [1, 2]
+
+
+def test_late_rows_need_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="there is no folder .*none: make it"):
+        LateRows(tmp_path / "none" / "late.jsonl", lambda _what, _n: None)
+
+
 def test_late_rows_of_two_files_of_one_name_are_both_kept(tmp_path: Path) -> None:
     late = LateRows(tmp_path / "late.jsonl", lambda _what, _n: None)
     for day in (1, 2):  # a/mails.csv and b/mails.csv
@@ -134,15 +175,14 @@ def test_late_rows_of_two_files_of_one_name_are_both_kept(tmp_path: Path) -> Non
 
 def test_a_file_for_late_rows_that_is_something_else_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "letters.txt"
-    path.write_text("Dear all\n")
-    with pytest.raises(BadSettings, match=r"letters\.txt.*--late-rows"):
-        LateRows(path, lambda _what, _n: None)
-    assert path.read_text() == "Dear all\n"
+    for content in ("Dear all\n", "Dear all"):
+        path.write_text(content)
+        with pytest.raises(BadSettings, match=r"letters\.txt.*--late-rows"):
+            LateRows(path, lambda _what, _n: None)
+        assert path.read_text() == content
     path.write_text("[" * 100_000)
     with pytest.raises(BadSettings, match="does not hold late rows"):
         LateRows(path, lambda _what, _n: None)
-    with pytest.raises(BadSettings, match="cannot keep late rows"):
-        LateRows(tmp_path / "absent" / "late", lambda _what, _n: None)(events((0, 1, 2)))
 
 
 def test_no_late_row_makes_no_file(tmp_path: Path) -> None:
