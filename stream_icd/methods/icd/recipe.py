@@ -13,7 +13,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PositiveInt,
     ValidationError,
     model_validator,
 )
@@ -24,6 +23,8 @@ from stream_icd.methods.icd.encoder.initialisation import Initialisation
 from stream_icd.methods.icd.structure import Variant
 
 Width = Annotated[int, Field(ge=1, le=2**16)]
+Whole = Annotated[int, Field(ge=0, lt=2**63)]  # as TOML has them
+Positive = Annotated[int, Field(ge=1, lt=2**63)]
 Widths = Annotated[tuple[Width, ...], Field(min_length=2, max_length=16)]
 Clustering = Literal["fast", "scikit-learn"]
 EncoderKind = Literal["gcn", "gat", "gin", "hops", "edges"]
@@ -46,8 +47,15 @@ class _Settings(BaseModel):
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise BadSettings(
-                f"{cls.__name__} {where}: {first['msg']} (got {reprlib.repr(first['input'])})"
+                f"{cls.__name__} {where}: {first['msg']} (got {_short(first['input'])})"
             ) from error
+
+
+def _short(value: object) -> str:
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # an integer that Python does not write out: TOML has hexadecimal ones
+        return "a number of thousands of digits"
 
 
 class EncoderSettings(_Settings):
@@ -117,7 +125,7 @@ class LossSettings(_Settings):
     beta: Annotated[float, Field(ge=0)] = 1.0
     discriminator: Literal["paper", "scripts"] = "paper"
     scaled_structure: bool = False
-    rows: PositiveInt | None = None
+    rows: Positive | None = None
 
 
 class OptimiserSettings(_Settings):
@@ -131,9 +139,9 @@ class OptimiserSettings(_Settings):
 class ScheduleSettings(_Settings):
     """The length of the training (paper, algorithm 3)."""
 
-    epochs: Annotated[int, Field(ge=0)] = 100  # rounds of training, each with a validation
-    samples: PositiveInt = 1000  # p, graphs drawn with replacement in an epoch, one per step
-    repeats: PositiveInt = 1  # m, updates of D and G for each graph drawn
+    epochs: Whole = 100  # rounds of training, each with a validation
+    samples: Positive = 1000  # p, graphs drawn with replacement in an epoch, one per step
+    repeats: Positive = 1  # m, updates of D and G for each graph drawn
     idle_first_epoch: bool = False  # update nothing in the first epoch, as the scripts do
 
 
@@ -155,7 +163,7 @@ class Recipe(_Settings):
     optimiser: OptimiserSettings = OptimiserSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     clustering: Clustering = "fast"  # or "scikit-learn" (n_init=10, float64) as the scripts do
-    seed: Annotated[int, Field(ge=0)] = 0  # of every random choice
+    seed: Whole = 0  # of every random choice
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)  # training, validation, test, in order
     data: str = ""  # where the graphs come from
     every_kind: bool = False  # for graphs of every kind: each searches for its own resolution

@@ -116,3 +116,10 @@ def test_a_recipe_never_changes(recipe: Recipe) -> None:
 def test_what_is_no_recipe_is_refused(content: bytes) -> None:
     with pytest.raises(BadSettings):
         recipe_from_toml(content)
+
+
+@pytest.mark.parametrize("field", ["seed", "schedule.epochs", "encoder.smoothing"])
+def test_a_number_that_python_does_not_write_out_is_refused(field: str) -> None:
+    huge = f'name = "mine"\n{field} = 0x{"f" * 5000}\nencoder.widths = [8, 4]'
+    with pytest.raises(BadSettings, match=r"got a number of thousands of digits"):
+        recipe_from_toml(huge.encode())
