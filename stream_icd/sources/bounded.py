@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import IO, TypeVar
 
 import pyarrow as pa
@@ -10,13 +11,12 @@ from flatbuffers import number_types
 from flatbuffers.table import Table as FlatTable
 
 from stream_icd.core.errors import BadInput, LimitExceeded
+from stream_icd.core.node_ids import plain_columns
+from stream_icd.sources.parquet import parquet_parts, parquet_schema
 from stream_icd.sources.tables import RawRows
 from stream_icd.wire.arrow_stream import announced
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import refusing
-
-READ_ROWS = 1 << 20
-"""Rows of Parquet that are read at once."""
 
 Batch = TypeVar("Batch", RawRows, pa.Table)
 
@@ -48,18 +48,11 @@ def _check_size(n_rows: int, size: int, limits: Limits) -> None:
 
 
 def parquet_table(content: IO[bytes], columns: Sequence[str], limits: Limits) -> pa.Table:
-    """Read columns of Parquet in batches: a page can hold millions of equal values in a few bytes.
-
-    Raises `LimitExceeded`.
-    """
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(content)
-    _check_size(file.metadata.num_rows, 0, limits)  # if it says the truth; else the rows do
-    batches = file.iter_batches(READ_ROWS, columns=list(columns))
-    tables = within((pa.Table.from_batches([batch]) for batch in batches), limits)
-    empty = file.schema_arrow.empty_table()
-    return pa.concat_tables(table.select(columns) for table in (empty, *tables))
+    """Read columns of `parquet.seekable` Parquet; raises `LimitExceeded`."""
+    empty = parquet_schema(content).empty_table().select(columns)
+    return pa.concat_tables(
+        within(map(plain_columns, chain([empty], parquet_parts(content, columns))), limits)
+    )
 
 
 def arrow_table(content: IO[bytes], limits: Limits) -> pa.Table:

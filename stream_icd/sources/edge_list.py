@@ -8,7 +8,6 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from shlex import quote
-from typing import IO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -35,6 +34,7 @@ from stream_icd.sources.headerless import (
 from stream_icd.sources.matrix_market import is_matrix_market, read_matrix_market
 from stream_icd.sources.metis import may_be_metis, read_metis
 from stream_icd.sources.pajek import is_pajek, read_pajek
+from stream_icd.sources.parquet import parquet_schema, seekable
 from stream_icd.sources.source import OnBadRow, OnIgnored
 from stream_icd.sources.tables import (
     DAMAGED,
@@ -45,7 +45,6 @@ from stream_icd.sources.tables import (
     check_columns,
     end_columns,
     first_rows,
-    parquet_of,
     read_rows,
     text_of,
     time_column,
@@ -147,10 +146,10 @@ def _raw(
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         if form == ".parquet":
-            # Arrow reads the end first.
-            seekable = content if content.seekable() else BytesIO(whole(content, limits))
-            columns = _columns_of_parquet(seekable)
-            table = parquet_table(seekable, _used(columns), limits)
+            content = seekable(content)
+            columns = list(parquet_schema(content).names)
+            check_columns("it", columns, columns)
+            table = parquet_table(content, _used(columns), limits)
         elif form == ".graphml":
             table = read_graphml(whole(content, limits), settle, on_ignored)
             columns = table.column_names
@@ -163,12 +162,6 @@ def _raw(
     untyped = form == ".graphml"
     yield RawRows(file.name, np.arange(len(table)), _named(table), untyped=untyped)
     _say_unused(columns, on_ignored)
-
-
-def _columns_of_parquet(content: IO[bytes]) -> list[str]:
-    columns = list(parquet_of(content).schema_arrow.names)
-    check_columns("it", columns, columns)
-    return columns
 
 
 def _used(columns: Sequence[str]) -> list[str]:

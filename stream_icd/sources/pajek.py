@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from stream_icd.core.errors import BadInput, BadRow
 from stream_icd.sources.declared_nodes import check_number_of_nodes, with_nodes
+from stream_icd.sources.headerless import NUMBER
 from stream_icd.sources.source import OnBadRow, OnIgnored
 from stream_icd.sources.tables import RawRows
 
@@ -23,7 +24,6 @@ PAIRS, LISTS = ("edges", "arcs"), ("edgeslist", "arcslist")
 TITLE = re.compile(rf"\*({'|'.join(('network', 'vertices', *PAIRS, *LISTS))})\b", re.IGNORECASE)
 KNOWN = "keep *Network, *Vertices, *Edges, *Arcs, *Edgeslist and *Arcslist only"
 VERTEX = re.compile(r'\s*(\d+)(?:\s+(?:"([^"]*)"|(\S+)))?')
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 BY_NUMBER = (
     "has nodes without a label of their own: all nodes are named by their numbers, not by labels "
@@ -78,7 +78,7 @@ def read_pajek(text: str, name: str, on_bad_row: OnBadRow, on_ignored: OnIgnored
                 on_bad_row(BadRow(f"{name}:{at}: {line!r:.60} names no node of 1 to {n_nodes:,}"))
                 continue
             weight = others[1] if part.title in PAIRS and len(others) > 1 else ""
-            weights += [weight if NUMBER.fullmatch(weight) else None] * len(neighbours)
+            weights += [weight if re.match(NUMBER, weight) else None] * len(neighbours)
             src += [node] * len(neighbours)
             dst += neighbours
             place += [at] * len(neighbours)

@@ -21,13 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
-import pyarrow.parquet as pq
 
 from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.core.node_ids import plain_columns
 from stream_icd.core.printable import listed, printable
 from stream_icd.sources.compression import OPENERS, TORN, form_of, uncompressed
+from stream_icd.sources.parquet import parquet_parts, parquet_schema, seekable
 from stream_icd.sources.source import OnBadRow
 
 LOG = logging.getLogger(__name__)
@@ -185,7 +185,7 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
         reader = READERS[form_of(file.name)]
         if reader is _read_parquet:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                return list(parquet_of(content).schema_arrow.names)
+                return list(parquet_schema(seekable(content)).names)
         if reader is _read_json_lines:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
                 return _first_keys(content)
@@ -454,18 +454,12 @@ def _text(value: object) -> str:
 
 
 def _read_parquet(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
-    file, columns = parquet_of(content), list(wanted.columns)
-    check_columns(name, file.schema_arrow.names, columns, wanted.way_out)
-    first = 0
-    for batch in file.iter_batches(BATCH_ROWS, columns=columns):
-        table = plain_columns(pa.Table.from_batches([batch]).select(columns))
+    first, content = 0, seekable(content)
+    check_columns(name, parquet_schema(content).names, wanted.columns, wanted.way_out)
+    for part in parquet_parts(content, wanted.columns):
+        table = plain_columns(part)
         yield RawRows(name, np.arange(first, first + len(table)), table)
         first += len(table)
-
-
-def parquet_of(content: IO[bytes]) -> pq.ParquetFile:
-    """Open Parquet, of which Arrow reads the end first; a stream without its end is read whole."""
-    return pq.ParquetFile(content if content.seekable() else io.BytesIO(content.read()))
 
 
 READERS: Mapping[str, Callable[[IO[bytes], str, _Wanted], Iterator[RawRows]]] = {
