@@ -50,7 +50,7 @@ def cluster(
     threads: int = 1,
     known: Labels | None = None,
 ) -> Labels:
-    """K-means of the rows, `(n,)` int32 in 0..K-1, none empty (paper, algorithm 4).
+    """K-means of the rows, `(n,)` int32 in 0..K-1, none empty (paper, algorithm 3).
 
     "scikit-learn" is the method of the authors' scripts: `KMeans(n_init=10)` in float64. "fast"
     is ours, tens of times faster at equal quality: greedy k-means++ seeds and first iterations in

@@ -1,6 +1,6 @@
 """Z = X C: the encoder's input features, with heavy-edge matching to L supernodes.
 
-Paper: equation 5, and appendix A for C.
+Paper: section 4.1 and algorithm 1, and for C appendix A and algorithm 4.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stream_icd.methods.icd.structure import Floats, SparsePlusRankOne, Variant,
 def reduced_features(
     adjacency: csr_array, variant: Variant, size: int, exponent: float = -0.5
 ) -> SparsePlusRankOne:
-    """Z = X C, `(n, L)` float32 (paper, eq. 5), never dense; L is the `size`.
+    """Z = X C, `(n, L)` float32 (paper, algorithm 1), never dense; L is the `size`.
 
     XC of ICD-C has at most 2E entries; that of ICD-M adds a rank-one term. So graphs of any size
     have the same number of columns, and the first layer of an encoder is a sparse product.

@@ -72,7 +72,7 @@ class EncoderSettings(_Settings):
         smoothing: number of extra averagings of the final embedding over each node's neighbourhood
             (U ← D̂^-½ Â D̂^-½ U, rows to length 1 if `normalise_rows`): more hops without more
             weights. 0 in the paper.
-        coarsening_exponent: of |v*| in the coarsening matrix: -0.5 in the paper (eq. 4), +0.5
+        coarsening_exponent: of |v*| in the coarsening matrix: -0.5 in the paper (section 4.1), +0.5
             in the authors' scripts (modules/feat_ext.py).
     """
 
@@ -108,7 +108,7 @@ EDGES = EncoderSettings(kind="edges", widths=(4096, 64), initialisation="hadamar
 
 
 class LossSettings(_Settings):
-    """The losses that training minimises (paper, section 4.3).
+    """The losses that training minimises (paper, section 4.2).
 
     Attributes:
         adversarial: whether AL is part of G's loss; the weight is 1 in the paper, 0 in an ablation.
@@ -137,7 +137,7 @@ class OptimiserSettings(_Settings):
 
 
 class ScheduleSettings(_Settings):
-    """The length of the training (paper, algorithm 3)."""
+    """The length of the training (paper, algorithm 2)."""
 
     epochs: Whole = 100  # rounds of training, each with a validation
     samples: Positive = 1000  # p, graphs drawn with replacement in an epoch, one per step

@@ -1,4 +1,4 @@
-"""Apply a frozen model to one new graph: features, embedding, communities (paper, algorithm 4)."""
+"""Apply a frozen model to one new graph: features, embedding, communities (paper, algorithm 3)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def detect_snapshot(
     decode_ms: float = 0.0,
     place: str = "",
 ) -> Communities:
-    """Return the communities of one snapshot (paper, algorithm 4), with their quality.
+    """Return the communities of one snapshot (paper, algorithm 3), with their quality.
 
     K is the snapshot's own, else the settings' (at most the number of nodes), else estimated from
     the graph.

@@ -95,10 +95,10 @@ METHODS = {
         remembers=True,
         learn=learn,
     ),
-    "icd": Method(by_icd, "ICD paper, algorithm 4, stream_icd.icd", k="optional", weighted=True),
+    "icd": Method(by_icd, "ICD paper, algorithm 3, stream_icd.icd", k="optional", weighted=True),
     "icd-memory": Method(
         by_icd_remembering,
-        "ICD paper, algorithm 4, with stream_icd.memory",
+        "ICD paper, algorithm 3, with stream_icd.memory",
         k="optional",
         weighted=True,
         remembers=True,

@@ -1,1 +1,1 @@
-"""Training of the paper's encoder (algorithm 3)."""
+"""Training of the paper's encoder (algorithm 2)."""

@@ -1,4 +1,4 @@
-"""One step of adversarial training: encoder G and discriminator D (paper, algorithm 3)."""
+"""One step of adversarial training: encoder G and discriminator D (paper, algorithm 2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> 
 
 
 def discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
-    """D(U), `(n,)`: the probability that each row of U, `(n, d)`, is label-induced (eq. 8)."""
+    """D(U), `(n,)`: the probability that each row of U, `(n, d)`, is label-induced (eq. 7)."""
     hidden = embedding
     n_layers = len(weights) // 2
     for k in range(n_layers):

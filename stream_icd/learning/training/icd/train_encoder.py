@@ -1,4 +1,4 @@
-"""Train the paper's encoder on labelled graphs (paper, algorithm 3)."""
+"""Train the paper's encoder on labelled graphs (paper, algorithm 2)."""
 
 from __future__ import annotations
 

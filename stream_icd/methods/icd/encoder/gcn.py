@@ -1,4 +1,4 @@
-"""The paper's encoder: graph convolutions with tanh (section 4.2, eq. 6)."""
+"""The paper's encoder: graph convolutions with tanh (section 4.1, eq. 5)."""
 
 from __future__ import annotations
 
