@@ -58,6 +58,11 @@ class Train:
         "GN-0.4, 'L(f,0.3)', 'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS or Enron. Only "
         "the method icd uses it. Takes minutes to hours; needs the extra train.",
     )
+    as_published: bool = option(
+        False,
+        "Train the paper's encoder exactly as the paper says: Xavier's initial weights, no "
+        "smoothing, rows of any length, and the best of ten runs of K-means.",
+    )
     every_kind: bool = option(
         False,
         "Learn for graphs of every kind, from a mixture of kinds in --data: each graph then "
@@ -122,13 +127,16 @@ class Train:
     def chosen(self, name: str) -> Recipe:
         """Return the recipe of the options; a new one gets this name."""
         from stream_icd.core.store.store import store_at
-        from stream_icd.methods.icd.presets import preset
+        from stream_icd.methods.icd.presets import as_published, preset
         from stream_icd.methods.icd.recipe import Recipe, recipe_from_toml
 
         if self.recipe is not None and self.encoder is not None:
             raise BadSettings("a recipe names the encoder that it trains: leave out --encoder")
+        if self.as_published and self.encoder is None:
+            raise BadSettings("--as-published is about the paper's encoder: give --encoder too")
         if self.encoder is not None:
             chosen = preset(self.encoder, self.variant)
+            chosen = as_published(chosen) if self.as_published else chosen
         elif self.recipe is None:
             chosen = Recipe(name=name, split=(0.0, 0.8, 0.2))
         else:
