@@ -1,10 +1,10 @@
-# syntax=docker/dockerfile:1
 # The command `stream-icd`, for producers, detectors and subscribers: docker run stream-icd --help
 # Detection runs without torch, so the image has none; train where stream-icd[train] is installed.
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build
-RUN python -m venv /opt/stream-icd
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends binutils && \
+    rm -rf /var/lib/apt/lists/* && python -m venv /opt/stream-icd
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 COPY stream_icd stream_icd
@@ -13,6 +13,8 @@ COPY consumers consumers
 COPY models models
 RUN --mount=type=cache,target=/root/.cache/pip \
     /opt/stream-icd/bin/pip install --constraint constraints.txt '.[otel,s3,view]'
+COPY deploy/image/trim.sh .
+RUN sh trim.sh /opt/stream-icd/lib/python*/site-packages
 
 FROM python:${PYTHON}-slim
 RUN useradd --create-home --uid 10001 icd
