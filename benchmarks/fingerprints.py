@@ -31,6 +31,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.messages.records import Outcome, Processed, outgoing
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS
+from stream_icd.methods.model import Method
 from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.methods.tracking.settings import TrackSettings
 from stream_icd.methods.tracking.track import remember, track
@@ -38,7 +39,6 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.sources.datasets.as_topology import read_as_topology
 from stream_icd.sources.generated import drifting_lfr
-from stream_icd.streaming.detection.detect import Method
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import in_processes

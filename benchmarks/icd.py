@@ -30,9 +30,9 @@ from benchmarks.shared.pages.sections import read_section, write_section
 from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 from stream_icd.methods.icd.presets import preset
 from stream_icd.methods.icd.recipe import UNTRAINED, EncoderSettings
-from stream_icd.methods.model import Model
+from stream_icd.methods.model import Method, Model
 from stream_icd.registry.find import open_model
-from stream_icd.streaming.detection.detect import Method, detect
+from stream_icd.streaming.detection.detect import detect
 
 
 class _Paper(NamedTuple):

@@ -62,9 +62,8 @@ from benchmarks.tracking_memory import days_alone, days_with_memory, followed
 from stream_icd.core.communities import Communities
 from stream_icd.methods.bp.likelihood import STRONG_BITS
 from stream_icd.methods.memory.detect import detect_remembering
-from stream_icd.methods.model import Model
+from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.registry.find import open_model
-from stream_icd.streaming.detection.detect import Method as Detector
 from stream_icd.streaming.detection.detect import detect, finding
 
 HERE = Path(__file__).parent
@@ -98,7 +97,7 @@ class Method:
     by_seed: Callable[[int], Follow] | None = None
 
 
-def find_by(model: Model, method: Detector, *, k_given: bool = False, seed: int = 0) -> Find:
+def find_by(model: Model, method: MethodChoice, *, k_given: bool = False, seed: int = 0) -> Find:
     """Detection of one graph, on one thread."""
 
     def find(adjacency: csr_array, n_classes: int) -> Labels:

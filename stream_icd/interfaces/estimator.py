@@ -32,10 +32,10 @@ from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.next_window import next_window
-from stream_icd.methods.model import Model
+from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.streaming.detection.detect import Method, check_method, detect, embed, finding
+from stream_icd.streaming.detection.detect import check_method, detect, embed, finding
 
 
 class NotFitted(BadSettings, NotFittedError):  # type: ignore[misc]
@@ -48,7 +48,7 @@ class NotFitted(BadSettings, NotFittedError):  # type: ignore[misc]
 class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Inductive community detection: learn from past graphs, find communities of new graphs.
 
-    The name is that of the paper; the default method is "bp" (docs/terms.md, "What is called icd").
+    The name is that of the paper, whose method is "icd" (docs/terms.md, "What is called icd").
 
     A graph can be a scipy sparse or dense matrix, an `edge_index`, a NetworkX or igraph graph, a
     table of pairs (pandas, Polars, Arrow, or a list of tuples), a PyG `Data` or a `Snapshot`. It is
@@ -59,10 +59,11 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         method: "bp" learns a few numbers and finds communities by local moves and belief
             propagation. "icd" is the method of the paper: it learns an encoder and clusters the
-            embedding with K-means. With "bp" the encoder stays untrained, so `embed` returns an
-            orthogonal projection of the features.
+            embedding with K-means. "auto" detects by the model's own method, and learns as "bp". If
+            bp learns, the encoder stays untrained, so `embed` returns an orthogonal projection of
+            the features.
         recipe: how to train, or the name of one of the paper's data sets (`PRESETS`). None: "icd"
-            learns the encoder `edges`, without torch; "bp" has no encoder to train. If a recipe
+            learns the encoder `edges`, without torch; "bp" trains no encoder. If a recipe
             names another encoder, "icd" trains it by the paper's losses (needs the extra `train`).
         seed: seed of every random choice; replaces that of the recipe.
         threads: number of cores to use. One graph below 50,000 nodes takes one core with bp.
@@ -97,7 +98,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: Method = "bp",
+        method: MethodChoice = "auto",
         recipe: Recipe | str | None = None,
         seed: int = 0,
         threads: int = 2,
@@ -146,7 +147,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         learned: Fit | LearnedEdges | None = None
         if self.method == "icd" and recipe.encoder.kind == "edges":
             learned = fit_edges(known, recipe, self.threads)
-            model = Model(recipe, trained=learned.weights)
+            model = Model(recipe, trained=learned.weights, method="icd")
         elif self.method == "icd":
             with needs_extra("train", "torch"):
                 from stream_icd.learning.training.icd.train_encoder import train
@@ -164,7 +165,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 device=self.device,
                 threads=self.threads,
             )
-            model, history = training.model, training.history
+            model, history = replace(training.model, method="icd"), training.history
         else:
             learned = fit_parameters(known, self.seed, self.threads)
             model = Model(recipe, learned.parameters)
@@ -297,9 +298,8 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             name: a shipped model, such as "as" (`stream-icd models list` shows all), or the folder
                 of a model: a path or a URI.
-            parameters: of the estimator. Give `method="icd"` to use an encoder that was trained
-                with it: a model does not say its method. Recipe and seed are the model's, without
-                where its graphs came from.
+            parameters: of the estimator. Recipe and seed are the model's, without where its graphs
+                came from.
 
         Raises:
             ModelError: see `open_model`.

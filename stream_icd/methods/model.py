@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 from stream_icd.core.errors import ModelDamaged
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.encoder.registry import digest, initial_weights
 from stream_icd.methods.icd.recipe import Recipe
+
+Method = Literal["bp", "icd"]
+"""How communities are found: belief propagation, or K-means on the encoder's embedding."""
+
+MethodChoice = Literal["auto", "bp", "icd"]
+"""What may be asked for; auto: the model's own method."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +27,11 @@ class Model:
     bp: BpParameters = field(default_factory=BpParameters)
     trained: Weights | None = None  # of a trained encoder; None: those that the recipe's seed makes
     sha256: str | None = None  # `digest` that the weights made by the seed must have, if known
+    method: Method = "bp"  # with which the model proved best
+
+    def method_for(self, choice: MethodChoice) -> Method:
+        """The method to detect with."""
+        return self.method if choice == "auto" else choice
 
     @cached_property
     def weights(self) -> Weights:

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.encoder.registry import can_be_made_again, digest, encoder
 from stream_icd.methods.icd.presets import deviations
 from stream_icd.methods.icd.recipe import Recipe, recipe_values
-from stream_icd.methods.model import Model
+from stream_icd.methods.model import Method, Model
 from stream_icd.registry.json_file import read_json
 
 STORED, SEEDED, SHORT = 1, 2, 3
@@ -109,6 +109,8 @@ def pack(model: Model) -> PackedModel:
         weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
         head |= {"format": STORED, "sha256": hashlib.sha256(weights).hexdigest()}
         files[WEIGHTS_FILE] = weights
+    if model.method != "bp":  # what a recipe that names none means, as older ones do
+        head["method"] = model.method
     head["recipe"] = recipe_values(model.recipe)
     if model.recipe.discriminator_widths is not None:
         head["deviations"] = deviations(model.recipe)  # from the paper, and why: for readers
@@ -134,11 +136,12 @@ def read_model(store: Store) -> VersionedModel:
             recipe. Sizes are checked before anything is read.
         StoreUnreachable: nobody answers there; try again.
     """
-    values, recipe, bp, version = _read_head(store)
+    values, recipe, bp, method, version = _read_head(store)
     if values["format"] == STORED:
-        model = Model(recipe, bp, _read_weights(store, recipe, values["sha256"]))
+        trained = _read_weights(store, recipe, values["sha256"])
+        model = Model(recipe, bp, trained, method=method)
     elif values.get("weights") == "seed":
-        model = Model(recipe, bp, sha256=values["sha256"])
+        model = Model(recipe, bp, sha256=values["sha256"], method=method)
     else:
         raise ModelDamaged(
             f"{store.place}/{RECIPE_FILE}: weights = {values.get('weights')!r}; in this format it "
@@ -198,6 +201,7 @@ class _Head(NamedTuple):
     values: dict[str, Any]
     recipe: Recipe
     bp: BpParameters
+    method: Method
     version: str
 
 
@@ -222,9 +226,14 @@ def _read_head(store: Store) -> _Head:
         )
     if not (isinstance(values["sha256"], str) and _SHA256.fullmatch(values["sha256"])):
         raise ModelDamaged(f"{path}: sha256 is {values['sha256']!r:.80}, not 64 hexadecimal digits")
+    method = values.get("method", "bp")
+    if method not in get_args(Method):
+        known = " or ".join(get_args(Method))
+        raise ModelDamaged(f"{path}: method is {method!r:.80}, not {known}")
     try:
         recipe = Recipe.model_validate(values["recipe"])
-        return _Head(values, recipe, BpParameters(**values["bp"]), _version(recipe, content))
+        bp = BpParameters(**values["bp"])
+        return _Head(values, recipe, bp, method, _version(recipe, content))
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{path}: {error}") from error
 

@@ -27,10 +27,10 @@ from stream_icd.core.store.store import open_store
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.icd.recipe import UNTRAINED, Recipe
-from stream_icd.methods.model import Model
+from stream_icd.methods.model import Method, Model
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, read_model, save_model
-from stream_icd.streaming.detection.detect import Method, detect
+from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, read_model, save_model, version_of
+from stream_icd.streaming.detection.detect import detect
 
 BP = BpParameters(resolution=2.5, mixing=0.3)
 
@@ -54,6 +54,19 @@ def test_a_model_comes_back_as_it_was(saved: Path, recipe: Recipe) -> None:
     assert model.bp == BP
     assert model.weights.keys() == original.weights.keys()
     assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
+
+
+def test_a_model_says_its_method_and_older_ones_are_for_bp(recipe: Recipe, tmp_path: Path) -> None:
+    for method in get_args(Method):
+        save_model(Model(recipe, BP, method=method), tmp_path / method)
+        assert load_model(tmp_path / method).method == method
+    head = tomllib.loads((tmp_path / "bp" / RECIPE_FILE).read_text())
+    assert "method" not in head
+    by_bp, by_icd = (version_of(open_store(str(tmp_path / name))) for name in ("bp", "icd"))
+    assert by_bp != by_icd
+    edit(tmp_path / "icd" / RECIPE_FILE, 'method = "icd"', 'method = "cid"')
+    with pytest.raises(ModelDamaged, match="method is 'cid', not bp or icd"):
+        load_model(tmp_path / "icd")
 
 
 def test_a_model_folder_holds_two_plain_files(saved: Path) -> None:

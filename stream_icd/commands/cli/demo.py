@@ -158,5 +158,6 @@ def _model(story: "Story | None", version: str) -> "Model":
     from stream_icd.registry.versions import open_version
 
     if story is not None:
-        return open_version(open_store(story.registry), version).model
+        published = version.removesuffix("-icd")  # see `DetectSettings.version_of`
+        return open_version(open_store(story.registry), published).model
     return open_model(version.partition("@")[0]).model

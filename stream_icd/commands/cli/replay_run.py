@@ -179,7 +179,8 @@ def engine_of(
 
 def check_smooth(options: ReplayOptions, redetection: Redetection) -> None:
     """Check that smoothing is possible."""
-    if options.method != "bp" or not redetection.remembers:
+    method = redetection.model.model.method_for(options.method)
+    if method != "bp" or not redetection.remembers:
         raise BadSettings(
             "--smooth needs memory: --memory auto, --method bp, and a model whose stay is above 0"
         )

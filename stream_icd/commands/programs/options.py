@@ -147,10 +147,10 @@ def threads_for(asked: int | None, processes: int) -> int:
 class MethodOptions:
     """The method, and how far back it looks with memory."""
 
-    method: Literal["bp", "icd"] = option(
-        "bp",
-        "bp: local moves and belief propagation, better and faster; icd: the paper's method, "
-        "encoder and K-means.",
+    method: Literal["auto", "bp", "icd"] = option(
+        "auto",
+        "auto: what the model proved best with; bp: local moves and belief propagation; icd: the "
+        "paper's method, encoder and K-means.",
     )
     horizon: str = option(
         "auto",
@@ -186,7 +186,7 @@ class DetectionOptions(MethodOptions):
     )
     memory: Literal["auto", "off"] = option(
         "auto",
-        "auto: detect each window with the memory of the graph's last one (with --method bp, if "
+        "auto: detect each window with the memory of the graph's last one (with the method bp, if "
         "the model's `stay` is above 0); off: detect each window alone.",
     )
     threads: int | None = option(

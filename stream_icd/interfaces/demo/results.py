@@ -24,10 +24,10 @@ from stream_icd.kafka.messages.claims import Content, Decode, MessageReader
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
-from stream_icd.methods.model import Model
+from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.tracking.track import remember, track
-from stream_icd.streaming.detection.detect import Method, detect
+from stream_icd.streaming.detection.detect import detect
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import decode_snapshot
 
@@ -63,7 +63,7 @@ class Results:
 
 
 def results_of(
-    settings: KafkaSettings, run: DemoRun, model_of: Callable[[str], Model], method: Method
+    settings: KafkaSettings, run: DemoRun, model_of: Callable[[str], Model], method: MethodChoice
 ) -> Results:
     """Return what was found, from the arrivals and the topics of a run, and models by version."""
     known = known_communities(settings)
@@ -118,7 +118,7 @@ def _found_alone(
     settings: KafkaSettings,
     results: Sequence[Communities],
     model_of: Callable[[str], Model],
-    method: Method,
+    method: MethodChoice,
 ) -> Iterator[Communities]:
     """Yield each result with the communities that would be found without memory."""
     by_id = {result.snapshot_id: result for result in results}

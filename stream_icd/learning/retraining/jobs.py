@@ -23,12 +23,12 @@ from stream_icd.learning.retraining.windows import UNKNOWN, ArchivedLesson, Less
 from stream_icd.learning.training.yardstick import Judged, judge
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.model import Model
+from stream_icd.methods.model import Method, Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import PackedModel, pack
-from stream_icd.streaming.detection.detect import Method, detect
+from stream_icd.streaming.detection.detect import detect
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.worker_process import WorkerProcess
 

@@ -11,7 +11,7 @@ from stream_icd.core.printable import shortened
 from stream_icd.learning.retraining.gate import Rules
 from stream_icd.learning.retraining.windows import MOST_WINDOWS, Sizes
 from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.streaming.detection.detect import Method
+from stream_icd.methods.model import Method
 from stream_icd.streaming.execution.budget import Allowance
 
 BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)

@@ -25,9 +25,9 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.model import Model
+from stream_icd.methods.model import Method, Model
 from stream_icd.registry.find import open_model
-from stream_icd.streaming.detection.detect import Method, detect
+from stream_icd.streaming.detection.detect import detect
 
 UNTRAINED = "the untrained encoder"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,7 @@ from stream_icd.methods.icd.clustering import cluster
 from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.features import model_features
-from stream_icd.methods.model import Model
-
-Method = Literal["bp", "icd"]
+from stream_icd.methods.model import MethodChoice, Model
 
 STAGES = ("features", "encode", "cluster")
 
@@ -43,7 +41,7 @@ def detect(
     model: Model,
     n_communities: int | None = None,
     *,
-    method: Method = "bp",
+    method: MethodChoice = "auto",
     seed: int = 0,
     threads: int = 2,
     clock: Callable[[], float] = time.perf_counter,
@@ -59,7 +57,8 @@ def detect(
             bp finds by description length in the graph as the encoder `edges` weights it; with any
             other encoder, that of the communities that maximise modularity.
         method: "bp" for local moves and belief propagation with the learned parameters
-            (`find_communities`); "icd" for the paper's method, K-means on the embedding.
+            (`find_communities`); "icd" for the paper's method, K-means on the embedding; "auto" for
+            the model's own.
         seed: seed of every random choice; the same seed gives the same result on any number of
             threads.
         threads: cores to use; bp uses one below 50,000 nodes.
@@ -70,7 +69,7 @@ def detect(
     """
     check_method(method)
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
-    if method == "icd":
+    if model.method_for(method) == "icd":
         return _detect_by_icd(adjacency, model, n_communities, seed, threads, None, clock)
     started = clock()
     communities = find_communities(adjacency, model.bp, n_communities, seed=seed, threads=threads)
@@ -78,7 +77,7 @@ def detect(
 
 
 def finding(
-    method: Method,
+    method: MethodChoice,
     model: Model,
     *,
     seed: int = 0,
@@ -93,7 +92,7 @@ def finding(
     of `STAGES` are added to `spent`.
     """
     check_method(method)
-    if method == "bp":
+    if model.method_for(method) == "bp":
         return None
 
     def find(adjacency: csr_array, n_communities: int | None, known: Labels) -> Labels:
@@ -115,8 +114,8 @@ def stage_ms(milliseconds: float, spent: Mapping[str, float] | None = None) -> d
 
 def check_method(method: str) -> None:
     """Raise BadSettings if the method is unknown."""
-    if method not in get_args(Method):
-        raise BadSettings(f"no method {method!r}: choose from {', '.join(get_args(Method))}")
+    if method not in get_args(MethodChoice):
+        raise BadSettings(f"no method {method!r}: choose from {', '.join(get_args(MethodChoice))}")
 
 
 def _detect_by_icd(

@@ -67,8 +67,9 @@ class Detection:
     @property
     def remembers(self) -> bool:
         """Whether windows are detected with the memory of earlier ones."""
-        settings, bp = self.settings, self.model.model.bp
-        return settings.memory == "auto" and (settings.method == "icd" or bp.stay > 0)
+        settings, model = self.settings, self.model.model
+        keeps = model.method_for(settings.method) == "icd" or model.bp.stay > 0
+        return settings.memory == "auto" and keeps
 
     def detected(
         self,

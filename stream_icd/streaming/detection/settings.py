@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 from stream_icd.core.errors import BadSettings
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
+from stream_icd.methods.model import MethodChoice
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.execution.budget import Budget
 
 if TYPE_CHECKING:
     from stream_icd.methods.memory.horizon import Horizon
-    from stream_icd.streaming.detection.detect import Method
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class DetectSettings:
     memory_topic: str = MEMORY  # where memory is published, with the communities
     group: str = ""  # the consumer group, which the memory belongs to
     n_communities: int | None = None  # K for snapshots without their own K; None: estimate it
-    method: Method = "bp"  # bp (the default), or icd, the paper's: encode, then K-means
+    method: MethodChoice = "auto"  # the model's own, bp, or icd, the paper's: encode, then K-means
     threads: int = 2  # cores that one snapshot may use; bp uses one below 50,000 nodes
     seed: int = 0  # of the clustering; the same seed gives the same communities
     reader: MessageReader = field(default_factory=MessageReader)  # by default from the environment
@@ -50,5 +50,9 @@ class DetectSettings:
             check_horizon(self.horizon)
 
     def version_of(self, model: VersionedModel) -> str:
-        """Return the version that results are published under; it differs between the methods."""
-        return f"{model.version}-icd" if self.method == "icd" else model.version
+        """Return the version that results are published under; it differs between the methods.
+
+        It says which method is used, not whether it was asked for.
+        """
+        method = model.model.method_for(self.method)
+        return f"{model.version}-icd" if method == "icd" else model.version

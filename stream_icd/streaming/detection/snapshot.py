@@ -93,7 +93,7 @@ def detect_snapshot(
     # To compare takes as long as to detect it once more.
     if (
         is_new
-        and settings.method == "bp"
+        and model.model.method_for(settings.method) == "bp"
         and (reason := misfit(adjacency, labels, k, settings.seed))
     ):
         structlog.get_logger().warning(

@@ -35,9 +35,9 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.methods.memory import encoding
 from stream_icd.methods.memory.smoothing import detect_smoothed
+from stream_icd.methods.model import Method
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.streaming.detection.detect import Method
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import in_processes

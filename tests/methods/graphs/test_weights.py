@@ -16,12 +16,12 @@ from stream_icd.methods.bp.modularity import estimate_n_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.model import Model
+from stream_icd.methods.model import Method, Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.quality.partition import modularity, ncut
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
-from stream_icd.streaming.detection.detect import Method, detect, embed
+from stream_icd.streaming.detection.detect import detect, embed
 
 Floats = NDArray[np.float64]
 

@@ -15,10 +15,10 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import EDGES, Recipe
-from stream_icd.methods.model import Model
+from stream_icd.methods.model import Method, Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.gn import generate_gn
-from stream_icd.streaming.detection.detect import Method, detect, embed
+from stream_icd.streaming.detection.detect import detect, embed
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,9 @@ from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.memory.encoding import decode_memory, encode_memory
 from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import Memory
+from stream_icd.methods.model import Method
 from stream_icd.registry.model import VersionedModel
-from stream_icd.streaming.detection.detect import Method, finding
+from stream_icd.streaming.detection.detect import finding
 from tests.testbed.windows import HOUR, START
 
 HORIZONS: tuple[Horizon, ...] = ("auto", "off", 1.0, 3.0, 50.0)

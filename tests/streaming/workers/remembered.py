@@ -18,9 +18,10 @@ from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.memory.encoding import encode_memory
 from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import Memory
+from stream_icd.methods.model import Method
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
-from stream_icd.streaming.detection.detect import Method, finding
+from stream_icd.streaming.detection.detect import finding
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.execution.work import Engine

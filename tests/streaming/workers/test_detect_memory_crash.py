@@ -18,10 +18,10 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
 from stream_icd.methods.memory.horizon import Horizon
+from stream_icd.methods.model import Method
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
-from stream_icd.streaming.detection.detect import Method
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector

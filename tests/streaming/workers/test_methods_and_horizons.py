@@ -22,9 +22,9 @@ from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from stream_icd.methods.memory.horizon import Horizon
+from stream_icd.methods.model import Method
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.streaming.detection.detect import Method
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import in_processes

@@ -15,9 +15,9 @@ from numba.core.dispatcher import Dispatcher
 from stream_icd.core.snapshot import Window, snapshot_from_pairs
 from stream_icd.kafka.messages.records import Outcome, Processed
 from stream_icd.kafka.record import Record
+from stream_icd.methods.model import Method
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.registry.find import open_model
-from stream_icd.streaming.detection.detect import Method
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import Processes
