@@ -25,12 +25,18 @@ from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.model import MethodChoice, Model
 
+Weigh = Callable[[csr_array], csr_array]
+"""Gives a graph `(n, n)` other weights; positive ones, and the same edges."""
+
 STAGES = ("features", "encode", "cluster")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detection:
-    """Communities of one graph, and the time of each stage; method bp only clusters."""
+    """Communities of one graph, and the time of each stage.
+
+    Method bp only clusters, unless an encoder weights its graph, which counts as "encode".
+    """
 
     communities: NDArray[np.int32]  # of each node, `(n,)`, in 0..K-1
     milliseconds: dict[str, float]
@@ -57,8 +63,9 @@ def detect(
             bp finds by description length in the graph as the encoder `edges` weights it; with any
             other encoder, that of the communities that maximise modularity.
         method: "bp" for local moves and belief propagation with the learned parameters
-            (`find_communities`); "icd" for the paper's method, K-means on the embedding; "auto" for
-            the model's own.
+            (`find_communities`), or if the model's encoder `edges` is trained, with those for the
+            graph that it weights; "icd" for the paper's method, K-means on the embedding; "auto"
+            for the model's own.
         seed: seed of every random choice; the same seed gives the same result on any number of
             threads.
         threads: cores to use; bp uses one below 50,000 nodes.
@@ -71,9 +78,30 @@ def detect(
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     if model.method_for(method) == "icd":
         return _detect_by_icd(adjacency, model, n_communities, seed, threads, None, clock)
-    started = clock()
-    communities = find_communities(adjacency, model.bp, n_communities, seed=seed, threads=threads)
-    return Detection(communities, stage_ms(1000 * (clock() - started)))
+    started, graph, parameters = clock(), adjacency, model.bp
+    if (weigh := weighing(model, threads)) is not None:
+        graph, parameters = weigh(adjacency), AS_WEIGHTED
+    encode_ms = 0.0 if weigh is None else 1000 * (clock() - started)
+    communities = find_communities(graph, parameters, n_communities, seed=seed, threads=threads)
+    return Detection(communities, stage_ms(1000 * (clock() - started), {"encode": encode_ms}))
+
+
+def weighing(model: Model, threads: int = 1) -> Weigh | None:
+    """Return how a model weights a graph for bp, if its encoder `edges` is trained; else None.
+
+    What it returns is for `AS_WEIGHTED`.
+    """
+    trained, settings = model.trained, model.recipe.encoder
+    if trained is None or settings.kind != "edges":
+        return None
+
+    def weigh(adjacency: csr_array) -> csr_array:
+        graph = among(comparable(adjacency), linked_nodes(adjacency))
+        features = model_features(graph, model.recipe)
+        weights = Edges(settings).weigh(trained, features, graph, threads).adjacency.data
+        return csr_array((weights, adjacency.indices, adjacency.indptr), adjacency.shape)
+
+    return weigh
 
 
 def finding(
@@ -135,7 +163,8 @@ def _detect_by_icd(
     described = clock()
     frozen, weighed = encoder(model.recipe.encoder), None
     if isinstance(frozen, Edges):
-        embedding, weighed, _ = frozen.weigh(model.weights, features, graph, threads)
+        weighed = frozen.weigh(model.weights, features, graph, threads)
+        embedding = frozen.embed_weighed(weighed, features, graph, threads)
     else:
         embedding = frozen.embed(model.weights, features, graph, threads)
     embedded = clock()
@@ -143,7 +172,8 @@ def _detect_by_icd(
     if n_communities is not None:
         k = _n_linked_communities(n_communities, len(linked), n_nodes)
     elif weighed is not None:
-        k = n_distinct(find_communities(weighed, AS_WEIGHTED, seed=seed, threads=threads))
+        found = find_communities(weighed.adjacency, AS_WEIGHTED, seed=seed, threads=threads)
+        k = n_distinct(found)
     else:
         k = estimate_n_communities(among(adjacency, linked), seed) if len(linked) else 0
     if k:

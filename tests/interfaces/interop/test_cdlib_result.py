@@ -27,7 +27,7 @@ def test_measures_of_cdlib_agree_with_those_of_networkx(graph: nx.Graph) -> None
     assert evaluation.newman_girvan_modularity(graph, found).score == pytest.approx(expected)
     assert found.node_coverage == 1
     assert found.method_name == "stream_icd"
-    assert json.loads(found.to_json())["params"] == {"method": "bp", "seed": 0}
+    assert json.loads(found.to_json())["params"] == {"method": "auto", "seed": 0}
     assert found.normalized_mutual_information(found).score == pytest.approx(1)
 
 

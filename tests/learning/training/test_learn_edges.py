@@ -47,7 +47,8 @@ def weighed(graph: LabelledGraph, weights: Weights) -> Weighed:
 
 def k_means_nmi(graph: LabelledGraph, weights: Weights) -> float:
     assert graph.labels is not None
-    embedding = weighed(graph, weights).embedding
+    features = model_features(graph.adjacency, RECIPE)
+    embedding = Edges(RECIPE.encoder).embed(weights, features, graph.adjacency)
     return nmi(graph.labels, cluster(embedding, graph.n_communities or 0))
 
 

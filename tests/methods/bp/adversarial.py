@@ -85,7 +85,7 @@ def check_edges(adjacency: csr_array) -> None:
     recipe = Recipe(name="small", encoder=EncoderSettings(kind="edges", widths=(16, 4)))
     features = model_features(adjacency, recipe)
     weights = {name: one + 1 for name, one in initial_weights(recipe).items()}  # as if learned
-    Edges(recipe.encoder).weigh(weights, features, comparable(adjacency))
+    Edges(recipe.encoder).embed(weights, features, comparable(adjacency))
 
 
 def check_memory(adjacency: csr_array, parameters: BpParameters) -> None:

@@ -67,11 +67,11 @@ concentration is the mean probability of its edges, each weighted by itself."""
 
 
 class Weighed(NamedTuple):
-    """What the encoder makes of a graph."""
+    """What the encoder finds in the edges of a graph."""
 
-    embedding: Floats32  # U, (n, d): for K-means
-    adjacency: csr_array  # (n, n): see `weighted`
+    graph: EdgeGraph
     log_odds: Floats32  # (E,): that both ends of an edge i < j share a community, edges ascending
+    adjacency: csr_array  # (n, n): see `weighted`
 
 
 class Edges(Encoder):
@@ -120,12 +120,13 @@ class Edges(Encoder):
         self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
     ) -> Floats32:
         """U, `(n, d)` float32; see `Encoder`."""
-        return self.weigh(weights, features, adjacency, threads).embedding
+        weighed = self.weigh(weights, features, adjacency, threads)
+        return self.embed_weighed(weighed, features, adjacency, threads)
 
     def weigh(
         self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
     ) -> Weighed:
-        """The embedding, the weighted graph and the log-odds of the edges of a graph `(n, n)`.
+        """The log-odds of the edges of a graph `(n, n)`, and the graph weighted by them.
 
         adjacency: canonical, with comparable weights (`graphs.weights.comparable`).
         features: Z, `(n, L)`.
@@ -136,11 +137,23 @@ class Edges(Encoder):
             if weights["last"][number].any():  # else nothing changes
                 columns = edge_columns(graph, features, log_odds, number, width, threads)
                 log_odds = corrected(log_odds, columns, weights, number)
-        hops = filtered(graph, features, log_odds, ROUNDS, width, threads)
-        propagation = propagation_matrix(adjacency).astype(np.float32)
+        return Weighed(graph, log_odds, weighted(graph, log_odds, weights["power"][0]))
+
+    def embed_weighed(
+        self,
+        weighed: Weighed,
+        features: SparsePlusRankOne,
+        adjacency: csr_array,
+        threads: int = 1,
+    ) -> Floats32:
+        """U of a graph that was weighed, `(n, d)` float32; `features` and `adjacency` as there."""
+        width = self.settings.widths[-1]
+        hops = filtered(weighed.graph, features, weighed.log_odds, ROUNDS, width, threads)
         mean = scaled_rows(_mean_of_later(hops), self.settings)
-        embedding = averaged(propagation, mean, self.settings, threads)
-        return Weighed(embedding, weighted(graph, log_odds, weights["power"][0]), log_odds)
+        if not self.settings.smoothing:
+            return mean
+        propagation = propagation_matrix(adjacency).astype(np.float32)
+        return averaged(propagation, mean, self.settings, threads)
 
 
 def weighted(graph: EdgeGraph, log_odds: Floats32, power: float) -> csr_array:
