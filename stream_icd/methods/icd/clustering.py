@@ -193,26 +193,37 @@ def greedy_seeds(
     the squared distance to the nearest centre so far.
     """
     squares = np.einsum("ij,ij->i", points, points)
+    turned = np.ascontiguousarray(points.T)
     chosen = [int(rng.integers(len(points)))]
-    nearest = _distances(points, squares, chosen)[0]
+    nearest = np.full(len(points), np.inf, np.float32)
+    _keep_nearest(points, turned, squares, np.array(chosen), nearest)
     draws = rng.random((k, trials))
     for draw in draws[1:]:
         reach = np.cumsum(nearest, dtype=np.float64)
         candidates = np.searchsorted(reach, draw * reach[-1]).clip(max=len(points) - 1)
-        distances = np.minimum(_distances(points, squares, candidates), nearest)
-        best = int(distances.sum(axis=1).argmin())
-        nearest = distances[best]
+        best = _keep_nearest(points, turned, squares, candidates, nearest)
         chosen.append(int(candidates[best]))
     return points[chosen]
 
 
-def _distances(
-    points: Floats32, squares: Floats32, chosen: list[int] | NDArray[np.int64]
-) -> Floats32:
-    """Squared distances from the chosen points to all, `(n_chosen, n)`, never negative."""
-    distances = squares - 2 * (points[chosen] @ points.T) + squares[chosen, None]
-    nonnegative: Floats32 = np.maximum(distances, 0, out=distances)
-    return nonnegative
+def _keep_nearest(
+    points: Floats32,
+    turned: Floats32,
+    squares: Floats32,
+    candidates: NDArray[np.int64],
+    nearest: Floats32,
+) -> int:
+    """The candidate that lowers `nearest` most, the squared distances, which get what it leaves.
+
+    turned: the points, `(d, n)`. squares: their squared lengths, `(n,)`.
+    """
+    distances = (-2 * points[candidates]) @ turned
+    distances += squares
+    distances += squares[candidates, None]
+    np.minimum(distances, nearest, out=distances)
+    best = int(distances.sum(axis=1).argmin())
+    np.maximum(distances[best], 0, out=nearest)
+    return best
 
 
 def _lloyd(points: Floats32, centres: Floats32, threads: int, most_work: int = WORK) -> Labels:
@@ -239,7 +250,7 @@ def _nearest(points: Floats32, centres: Floats32, threads: int) -> Labels:
         score = points[rows] @ turned
         score -= offset
         labels[rows] = score.argmax(axis=1)
-        scores[rows] = score.max(axis=1)
+        scores[rows] = score[np.arange(len(score)), labels[rows]]
 
     for_blocks(fill, len(points), threads)
     empty = np.flatnonzero(np.bincount(labels, minlength=len(centres)) == 0)

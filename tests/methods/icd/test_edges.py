@@ -189,8 +189,7 @@ def test_common_neighbours_are_those_of_the_squared_matrix(graph: LabelledGraph)
     adjacency = weighted_graph(graph)
     numbered = edge_graph(adjacency)
     found = np.empty(len(numbered.source), np.float32)
-    entries = numbered.weights[numbered.number]
-    common_neighbours(numbered.indptr, numbered.indices, numbered.number, entries, found)
+    common_neighbours(*numbered.forward, numbered.weights, found)
     squared = (adjacency @ adjacency).toarray()
     np.testing.assert_allclose(found, squared[numbered.source, numbered.target], rtol=1e-5)
 

@@ -193,8 +193,7 @@ def edge_columns(
     np.abs(one - other, out=difference)
 
     common, share = next(rows), next(rows)
-    entries = kept[graph.number]
-    common_neighbours(graph.indptr, graph.indices, graph.number, entries, common)
+    common_neighbours(*graph.forward, kept, common)
     root = 1 / np.sqrt(strengths)
     np.multiply(common, root[source] * root[target], out=share)
     np.log1p(common, out=common)
@@ -245,14 +244,14 @@ def filtered(
     threads: int = 1,
 ) -> list[Floats32]:
     """H_1, H_2, … of a round, `(n, width)` each, rows of length 1; the last one is `ROUNDS`."""
-    with single_threaded_blas():
-        hidden = _unit(features.times_dense(round_projection(features.shape[1], width, number)))
+    hidden = _unit_product(features, round_projection(features.shape[1], width, number), threads)
     kept = graph.weights * probabilities(log_odds)
     strengths = np.maximum(graph.strengths(kept), LEAST)
     step = kept[graph.number] * (strengths ** np.float32(-DEGREE_EXPONENT))[graph.indices]
+    neighbours = csr_array((step, graph.indices, graph.indptr), (graph.n_nodes, graph.n_nodes))
     hops = []
     for _ in range(LAST_HOPS if number == ROUNDS else HOPS):
-        hidden = _neighbours(graph, step, hidden, threads)
+        hidden = _unit_product(SparsePlusRankOne(neighbours), hidden, threads)
         hops.append(hidden)
     return hops
 
@@ -263,17 +262,24 @@ def probabilities(log_odds: Floats32) -> Floats32:
     return np.reciprocal(odds + np.float32(1), out=odds)
 
 
-def _neighbours(graph: EdgeGraph, step: Floats32, hidden: Floats32, threads: int) -> Floats32:
-    following = np.empty_like(hidden)
+def _unit_product(matrix: SparsePlusRankOne, hidden: Floats32, threads: int) -> Floats32:
+    """The product of a matrix `(n, m)` and `(m, width)`, each row scaled to length 1."""
+    sparse, n_nodes, width = matrix.sparse, matrix.shape[0], hidden.shape[1]
+    shift, constant = np.zeros(n_nodes, np.float32), np.zeros(width, np.float32)
+    if matrix.outer is not None:
+        with single_threaded_blas():
+            shift, constant = matrix.outer[0], matrix.outer[1] @ hidden
+    indptr, indices = (np.asarray(one, np.int32) for one in (sparse.indptr, sparse.indices))
+    following = np.empty((n_nodes, width), np.float32)
 
     def fill(rows: slice) -> None:
-        end = min(rows.stop, graph.n_nodes)  # compiled loops do not check it
-        hop(graph.indptr, graph.indices, step, hidden, rows.start, end, following)
+        end = min(rows.stop, n_nodes)  # compiled loops do not check it
+        hop(indptr, indices, sparse.data, hidden, shift, constant, rows.start, end, following)
 
     if threads == 1:
-        fill(slice(0, len(hidden)))
+        fill(slice(0, n_nodes))
     else:
-        for_blocks(fill, len(hidden), threads)
+        for_blocks(fill, n_nodes, threads)
     return following
 
 
@@ -284,13 +290,6 @@ def _mean_of_later(hops: list[Floats32]) -> Floats32:
         total += hidden
     total /= len(later)
     return total
-
-
-def _unit(hidden: Floats32) -> Floats32:
-    """The rows in place, to length 1; a row of zeros stays zero."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", hidden, hidden))
-    hidden /= np.maximum(lengths, LEAST)[:, None]
-    return hidden
 
 
 @lru_cache(maxsize=2 * (ROUNDS + 1))
