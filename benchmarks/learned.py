@@ -28,7 +28,7 @@ from benchmarks.shared.graphs.data_sets import BenchmarkGraph, data_sets
 from stream_icd.core.arrays import Labels, n_distinct
 from stream_icd.learning.training.icd.learn_edges import learn_edges
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.parameters import AS_WEIGHTED, BpParameters
+from stream_icd.methods.bp.parameters import BpParameters, as_weighted
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.clustering import cluster
@@ -174,13 +174,14 @@ def _test(adjacency: csr_array, truth: Labels, weights: Weights, table: Table) -
     graph = comparable(adjacency)
     features = model_features(graph, LEARNED)
     weighed = Edges(EDGES).weigh(weights, features, graph)
+    parameters = as_weighted(float(weights["resolution"][0]))
     encoded = time.process_time()
     embedding = Edges(EDGES).embed_weighed(weighed, features, graph)
     table.add("edges, K-means, K given", truth, cluster(embedding, _k(truth)), started)
     for known, k in (("unknown", None), ("given", _k(truth))):
         started += time.process_time() - encoded  # of the ways before, which this one does not need
         encoded = time.process_time()
-        found = find_communities(weighed.adjacency, AS_WEIGHTED, k)
+        found = find_communities(weighed.adjacency, parameters, k)
         table.add(f"edges, bp, K {known}", truth, found, started)
 
 

@@ -72,3 +72,8 @@ def _is_count(value: object) -> bool:
 
 AS_WEIGHTED = BpParameters(search=True, weight_exponent=1)
 """For graphs whose weights say already what each edge counts, as those of the encoder `edges`."""
+
+
+def as_weighted(resolution: float) -> BpParameters:
+    """`AS_WEIGHTED`, or if a resolution above 0 was learned for such graphs, modularity at it."""
+    return BpParameters(resolution=resolution, weight_exponent=1) if resolution else AS_WEIGHTED

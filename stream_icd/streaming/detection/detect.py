@@ -16,17 +16,16 @@ from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.modularity import estimate_n_communities
-from stream_icd.methods.bp.parameters import AS_WEIGHTED
+from stream_icd.methods.bp.parameters import BpParameters, as_weighted
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import MethodChoice, Model
-
-Weigh = Callable[[csr_array], csr_array]
-"""Gives a graph `(n, n)` other weights; positive ones, and the same edges."""
 
 STAGES = ("features", "encode", "cluster")
 
@@ -60,12 +59,12 @@ def detect(
         n_communities: K; None to determine it: then each isolated node is its own community.
             With K given, method "icd" puts all isolated nodes into one community and makes
             K − 1 communities of the others. Unknown, K is for "icd" the number of communities that
-            bp finds by description length in the graph as the encoder `edges` weights it; with any
-            other encoder, that of the communities that maximise modularity.
+            bp finds in the graph as the encoder `edges` weights it; with any other encoder, that of
+            the communities that maximise modularity.
         method: "bp" for local moves and belief propagation with the learned parameters
-            (`find_communities`), or if the model's encoder `edges` is trained, with those for the
-            graph that it weights; "icd" for the paper's method, K-means on the embedding; "auto"
-            for the model's own.
+            (`find_communities`), or if the model's encoder `edges` is trained and helps bp, with
+            those for the graph that it weights; "icd" for the paper's method, K-means on the
+            embedding; "auto" for the model's own.
         seed: seed of every random choice; the same seed gives the same result on any number of
             threads.
         threads: cores to use; bp uses one below 50,000 nodes.
@@ -80,28 +79,45 @@ def detect(
         return _detect_by_icd(adjacency, model, n_communities, seed, threads, None, clock)
     started, graph, parameters = clock(), adjacency, model.bp
     if (weigh := weighing(model, threads)) is not None:
-        graph, parameters = weigh(adjacency), AS_WEIGHTED
+        graph, parameters = weigh(adjacency), weigh.parameters
     encode_ms = 0.0 if weigh is None else 1000 * (clock() - started)
     communities = find_communities(graph, parameters, n_communities, seed=seed, threads=threads)
     return Detection(communities, stage_ms(1000 * (clock() - started), {"encode": encode_ms}))
 
 
-def weighing(model: Model, threads: int = 1) -> Weigh | None:
-    """Return how a model weights a graph for bp, if its encoder `edges` is trained; else None.
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighing:
+    """How a trained encoder `edges` weights graphs for bp."""
 
-    What it returns is for `AS_WEIGHTED`.
-    """
-    trained, settings = model.trained, model.recipe.encoder
-    if trained is None or settings.kind != "edges":
-        return None
+    recipe: Recipe
+    weights: Weights
+    threads: int = 1
 
-    def weigh(adjacency: csr_array) -> csr_array:
+    @property
+    def parameters(self) -> BpParameters:
+        """With which bp finds communities in a graph that was weighted."""
+        return as_weighted(float(self.weights["resolution"][0]))
+
+    def __call__(self, adjacency: csr_array) -> csr_array:
+        """Return the graph `(n, n)` with other weights, all positive, for the same edges."""
         graph = among(comparable(adjacency), linked_nodes(adjacency))
-        features = model_features(graph, model.recipe)
-        weights = Edges(settings).weigh(trained, features, graph, threads).adjacency.data
-        return csr_array((weights, adjacency.indices, adjacency.indptr), adjacency.shape)
+        features = model_features(graph, self.recipe)
+        found = Edges(self.recipe.encoder).weigh(self.weights, features, graph, self.threads)
+        return csr_array(
+            (found.adjacency.data, adjacency.indices, adjacency.indptr), adjacency.shape
+        )
 
-    return weigh
+
+def weighing(model: Model, threads: int = 1) -> Weighing | None:
+    """Return how a model weights graphs for bp.
+
+    None unless its encoder `edges` is trained, and helps bp: its power is above 0.
+    """
+    if model.trained is None or model.recipe.encoder.kind != "edges":
+        return None
+    if not model.trained["power"][0]:
+        return None
+    return Weighing(model.recipe, model.trained, threads)
 
 
 def finding(
@@ -172,8 +188,8 @@ def _detect_by_icd(
     if n_communities is not None:
         k = _n_linked_communities(n_communities, len(linked), n_nodes)
     elif weighed is not None:
-        found = find_communities(weighed.adjacency, AS_WEIGHTED, seed=seed, threads=threads)
-        k = n_distinct(found)
+        parameters = as_weighted(float(model.weights["resolution"][0]))
+        k = n_distinct(find_communities(weighed.adjacency, parameters, seed=seed, threads=threads))
     else:
         k = estimate_n_communities(among(adjacency, linked), seed) if len(linked) else 0
     if k:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from safetensors.numpy import save
+from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.learning.training.icd import learn_edges as module
@@ -94,6 +95,19 @@ def test_other_numbers_of_the_communities_change_nothing(learned: LearnedEdges) 
         renumbered.append((graph.adjacency, (7 * graph.labels + seed) % 7001))
     again = learn_edges(renumbered, RECIPE, validation=[pair(mixed(3))])
     assert digest(again.weights) == digest(learned.weights)
+
+
+def test_a_resolution_is_learned_where_labels_name_fewer_communities_than_the_edges() -> None:
+    """12 communities of 25 nodes in three groups, in which there are some more edges."""
+    rng, place = np.random.default_rng(0), np.arange(300) // 25
+    shared = (place[:, None] == place).astype(int) + (place[:, None] // 4 == place // 4)
+    upper = np.triu(rng.random((300, 300)) < np.array([0.002, 0.04, 0.5])[shared], 1)
+    adjacency = csr_array((upper + upper.T).astype(float))
+    fine, coarse = (
+        learn_edges([(adjacency, labels.astype(np.int32))], RECIPE).weights["resolution"][0]
+        for labels in (place, place // 4)
+    )
+    assert (fine, coarse > 0) == (0, True)
 
 
 def test_nodes_without_a_label_teach_nothing() -> None:

@@ -108,7 +108,7 @@ def dense_probabilities(
     """The probability of each pair after all rounds, as the equations say, from dense matrices."""
     log_odds = np.zeros_like(adjacency)
     for number in range(ROUNDS):
-        one = {name: weight[number] for name, weight in weights.items() if name != "power"}
+        one = {name: weight[number] for name, weight in weights.items() if len(weight) > 1}
         columns = dense_columns(adjacency, log_odds, features, number)
         hidden = (np.moveaxis(columns, 0, -1) - one["mean"]) / one["scale"]
         for layer in ("first", "second"):

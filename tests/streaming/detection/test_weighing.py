@@ -58,5 +58,24 @@ def test_without_trained_weights_nothing_changes_for_bp(graph: LabelledGraph) ->
         assert found.milliseconds["encode"] == 0
 
 
+def test_with_a_power_of_0_bp_does_without_the_encoder(
+    learned: Model, graph: LabelledGraph
+) -> None:
+    assert learned.trained is not None
+    without = replace(learned, trained=learned.trained | {"power": np.zeros(1, np.float32)})
+    assert weighing(without) is None
+    assert detect(graph.adjacency, without, method="bp").communities.max() == 0
+    by_icd = (detect(graph.adjacency, one, 9, method="icd") for one in (learned, without))
+    assert np.array_equal(*(one.communities for one in by_icd))
+
+
+def test_the_resolution_that_was_learned_is_used(learned: Model, graph: LabelledGraph) -> None:
+    assert learned.trained is not None
+    coarse = replace(learned, trained=learned.trained | {"resolution": np.full(1, 1e-3, "f4")})
+    for method in ("bp", "icd"):
+        assert detect(graph.adjacency, learned, method=method).communities.max() > 0
+        assert detect(graph.adjacency, coarse, method=method).communities.max() == 0
+
+
 def test_a_graph_without_edges_is_weighted_too(learned: Model) -> None:
     assert detect(csr_array((4, 4)), learned, method="bp").communities.tolist() == [0, 1, 2, 3]

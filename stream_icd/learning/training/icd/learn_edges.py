@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import cos, inf, pi
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.parameters import AS_WEIGHTED
+from stream_icd.methods.bp.parameters import as_weighted
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.encoder.contract import Weights
@@ -40,12 +41,16 @@ MOMENTS = 10
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.999
 """Of Adam's means of the gradient and of its square (Kingma and Ba, ICLR 2015)."""
 
-POWERS = (0.5, 1.0, 2.0)
-"""Candidates for the power of the probabilities by which bp's graph is weighted. Where other laws
-make communities within those that labels name, a high one hides their edges."""
+POWERS, RESOLUTIONS = (0.5, 1.0, 2.0), (0.0, 0.25, 0.5, 1.0)
+"""Candidates for bp: the power of the probabilities by which its graph is weighted, and the
+resolution of modularity, 0 if description length decides. If labels name fewer communities than the
+edges show, as class years among dormitories, a low resolution keeps to theirs."""
+
+UNWEIGHTED = (0.0, 0.0)
+"""Another candidate: a power of 0, with which bp does without what was learned."""
 
 MOST_JUDGED = 3
-"""Graphs, the last ones, on which bp tries these powers."""
+"""Graphs, the last ones, on which bp tries these."""
 
 LAYERS = ("first", "first_bias", "second", "second_bias", "last")
 
@@ -85,8 +90,8 @@ def learn_edges(
     """Learn the weights of the recipe's encoder, which is of kind `edges`.
 
     In each round, the weights with the least cross entropy on the validation graphs are kept; the
-    weights before are among them. The power is chosen by the AMI of what bp finds there. The same
-    graphs, recipe and start give the same bytes, unless the time is up first.
+    weights before are among them. The power and the resolution are chosen by the AMI of what bp
+    finds there. The same graphs, recipe and start give the same bytes, unless the time is up first.
 
     Args:
         graphs: pairs of an adjacency `(n, n)`, canonical, and labels `(n,)`, negative where the
@@ -131,17 +136,19 @@ def learn_edges(
             one.log_odds = corrected(one.log_odds, its_columns, weights, number)
     if clock() - begun < seconds:
         judges = (tests or taught)[-MOST_JUDGED:]
-        weights["power"][0] = max(POWERS, key=lambda power: _agreement(judges, power, recipe.seed))
+        candidates = (UNWEIGHTED, *product(POWERS, RESOLUTIONS))
+        best = max(candidates, key=lambda one: _agreement(judges, *one, recipe.seed))
+        weights["power"][0], weights["resolution"][0] = best
     return LearnedEdges(weights, tuple(rounds), n_examples)
 
 
-def _agreement(graphs: Sequence[_Prepared], power: float, seed: int) -> float:
+def _agreement(graphs: Sequence[_Prepared], power: float, resolution: float, seed: int) -> float:
     """Mean AMI with the labels of what bp finds, K unknown."""
     scores = []
     for one in graphs:
         known = one.labels >= 0
         graph = weighted(one.graph, one.log_odds, power)
-        found = find_communities(graph, AS_WEIGHTED, seed=seed)
+        found = find_communities(graph, as_weighted(resolution), seed=seed)
         scores.append(ami(one.labels[known], found[known]))
     return float(np.mean(scores))
 

@@ -88,7 +88,7 @@ class Edges(Encoder):
     """
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """For each round: mean and scale of the columns, the perceptron's layers; the power."""
+        """For each round: mean and scale of the columns, the perceptron's layers; and for bp."""
         n_columns = len(COLUMNS)
         return {
             "mean": (ROUNDS, n_columns),
@@ -99,6 +99,7 @@ class Edges(Encoder):
             "second_bias": (ROUNDS, HIDDEN),
             "last": (ROUNDS, HIDDEN + 1),  # with the bias
             "power": (1,),  # of the probabilities, see `weighted`
+            "resolution": (1,),  # for bp on that graph, see `as_weighted`
         }
 
     def initial_weights(self, rng: np.random.Generator) -> Weights:
@@ -159,7 +160,7 @@ class Edges(Encoder):
 def weighted(graph: EdgeGraph, log_odds: Floats32, power: float) -> csr_array:
     """The graph for bp, `(n, n)`: each weight times a power of the probability of its edge.
 
-    Its weights are comparable already: bp takes them with `weight_exponent` 1.
+    Its weights are comparable already: bp takes them with `weight_exponent` 1 (`as_weighted`).
     """
     weights = graph.weights * probabilities(log_odds) ** np.float64(power)
     shape = (graph.n_nodes, graph.n_nodes)
