@@ -1,6 +1,6 @@
 """`stream-icd consume retrain`, also `stream-icd retrain`: keep the champion up to date."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -30,9 +30,11 @@ app = typer.Typer(help="Learn a new model from the archive, and promote it if it
 class Retrain(ServedOptions, BrokerOptions):
     """Learn a new model from archived windows, and promote it if it is better.
 
-    Each round asks the triggers whether to learn. A new model replaces the champion of the registry
-    only if it predicts hidden edges better on windows that neither model learned from. If the
-    windows after the swap show that it is worse, the previous model comes back.
+    Each round asks the triggers whether to learn. What is learned is the encoder and the numbers of
+    belief propagation, and by which of both the model detects better. A new model replaces the
+    champion of the registry only if it predicts hidden edges better on windows that neither model
+    learned from. If the windows after the swap show that it is worse, the previous model comes
+    back.
 
       stream-icd retrain history/ --registry registry/ --once --every-windows 100
 
@@ -57,15 +59,17 @@ class Retrain(ServedOptions, BrokerOptions):
     first: str = option(
         "default", "First champion of an empty registry: a shipped model, or a folder."
     )
-    encoder: str | None = option(
-        None,
-        "Also train the paper's encoder, with the paper's settings for this data set, such as "
-        "'L(f,0.6)' or AS; compare models by method icd, as for detectors with --method icd. Takes "
-        "minutes to hours; needs pip install 'stream-icd[train]'. Default: learn only what the "
-        "default method uses.",
+    encoder: str = option(
+        "edges",
+        "Encoder to learn: edges, from labels or, without any, from what later windows show, in a "
+        "minute or two; none; or the paper's, with its settings for a data set, such as "
+        "'L(f,0.6)' or AS, which takes hours, and needs pip install 'stream-icd[train]'.",
+    )
+    method: Literal["auto", "bp", "icd"] = option(
+        "auto", "Method to compare models by: that of your detectors. auto: each model's own."
     )
     epochs: int | None = option(
-        None, "Epochs of the encoder's training. Default: the paper's 100.", min=1
+        None, "Epochs of the paper's encoder. Default: the paper's 100.", min=1
     )
     samples: int | None = option(None, "Windows per epoch. Default: the paper's number.", min=1)
     newest: int = option(6, "Number of newest windows to learn from.", min=1)
@@ -103,20 +107,20 @@ class Retrain(ServedOptions, BrokerOptions):
         from stream_icd.learning.retraining.gate import Rules
         from stream_icd.learning.retraining.settings import Retraining
         from stream_icd.learning.retraining.windows import Sizes
-        from stream_icd.methods.icd.presets import preset
+        from stream_icd.methods.icd.presets import encoder_recipe
         from stream_icd.streaming.execution.budget import Allowance
 
+        encoder = encoder_recipe(self.encoder)
         schedule = {name: n for name in ("epochs", "samples") if (n := getattr(self, name))}
-        if schedule and self.encoder is None:
+        if schedule and not encoder.trains_encoder:
             raise BadSettings(
-                f"--{next(iter(schedule))} applies to the training of the encoder: give --encoder "
-                "too"
+                f"--{next(iter(schedule))} applies to the training of the paper's encoder: give "
+                "--encoder too, such as --encoder AS"
             )
         if self.now and not self.once:
             raise BadSettings("--now learns once: give --once too")
         if self.once and self.metrics_port is not None:
             raise BadSettings("--metrics-port is for rounds without --once: leave one of them out")
-        encoder = None if self.encoder is None else preset(self.encoder)
         return Retraining(
             archive=self.archive,
             name=self.name,
@@ -130,7 +134,8 @@ class Retrain(ServedOptions, BrokerOptions):
             budget=Allowance(self.budget_seconds, self.budget_memory),
             most_windows=self.most_windows,
             watch=self.watch,
-            encoder=encoder and encoder.changed(schedule=schedule),
+            encoder=encoder.changed(schedule=schedule),
+            method=self.method,
             seed=self.seed,
             threads=self.threads,
         )

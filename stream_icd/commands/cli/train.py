@@ -23,15 +23,16 @@ app = typer.Typer()
 class Train:
     """Train a model on past graphs, and test it on graphs that were not used for training.
 
-    Training for the default method takes seconds, with labels or without. The folder --out gets
-    the weights, the recipe, and a card that says what the model is for and how good it is. Read
-    the card before you rely on the model.
+    Training takes a minute or two, with labels or without: it learns the encoder and the numbers of
+    belief propagation, and by which of both the model detects better. The folder --out gets the
+    weights, the recipe, and a card that says what the model is for and how good it is. Read the
+    card before you rely on the model.
 
       stream-icd train --data graphs/ --out my-model
       stream-icd train --data events:path=mails.csv,window=1d --out mails
       stream-icd train my-model/recipe.toml --out s3://models/again
 
-    Train the paper's encoder, which only --method icd uses (pip install 'stream-icd[train]'). If
+    Train the paper's encoder, which only the method icd uses (pip install 'stream-icd[train]'). If
     training is killed, run the command again: it continues from the last epoch, which is kept
     beside the model in FOLDER.checkpoints (if FOLDER is a whole bucket, in that bucket):
 
@@ -54,9 +55,10 @@ class Train:
     )
     encoder: str | None = option(
         None,
-        "Also train the paper's encoder, with the paper's settings for this data set: GN-0.3, "
-        "GN-0.4, 'L(f,0.3)', 'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS or Enron. Only "
-        "the method icd uses it. Takes minutes to hours; needs the extra train.",
+        "Encoder to learn: edges, from labels or, without any, from what is found in the graphs; "
+        "none; or the paper's, with its settings for a data set: GN-0.3, GN-0.4, 'L(f,0.3)', "
+        "'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS or Enron, which takes minutes to "
+        "hours, and needs the extra train. Default: edges, or none with --every-kind.",
     )
     as_published: bool = option(
         False,
@@ -71,9 +73,11 @@ class Train:
     variant: Literal["ICD-M", "ICD-C"] = option(
         "ICD-M", "Input of the encoder: modularity matrix (ICD-M) or normalised adjacency (ICD-C)."
     )
-    epochs: int | None = option(None, "Epochs of the encoder. Default: the paper's 100.", min=1)
+    epochs: int | None = option(
+        None, "Epochs of the paper's encoder. Default: the paper's 100.", min=1
+    )
     samples: int | None = option(None, "Graphs per epoch. Default: the paper's number.", min=1)
-    device: Literal["cpu", "cuda"] = option("cpu", "Device to train the encoder on.")
+    device: Literal["cpu", "cuda"] = option("cpu", "Device to train the paper's encoder on.")
     threads: int = option(2, "Cores to use.", min=1)
 
     def run(self) -> None:
@@ -127,18 +131,29 @@ class Train:
     def chosen(self, name: str) -> Recipe:
         """Return the recipe of the options; a new one gets this name."""
         from stream_icd.core.store.store import store_at
-        from stream_icd.methods.icd.presets import as_published, preset
-        from stream_icd.methods.icd.recipe import Recipe, recipe_from_toml
+        from stream_icd.methods.icd.presets import (
+            EDGES_NAME,
+            NONE,
+            PRESETS,
+            as_published,
+            encoder_recipe,
+        )
+        from stream_icd.methods.icd.recipe import recipe_from_toml
 
         if self.recipe is not None and self.encoder is not None:
             raise BadSettings("a recipe names the encoder that it trains: leave out --encoder")
-        if self.as_published and self.encoder is None:
-            raise BadSettings("--as-published is about the paper's encoder: give --encoder too")
-        if self.encoder is not None:
-            chosen = preset(self.encoder, self.variant)
-            chosen = as_published(chosen) if self.as_published else chosen
-        elif self.recipe is None:
-            chosen = Recipe(name=name, split=(0.0, 0.8, 0.2))
+        if self.as_published and self.encoder not in PRESETS:
+            raise BadSettings(
+                "--as-published is about the paper's encoder: give --encoder too, such as "
+                "--encoder AS"
+            )
+        if self.recipe is None:
+            usual = NONE if self.every_kind else EDGES_NAME
+            chosen = encoder_recipe(self.encoder or usual, self.variant)
+            if self.as_published:
+                chosen = as_published(chosen)
+            if not chosen.trains_encoder:
+                chosen = chosen.changed(name=name, split=(0.0, 0.8, 0.2))
         else:
             file = store_at(self.recipe)
             folder = file.above()
@@ -152,8 +167,8 @@ class Train:
         schedule = {name: n for name in ("epochs", "samples") if (n := getattr(self, name))}
         if schedule and not chosen.trains_encoder:
             raise BadSettings(
-                f"--{next(iter(schedule))} applies to the training of the encoder: give --encoder "
-                "too"
+                f"--{next(iter(schedule))} applies to the training of the paper's encoder: give "
+                "--encoder too, such as --encoder AS"
             )
         return chosen.changed(
             schedule=schedule,

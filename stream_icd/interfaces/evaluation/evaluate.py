@@ -31,6 +31,8 @@ from stream_icd.learning.training.yardstick import Comparison, compared_with_def
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import accuracy, ami, nmi
 from stream_icd.methods.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.methods.quality.partition import modularity, ncut
@@ -140,7 +142,8 @@ def worth(
 
 def _compared(windows: Windows, bp: BpParameters, seed: int) -> list[Comparison]:
     newest = (lesson.graph(by_labels=True) for lesson in windows.newest())
-    return compared_with_default(bp, windows.past(), newest, seed, memory=True)
+    model = Model(Recipe(name="learned"), bp)
+    return compared_with_default(model, windows.past(), newest, seed, memory=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import islice, tee
-from typing import Any
+from itertools import chain, islice, tee
+from typing import Any, NamedTuple
 
 import structlog
 from scipy.sparse import csr_array
@@ -16,14 +15,15 @@ from stream_icd.core.errors import BadInput, HistoryDamaged, NoGoodRows, OverBud
 from stream_icd.core.store.store import open_store
 from stream_icd.history.replay.compare import Assignment, churn
 from stream_icd.learning.retraining.gate import Measured, Paired
-from stream_icd.learning.retraining.learn import LearnedFrom, learn
+from stream_icd.learning.retraining.learn import LearnedFrom, Time, learn
 from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.state import Scored
 from stream_icd.learning.retraining.windows import UNKNOWN, ArchivedLesson, Lesson, read_lesson
-from stream_icd.learning.training.yardstick import Judged, judge
+from stream_icd.learning.training.icd.proved_encoder import EncoderProof
+from stream_icd.learning.training.yardstick import judge
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.model import Method, Model
+from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.registry.find import open_model
@@ -89,50 +89,89 @@ def read_lessons(archive: str, lessons: Sequence[ArchivedLesson]) -> Iterator[Le
                 break
 
 
-def learn_job(
-    settings: Retraining, lessons: Sequence[ArchivedLesson], recipe: Recipe, checkpoints: str
-) -> tuple[PackedModel, tuple[LearnedFrom, ...]]:
-    """Learn a model: its files, and the windows that it was learned from.
+LEARNING_SHARE = 0.7
+"""Of the budget's time, after which the encoder learns no further: what was best until then has to
+be compared, and written."""
 
-    `checkpoints` is the URI of a folder, see `learn`.
+
+class Made(NamedTuple):
+    """What learning made: the files of a model, and how it was learned."""
+
+    model: PackedModel
+    windows: tuple[LearnedFrom, ...]
+    encoder: EncoderProof | None = None  # None: none was to be learned
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the encoder has not learned all it could, since its time was up."""
+        return self.encoder is not None and self.encoder.stopped
+
+
+def learn_job(
+    settings: Retraining,
+    lessons: Sequence[ArchivedLesson],
+    recipe: Recipe,
+    checkpoints: str,
+    parent: str,
+) -> Made:
+    """Learn a model.
+
+    `checkpoints` is the URI of a folder, see `learn`; `parent` the path or URI of the champion.
 
     Raises:
         NoGoodRows: no window can be read.
     """
+    limit = Time(time.process_time() + LEARNING_SHARE * settings.budget.seconds)
     folder = open_store(checkpoints) if recipe.trains_encoder else None
     readable = list(read_lessons(settings.archive, lessons))
     if not readable:
         raise NoGoodRows(f"none of the {len(lessons)} windows to learn from can be read")
-    model, windows = learn(readable, recipe, settings.threads, folder)
-    return pack(model), windows
+    before = open_model(parent).model if recipe.learns_edges else None
+    learned = learn(readable, recipe, settings.threads, folder, parent=before, limit=limit)
+    return Made(pack(learned.model), learned.windows, learned.encoder)
 
 
 def compare_job(
     settings: Retraining,
     lessons: Sequence[ArchivedLesson],
+    warm_up: Sequence[ArchivedLesson],
     most: int,
     champion: str,
     challenger: str,
 ) -> list[Paired]:
-    """Compare two models, given by paths or URIs, on the first windows that can be read."""
+    """Compare two models, given by paths or URIs, on the first windows that can be read.
+
+    For `warm_up`, see `compare_models`.
+    """
     models = open_model(champion).model, open_model(challenger).model
     first = islice(read_lessons(settings.archive, lessons), most)
-    return compare_models(first, *models, settings.seed, method=settings.method)
+    before = read_lessons(settings.archive, warm_up)
+    return compare_models(first, *models, settings.seed, method=settings.method, warm_up=before)
 
 
 def score_job(
-    settings: Retraining, lessons: Sequence[ArchivedLesson], model_name: str
+    settings: Retraining,
+    lessons: Sequence[ArchivedLesson],
+    warm_up: Sequence[ArchivedLesson],
+    model_name: str,
 ) -> list[Scored]:
-    """Measure a model on hidden edges, and NMI where windows are labelled."""
+    """Measure a model on hidden edges, and NMI, as of a detector, where windows are labelled.
+
+    `warm_up`: the windows before, which a detector had seen.
+    """
     model, seed, method = open_model(model_name).model, settings.seed, settings.method
     labelled = {window.name for window, labels in lessons if labels is not None}
-    scored = []
-    for lesson in read_lessons(settings.archive, lessons):
-        name, agreement = (lesson.snapshot.graph, lesson.snapshot.id), None
-        if lesson.labels is not None:
-            agreement = _nmi(lesson, _labels(lesson.snapshot.adjacency(), model, seed, method))
-        predicted = hidden_edges(lesson, model, seed, method)
-        scored.append(Scored(*name, predicted, name in labelled, agreement))
+    before = read_lessons(settings.archive, warm_up if labelled else ())
+    windows, followed = tee(chain(before, read_lessons(settings.archive, lessons)))
+    graphs = (lesson.graph(by_labels=False) for lesson in followed)
+    judged = judge(graphs, [model] if labelled else [], seed, method=method)
+    to_score, scored = {window.name for window, _ in lessons}, []
+    for lesson, found in zip(windows, judged, strict=True):
+        name = lesson.snapshot.graph, lesson.snapshot.id
+        if name in to_score:
+            predicted = hidden_edges(lesson, model, seed, method)
+            agreement = _nmi(lesson, found[0].communities) if found else None
+            scored.append(Scored(*name, predicted, name in labelled, agreement))
     return scored
 
 
@@ -142,25 +181,31 @@ def compare_models(
     challenger: Model,
     seed: int = 0,
     cpu_clock: Callable[[], float] = time.process_time,
-    method: Method = "bp",
+    method: MethodChoice = "auto",
+    warm_up: Iterable[Lesson] = (),
 ) -> list[Paired]:
     """Measure both models on each window; both see the same hidden edges.
 
-    With bp, each model follows the windows of a graph, in time order, as a detector does, with its
-    own memory. The score on hidden edges is that of single windows: memory would know them from the
-    windows before.
+    Each model follows the windows of a graph, in time order, as a detector does: by its own method,
+    unless `method` is another one, with its own memory, and with K where the window states it. The
+    windows of `warm_up`, which are not measured, come first. The score on hidden edges is that of
+    single windows: memory would know them from the windows before.
     """
     models = champion, challenger
-    lessons, windows = tee(lessons)
-    all_detected = _detected(windows, models, seed, cpu_clock, method)
+    warm = list(warm_up)
+    lessons, windows = tee(chain(warm, lessons))
+    graphs = (lesson.graph(by_labels=False) for lesson in windows)
+    all_judged = judge(graphs, models, seed, cpu_clock, method)
     before: dict[tuple[str, int], Assignment] = {}
     paired = []
-    for lesson, detected in zip(lessons, all_detected, strict=True):
+    for at, (lesson, both) in enumerate(zip(lessons, all_judged, strict=True)):
         measured = []
-        for number, (model, judged) in enumerate(zip(models, detected, strict=True)):
+        for number, (model, judged) in enumerate(zip(models, both, strict=True)):
             of_model = lesson.snapshot.graph, number
             last = before.get(of_model)
             before[of_model] = Assignment(lesson.snapshot.nodes, judged.communities)
+            if at < len(warm):
+                continue
             measured.append(
                 Measured(
                     hidden_edges=hidden_edges(lesson, model, seed, method),
@@ -170,40 +215,23 @@ def compare_models(
                     churn=None if last is None else churn(last, before[of_model]),
                 )
             )
-        paired.append(Paired(*measured))
+        if measured:
+            paired.append(Paired(*measured))
     return paired
 
 
-def hidden_edges(lesson: Lesson, model: Model, seed: int = 0, method: Method = "bp") -> float:
+def hidden_edges(
+    lesson: Lesson, model: Model, seed: int = 0, method: MethodChoice = "auto"
+) -> float:
     """How well the model's communities predict hidden edges of a window, bits per edge."""
-    find = partial(_labels, model=model, seed=seed, method=method)
+    k = lesson.snapshot.n_communities
+
+    def find(adjacency: csr_array) -> Labels:
+        return detect(adjacency, model, k, method=method, seed=seed, threads=1).communities
+
     score = mean_hidden_edge_score(comparable(lesson.snapshot.adjacency()), find, seed)
     assert score is not None, "a model finds communities in every graph"
     return score
-
-
-def _labels(adjacency: csr_array, model: Model, seed: int, method: Method) -> Labels:
-    return detect(adjacency, model, method=method, seed=seed, threads=1).communities
-
-
-def _detected(
-    lessons: Iterable[Lesson],
-    models: Sequence[Model],
-    seed: int,
-    cpu_clock: Callable[[], float],
-    method: Method,
-) -> Iterator[tuple[Judged, ...]]:
-    """What each model finds in each window."""
-    if method == "bp":
-        graphs = (lesson.graph(by_labels=False) for lesson in lessons)
-        return judge(graphs, [model.bp for model in models], seed, cpu_clock)
-
-    def alone(lesson: Lesson, model: Model) -> Judged:
-        adjacency, started = lesson.snapshot.adjacency(), cpu_clock()
-        labels = _labels(adjacency, model, seed, method)
-        return Judged(None, labels, cpu_clock() - started)
-
-    return (tuple(alone(lesson, model) for model in models) for lesson in lessons)
 
 
 def _nmi(lesson: Lesson, labels: Labels) -> float | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from math import inf
+from typing import Literal, NamedTuple
 
 from stream_icd.core.errors import NoGoodRows
 from stream_icd.core.imports import needs_extra
@@ -12,9 +14,22 @@ from stream_icd.core.lineage import DataRange, Figure, Gate
 from stream_icd.core.store.store import Store
 from stream_icd.learning.retraining.windows import Known, Lesson
 from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.learning.training.card import encoder_section
+from stream_icd.learning.training.icd.fit_edges import Taught
+from stream_icd.learning.training.icd.hindsight import in_hindsight
+from stream_icd.learning.training.icd.proved_encoder import (
+    EncoderProof,
+    quarter,
+    with_edges,
+    with_weights,
+)
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import Recipe, recipe_digest
 from stream_icd.methods.model import Model
 from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About
+
+Teacher = Literal["labels", "hindsight", "edges"]
+"""`edges`: bp's parameters were learned from the edges, and the encoder nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,59 +37,143 @@ class LearnedFrom:
     """A window (snapshot id) that a model was learned from, and what was used of it."""
 
     window: str
-    by: Literal["labels", "edges"]
+    by: Teacher
     known: Known
 
 
+class Learned(NamedTuple):
+    """A model, and how it was learned."""
+
+    model: Model
+    windows: tuple[LearnedFrom, ...]
+    encoder: EncoderProof | None = None  # None: none was to be learned
+
+
+class Time(NamedTuple):
+    """How long the encoder may learn: until the clock shows so many seconds."""
+
+    until: float = inf
+    clock: Callable[[], float] = time.process_time
+
+    @property
+    def left(self) -> float:
+        return self.until - self.clock()
+
+
 def learn(
-    lessons: Sequence[Lesson], recipe: Recipe, threads: int = 1, checkpoints: Store | None = None
-) -> tuple[Model, tuple[LearnedFrom, ...]]:
-    """Learn bp's parameters, and train the encoder if the recipe says so.
+    lessons: Sequence[Lesson],
+    recipe: Recipe,
+    threads: int = 1,
+    checkpoints: Store | None = None,
+    *,
+    parent: Model | None = None,
+    limit: Time = Time(),
+) -> Learned:
+    """Learn bp's parameters, and the encoder if the recipe has one that learns.
 
-    Returns the model, and the windows that it was learned from.
+    Deterministic for windows, recipe and parent, unless the time is up. Labels are used if more
+    than half of the windows have them: for bp's parameters, completely; for the encoder, of some
+    nodes. Then only these windows are used. So a few late labels of old windows do not decide how
+    to learn after a change. Otherwise bp's parameters are learned from the edges of all windows,
+    and the encoder from what is found in them in hindsight.
 
-    Deterministic for windows and recipe. Labels are used if more than half of the windows are
-    completely labelled, and then only those windows; otherwise all windows are used, without
-    labels. So a few late labels of old windows do not decide how to learn after a change.
-
-    The newest quarter of the windows, at least one, chooses the encoder's epoch; the others train.
+    The newest quarter of the windows, at least one, validates the encoder; the others train it. The
+    same windows say with which method the model is better.
 
     Args:
         lessons: in time order.
-        checkpoints: training goes on from a checkpoint in a folder of the recipe below this one.
+        checkpoints: training by the paper's losses goes on from a checkpoint in a folder of the
+            recipe below this one.
+        parent: the model before; see `with_edges`.
+        limit: if it is reached, what was best until then is kept.
 
     Raises:
-        NoGoodRows: there are too few windows for the encoder.
-        MissingExtra: the encoder is to be trained, and torch is not installed.
+        NoGoodRows: there are too few windows for the paper's losses.
+        MissingExtra: these are to train the encoder, and torch is not installed.
     """
     complete = [lesson for lesson in lessons if lesson.known == "all nodes"]
     by_labels = 2 * len(complete) > len(lessons)
     used = complete if by_labels else list(lessons)
     graphs = [lesson.graph(by_labels=by_labels) for lesson in used]
     model = Model(recipe, fit_parameters(graphs, recipe.seed, threads).parameters)
-    if recipe.trains_encoder:
-        linked = [graph for graph in graphs if graph.adjacency.nnz]
-        if len(linked) < 2:
-            raise NoGoodRows(f"the encoder needs at least 2 windows with edges, not {len(linked)}")
-        with needs_extra("train", "torch"):
-            from stream_icd.learning.training.icd.train_encoder import train
-        at = len(linked) - max(1, len(linked) // 4)
-        training = train(
-            linked[:at],
-            recipe,
-            validation=linked[at:],
-            checkpoints=checkpoints and checkpoints.below(recipe_digest(recipe)[:16]),
+    taught = [None] * len(lessons) if recipe.encoder_stays else _taught(lessons, recipe.seed)
+    proof = None
+    if recipe.learns_edges:
+        model, proof = with_edges(
+            model,
+            list(filter(None, taught)),
+            parent=parent,
+            seconds=limit.left,
             threads=threads,
+            clock=limit.clock,
         )
-        model = replace(training.model, bp=model.bp)
+    elif recipe.trains_encoder:
+        model, proof = _trained(model, graphs, taught, threads, checkpoints, limit)
     windows = tuple(
-        LearnedFrom(lesson.snapshot.id, "labels" if by_labels else "edges", lesson.known)
-        for lesson in used
+        LearnedFrom(lesson.snapshot.id, by, lesson.known)
+        for lesson, one in zip(lessons, taught, strict=True)
+        if (by := _by(lesson, one, used, by_labels=by_labels)) is not None
     )
-    return model, windows
+    return Learned(model, windows, proof)
 
 
-def described(windows: Sequence[LearnedFrom], data: DataRange, gate: Gate) -> dict[str, bytes]:
+def _taught(lessons: Sequence[Lesson], seed: int) -> list[Taught | None]:
+    """What the encoder can learn from each window."""
+    graphs = [lesson.graph(by_labels=False) for lesson in lessons]
+    labels = [lesson.labels for lesson in lessons]
+    has_labels = 2 * sum(known is not None for known in labels) > len(lessons)
+    found = labels if has_labels else in_hindsight(graphs, seed)
+    return [
+        Taught(graph, known, "labels" if has_labels else "hindsight")
+        if known is not None and graph.adjacency.nnz
+        else None
+        for graph, known in zip(graphs, found, strict=True)
+    ]
+
+
+def _by(
+    lesson: Lesson, taught: Taught | None, used: Sequence[Lesson], *, by_labels: bool
+) -> Teacher | None:
+    """What a window taught by; None if nothing was learned from it."""
+    if taught is not None:
+        return taught.by
+    if not any(one is lesson for one in used):
+        return None
+    return "labels" if by_labels else "edges"
+
+
+def _trained(
+    model: Model,
+    graphs: Sequence[LabelledGraph],
+    taught: Sequence[Taught | None],
+    threads: int,
+    checkpoints: Store | None,
+    limit: Time,
+) -> tuple[Model, EncoderProof]:
+    """Train the recipe's encoder by the paper's losses."""
+    linked, recipe = [graph for graph in graphs if graph.adjacency.nnz], model.recipe
+    if len(linked) < 2:
+        raise NoGoodRows(f"the encoder needs at least 2 windows with edges, not {len(linked)}")
+    with needs_extra("train", "torch"):
+        from stream_icd.learning.training.icd.train_encoder import train
+    at = len(linked) - quarter(len(linked))
+    training = train(
+        linked[:at],
+        recipe,
+        validation=linked[at:],
+        checkpoints=checkpoints and checkpoints.below(recipe_digest(recipe)[:16]),
+        threads=threads,
+        seconds=limit.left,
+        clock=limit.clock,
+    )
+    known = list(filter(None, taught))
+    model, proof = with_weights(model, training.improved, known, threads)
+    return model, replace(proof, stopped=not training.is_whole(recipe))
+
+
+def described(
+    windows: Sequence[LearnedFrom], encoder: EncoderProof | None, data: DataRange, gate: Gate
+) -> dict[str, bytes]:
     """`about.toml` and `card.md` of a model that passed the gate, by name."""
     graphs = ", ".join(data.graphs)
     learned_from = f"{len(windows)} windows of {graphs} that ended by {data.end:%F %T} UTC"
@@ -99,10 +198,11 @@ On {gate.windows} newer windows that neither learned from, {gate.start:%F %T} to
 | measure | {gate.champion} | {gate.challenger} | difference |
 |---|---|---|---|
 {figures}
-
+{encoder_section(encoder)}
 ## What was used of each window
 
-`labels`: its known communities; `edges`: its edges, without labels.
+`labels`: its known communities. `hindsight`: the communities that were found in it with the windows
+before and after it, for the encoder; its edges for the numbers of bp. `edges`: only its edges.
 
 | window | used | nodes with known communities |
 |---|---|---|

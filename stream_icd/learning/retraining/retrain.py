@@ -25,8 +25,15 @@ from stream_icd.core.version import __version__
 from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.history.files import ArchivedWindow
 from stream_icd.learning.retraining.gate import Paired, decide, watch
-from stream_icd.learning.retraining.jobs import RunJob, compare_job, learn_job, run_job, score_job
-from stream_icd.learning.retraining.learn import LearnedFrom, described
+from stream_icd.learning.retraining.jobs import (
+    Made,
+    RunJob,
+    compare_job,
+    learn_job,
+    run_job,
+    score_job,
+)
+from stream_icd.learning.retraining.learn import described
 from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.state import (
     Begun,
@@ -39,15 +46,15 @@ from stream_icd.learning.retraining.state import (
 from stream_icd.learning.retraining.triggers import Due, any_due, drift, every_period, every_windows
 from stream_icd.learning.retraining.windows import (
     Accumulated,
+    ArchivedLesson,
     Chosen,
     accumulated,
     choose_windows,
     data_range,
 )
-from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.learning.training.yardstick import WARM_UP
 from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
 from stream_icd.registry.find import folder_of
-from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import existing_folder, import_folder, publish, read_lineage
 
 BY = "retrain"
@@ -154,11 +161,9 @@ class _Round:
             # A generation whose file was deleted leaves its number to another one.
             announced=min(announced, self.aliases.generation),
             attempted_at=None if at is None else min(at, self.now),  # the clock may have been ahead
-            begun=None if self.settings.encoder is None else state.begun,
+            begun=state.begun if self.settings.encoder.trains_encoder else None,
         )
         self._notice(self.aliases)
-        if self.state.begun is not None:
-            self.past = self.past.until(self.state.begun.marks)
 
     def _notice(self, aliases: Aliases) -> None:
         """Notice a promotion or a rollback, whoever made it: promotions are watched."""
@@ -204,44 +209,68 @@ class _Round:
         return self.said("confirmed", found.reason)
 
     def learned(self, *, asked: bool) -> Decision:
-        """Learn and prove a challenger, if a trigger asks for it and there are enough windows."""
-        due = self._asked_triggers(asked=asked)
+        """Learn and prove a challenger, if a trigger asks for it and there are enough windows.
+
+        A training that was begun goes on with the windows that it was begun with: at once if it was
+        interrupted, and with the next trigger if its budget was used up.
+        """
+        due = self._due(asked=asked)
         if not due.due:
             self._remember()
             return self.said("not now", due.reason)
-        attempted = self.past.after(self.state.attempted)
+        now, waiting = self.past.marks(), self.state.begun
+        begun = waiting or Begun(now, due.reason, due.since, self.state.attempted)
+        self.past = self.past.until(begun.marks)
+        chosen = self._chosen(begun)
+        if isinstance(chosen, str):
+            self._remember(begun=None)
+            return self.said("not now", f"{begun.reason}, but there are {chosen}")
+        trains = self.settings.encoder.trains_encoder
+        self._remember(begun=begun if trains else None)
+        try:
+            decided, used_up = self._proved(chosen, begun.reason)
+        except (NoGoodRows, OverBudget, Overloaded) as error:
+            decided = self.said("failed", f"{begun.reason}: {error}")
+            used_up = isinstance(error, OverBudget)
+        except ChampionChanged as error:
+            return self.said("kept", f"{begun.reason}: {error}")
+        goes_on = trains and used_up and decided.outcome != "promoted"
+        if not goes_on:
+            self._forget_checkpoints()
+        if decided.outcome == "promoted":
+            self._notice(current(self.registry) or self.aliases)
+        # After a pause, triggers count from the last part of the training.
+        paused = goes_on or (waiting is not None and waiting.paused)
+        self._remember(
+            attempted_at=self.now,
+            attempted=now if paused else begun.marks,
+            scored=(),
+            begun=replace(begun, paused=True) if goes_on else None,
+        )
+        return decided
+
+    def _chosen(self, begun: Begun) -> Chosen | str:
+        attempted = self.past.after(begun.attempted)
         chosen = choose_windows(
             self.past.windows,
             self.settings.sizes,
             self.settings.seed,
             unseen=self._unseen(),
-            since=None if due.since is None else attempted[-due.since :],
+            since=None if begun.since is None else attempted[-begun.since :],
         )
-        if isinstance(chosen, str):
-            self._remember(begun=None)
-            from_rollback = self.state.rolled_back is not None
-            after = " (they count from the last rollback on)" if from_rollback else ""
-            return self.said("not now", f"{due.reason}, but there are {chosen}{after}")
-        marks = self.past.marks()
-        if self.settings.encoder is not None:
-            self._remember(begun=Begun(marks, due.reason, due.since))
-        try:
-            decided = self._proved(chosen, due.reason)
-        except (NoGoodRows, OverBudget, Overloaded) as error:
-            decided = self.said("failed", f"{due.reason}: {error}")
-        except ChampionChanged as error:
-            return self.said("kept", f"{due.reason}: {error}")
+        if isinstance(chosen, str) and self.state.rolled_back is not None:
+            return f"{chosen} (they count from the last rollback on)"
+        return chosen
+
+    def _forget_checkpoints(self) -> None:
         checkpoints = self._checkpoints()
         for path in checkpoints.files():
             checkpoints.delete(path)
-        if decided.outcome == "promoted":
-            self._notice(current(self.registry) or self.aliases)
-        self._remember(attempted_at=self.now, attempted=marks, scored=(), begun=None)
-        return decided
 
-    def _asked_triggers(self, *, asked: bool) -> Due:
-        if self.state.begun is not None:
-            return Due(True, self.state.begun.reason, self.state.begun.since)
+    def _due(self, *, asked: bool) -> Due:
+        begun = self.state.begun
+        if begun is not None and not begun.paused:
+            return Due(True, begun.reason, begun.since)
         if asked:
             return Due(True, "asked by command")
         settings, new = self.settings, self.past.after(self.state.attempted)
@@ -274,7 +303,8 @@ class _Round:
     def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[Scored]:
         """Score windows; those that cannot be read, or all if they take too long, have no score."""
         place = self._place(self.aliases.champion)
-        job = partial(score_job, self.settings, self.past.lessons(windows), place)
+        lessons, warm_up = self.past.lessons(windows), self._warm_up(windows)
+        job = partial(score_job, self.settings, lessons, warm_up, place)
         try:
             scored: list[Scored] = self.run(job, self.settings.budget)
         except OverBudget:
@@ -283,7 +313,8 @@ class _Round:
         missing = [window for window in windows if window.name not in names]
         return scored + [Scored(*window.name, None, True) for window in missing]
 
-    def _proved(self, chosen: Chosen, why: str) -> Decision:
+    def _proved(self, chosen: Chosen, why: str) -> tuple[Decision, bool]:
+        """The decision about a challenger, and whether its encoder has not learned all it could."""
         settings, parent = self.settings, self.aliases.champion
         data, lessons = data_range(chosen.learn), self.past.lessons(chosen.learn)
         self.on_step("learn")
@@ -291,13 +322,14 @@ class _Round:
             f"{data.windows} windows of {', '.join(data.graphs)} from {data.start.isoformat()} "
             f"to {data.end.isoformat()}"
         )
-        recipe = settings.encoder or Recipe(name=settings.name)
-        recipe = recipe.changed(name=settings.name, seed=settings.seed, data=origin)
-        job = partial(learn_job, settings, lessons, recipe, self._checkpoints().uri)
-        made: tuple[PackedModel, tuple[LearnedFrom, ...]] = self.run(job, settings.budget)
-        model, learned_from = made
+        recipe = settings.encoder.changed(name=settings.name, seed=settings.seed, data=origin)
+        where = self._checkpoints().uri, self._place(parent)
+        job = partial(learn_job, settings, lessons, recipe, *where)
+        made: Made = self.run(job, settings.budget)
+        model, stopped = made.model, made.stopped
         if model.version == parent:
-            return self.said("kept", f"{why}: the same model was learned again", model.version)
+            said = f"{why}: the same model was learned again"
+            return self.said("kept", said, model.version), stopped
         self.on_step("prove")
         with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
             for name, content in model.files.items():
@@ -309,16 +341,17 @@ class _Round:
         gate = Gate(parent, model.version, *span, passed, reason, verdict.figures)
         reason = f"{why}: {reason}"
         if not passed:
-            return self.said("kept", reason, model.version, gate)
-        data = replace(data, labelled=sum(window.by == "labels" for window in learned_from))
+            return self.said("kept", reason, model.version, gate), stopped
+        data = replace(data, labelled=sum(window.by == "labels" for window in made.windows))
         lineage = Lineage(BY, self.now, __version__, parent=parent, data=data, gate=gate)
         self.on_step("publish")
-        files = described(learned_from, data, gate) | model.files
+        files = described(made.windows, made.encoder, data, gate) | model.files
         publish(self.registry, replace(model, files=files), lineage)
         self.on_step("promote")
         promote(self.registry, model.version, reason, self.now, by=BY, seen=self.aliases)
         self.on_step("remember")
-        return self.said("promoted", reason, model.version, gate, champion=model.version)
+        promoted = self.said("promoted", reason, model.version, gate, champion=model.version)
+        return promoted, stopped
 
     def _rolled_back(self, reason: str) -> Decision:
         self.on_step("roll back")
@@ -338,9 +371,14 @@ class _Round:
         if not windows:
             return []
         lessons, before = self.past.lessons(windows), self._place(champion)
-        job = partial(compare_job, self.settings, lessons, most, before, challenger)
+        warm_up = self._warm_up(windows)
+        job = partial(compare_job, self.settings, lessons, warm_up, most, before, challenger)
         paired: list[Paired] = self.run(job, self.settings.budget)
         return paired
+
+    def _warm_up(self, windows: Sequence[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
+        """The windows that a detector had seen before these: it has a memory of them."""
+        return self.past.lessons(self.past.before(windows, WARM_UP))
 
     def _unseen(self) -> list[ArchivedWindow]:
         """The windows after the last rollback that the champion did not learn from."""

@@ -10,8 +10,8 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import shortened
 from stream_icd.learning.retraining.gate import Rules
 from stream_icd.learning.retraining.windows import MOST_WINDOWS, Sizes
-from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.model import Method
+from stream_icd.methods.icd.recipe import EDGES, Recipe
+from stream_icd.methods.model import MethodChoice
 from stream_icd.streaming.execution.budget import Allowance
 
 BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
@@ -23,6 +23,10 @@ MOST_LOOKED_AT = 10_000
 
 MOST_NAME = 200
 """Bytes of a name, as in a URL: files of the registry have names of at most 255."""
+
+
+LEARNED = Recipe(name="retrained", encoder=EDGES)
+"""Learns the encoder `edges`, unless another recipe is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +49,10 @@ class Retraining:
     budget: Allowance = BUDGET
     most_windows: int = MOST_WINDOWS  # to look at, the newest ones
     watch: int = 8  # windows after a swap that must confirm the new champion
-    encoder: Recipe | None = None  # by which the encoder is trained too; None: it is not
+    encoder: Recipe = LEARNED  # says which encoder is learned, and how
+    method: MethodChoice = "auto"  # of the detectors that use the models
     seed: int = 0
     threads: int = 1
-
-    @property
-    def method(self) -> Method:
-        """The detection method that the models are for."""
-        return "bp" if self.encoder is None else "icd"
 
     def __post_init__(self) -> None:
         is_plain = self.name.replace("-", "").replace("_", "").isalnum()

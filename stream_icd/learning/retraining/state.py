@@ -45,12 +45,15 @@ class Scored:
 class Begun:
     """A training that has not ended, and goes on with the same windows: those up to the marks.
 
-    `reason` and `since` are those of the trigger (`Due`).
+    `reason` and `since` are those of the trigger (`Due`), which counts the windows that begin after
+    `attempted`.
     """
 
     marks: Marks
     reason: str
     since: int | None
+    attempted: Marks = field(default_factory=dict)
+    paused: bool = False  # its budget was used up: it goes on with the next trigger
 
 
 @dataclass(frozen=True, slots=True)

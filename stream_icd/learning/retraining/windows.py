@@ -75,6 +75,15 @@ class Accumulated:
         """The windows that begin after the marks of their graph, or that it has none."""
         return [window for window in self.windows if _is_after(window, marks)]
 
+    def before(self, windows: Sequence[ArchivedWindow], most: int) -> list[ArchivedWindow]:
+        """The windows of each graph right before the first of these, at most so many."""
+        first = {window.partition.graph: window.order for window in reversed(windows)}
+        found = list[ArchivedWindow]()
+        for graph, order in first.items():
+            earlier = (one for one in self.windows if one.partition.graph == graph)
+            found += [one for one in earlier if one.order < order][-most:]
+        return found
+
     def lessons(self, windows: Iterable[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
         """These windows with their labels."""
         return tuple((window, self.labels.get(window.name)) for window in windows)

@@ -8,6 +8,7 @@ from statistics import median
 
 from stream_icd.learning.training.bp.fitted import Fit, Tried
 from stream_icd.learning.training.icd.epochs import best_epoch, draw_training
+from stream_icd.learning.training.icd.proved_encoder import EncoderProof
 from stream_icd.learning.training.train_model import TrainedModel, split
 from stream_icd.learning.training.yardstick import DEFAULT
 from stream_icd.methods.bp.parameters import BpParameters
@@ -231,15 +232,54 @@ def _row(tried: Tried, chosen: BpParameters) -> str:
 def _encoder(trained: TrainedModel) -> str:
     recipe = trained.model.recipe
     widths = "-".join(map(str, recipe.encoder.widths))
-    if not trained.history:
+    if trained.encoder is None:
         return (
             f"\nThe encoder ({recipe.encoder.kind}, widths {widths}) is untrained. Only method "
-            f"icd\nuses it; `stream-icd train --encoder` trains one.\n"
+            f"icd\nuses it.\n"
         )
+    section = encoder_section(trained.encoder)
+    if not trained.history:
+        return section
     best = best_epoch(trained.history)
     kept = (
         "training did not improve the validation score, so the weights are the untrained ones"
         if best.number == 0
         else f"the weights are those of epoch {best.number} of {trained.history[-1].number}"
     )
-    return f"\nEncoder: {recipe.encoder.kind}, widths {widths}, {recipe.variant};\n{kept}.\n"
+    kind = f"\nEncoder: {recipe.encoder.kind}, widths {widths}, {recipe.variant};\n{kept}.\n"
+    return kind + section
+
+
+def encoder_section(proof: EncoderProof | None) -> str:
+    """What became of a model's encoder, and the figures that decided it, as Markdown."""
+    if proof is None:
+        return ""
+    said = f"\n## The encoder\n\nIt is **{proof.state}**. {_why(proof)}\n"
+    if not proof.scores:
+        return said
+    rows = "\n".join(
+        f"| {one.name}{' (taken)' if one.name == proof.chosen else ''} | {100 * one.alone:.2f} "
+        f"| {'' if one.remembering is None else f'{100 * one.remembering:.2f}'} |"
+        for one in proof.scores
+    )
+    n, graphs = proof.n_validation, "graph" if proof.n_validation == 1 else "graphs"
+    return f"""{said}
+Mean AMI, %, on {n} {graphs} that it did not learn from; K is given only if the source states it.
+The highest mean of both columns is taken; of equal ones, the first. The untrained encoder is shown
+for comparison.
+
+| method and weights | each graph alone | with memory of the windows before |
+|---|---|---|
+{rows}
+"""
+
+
+def _why(proof: EncoderProof) -> str:
+    early = " The time was up before learning ended." if proof.stopped else ""
+    if not proof.n_taught:
+        return f"No graph has labels or communities with strong evidence to learn from.{early}"
+    n_learned = proof.n_taught - proof.n_validation
+    if proof.state == "learned":
+        graphs = "graph" if n_learned == 1 else "graphs"
+        return f"It learned from {n_learned} {graphs}.{early}"
+    return f"Nothing that {n_learned} graphs taught was better on the newest ones.{early}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.imports import needs_extra
@@ -13,6 +13,14 @@ from stream_icd.core.store.store import Store
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.bp.fitted import Fit, OnStep, Steps, unseen
 from stream_icd.learning.training.icd.epochs import Epoch, History
+from stream_icd.learning.training.icd.fit_edges import taught_by
+from stream_icd.learning.training.icd.proved_encoder import (
+    MOST_TAUGHT,
+    EncoderProof,
+    control,
+    with_edges,
+    with_weights,
+)
 from stream_icd.learning.training.yardstick import (
     DEFAULT,
     Comparison,
@@ -23,13 +31,15 @@ from stream_icd.learning.training.yardstick import (
 )
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.model import Method, Model
+from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect
 
-UNTRAINED = "the untrained encoder"
+if TYPE_CHECKING:
+    from stream_icd.learning.training.icd.train_encoder import Training
+
+UNTRAINED, NO_ENCODER = "the untrained encoder", "no encoder"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,9 +48,10 @@ class TrainedModel:
 
     model: Model
     fit: Fit
-    history: History  # of the encoder's training; empty if it was not trained
+    history: History  # of the encoder's training by the paper's losses; empty without one
     graphs: Sequence[LabelledGraph]  # from all of which the model was made
     test: tuple[Comparison, ...]  # the first compares it with `default`; empty without test graphs
+    encoder: EncoderProof | None = None  # None: none was to be learned
 
 
 def train_model(
@@ -56,24 +67,23 @@ def train_model(
     """Learn from the first graphs and test on the last ones, by the recipe's split.
 
     bp's parameters are learned from labels or, without labels, from the edges alone. The encoder
-    is trained if the recipe says so. If some graphs have labels, only those are used, unless the
-    recipe is for graphs of every kind.
+    `edges` learns from the same graphs, from labels or in hindsight (`taught_by`). If the recipe
+    has another encoder to train, the paper's losses do. If some graphs have labels, only those are
+    used, unless the recipe is for graphs of every kind.
 
     Args:
-        checkpoints: a folder from which an interrupted training of the encoder resumes.
+        checkpoints: a folder from which an interrupted training by the paper's losses resumes.
 
     Raises:
         BadSettings: too few graphs for the split, or that do not overlap the test windows; none
             with an edge; or another recipe's checkpoints.
-        MissingExtra: the encoder is to be trained, and torch is not installed.
+        MissingExtra: the paper's losses are to train the encoder, and torch is not installed.
     """
     used = list(graphs)
     if not recipe.every_kind:
         used = [graph for graph in graphs if graph.labels is not None] or used
     first, second, third = split(used, recipe)
-    weights: Weights | None = None
-    last: Model | None = None
-    history: History = ()
+    training: Training | None = None
     if recipe.trains_encoder:
         with needs_extra("train", "torch"):
             from stream_icd.learning.training.icd.train_encoder import train
@@ -87,14 +97,25 @@ def train_model(
             progress=on_epoch,
             on_step=partial(on_step, "train the encoder"),
         )
-        weights, last, history = training.model.trained, training.last, training.history
     if recipe.every_kind:
         fit = Fit(BpParameters(search=True), "each graph", len(second), ())
     else:
         fit = fit_parameters(second, recipe.seed, threads, on_step)
-    model = Model(recipe, fit.parameters, weights)
+    model, proof = Model(recipe, fit.parameters), None
+    if training is not None:
+        taught = taught_by(second, recipe.seed, threads)
+        model, proof = with_weights(model, training.improved, taught, threads)
+    elif recipe.learns_edges:
+        model, proof = with_edges(
+            model,
+            taught_by(second[-MOST_TAUGHT:], recipe.seed, threads),
+            threads=threads,
+            on_step=partial(on_step, "learn the encoder"),
+        )
+    last = None if training is None else training.last
+    history = () if training is None else training.history
     tested = _tested(model, last, second, third, threads, on_step)
-    return TrainedModel(model, fit, history, used, tuple(tested))
+    return TrainedModel(model, fit, history, used, tuple(tested), proof)
 
 
 def split(
@@ -143,27 +164,35 @@ def _tested(
 ) -> Iterator[Comparison]:
     """Compare with the shipped `default` as a detector works, then on each graph alone."""
     known = all(graph.labels is not None for graph in graphs)
-    by_bp = "bp, K given" if known else "bp, each graph alone"
-    tests: list[tuple[str, Method, Model, Model, str]] = [
-        (by_bp, "bp", model, open_model(DEFAULT).model, DEFAULT)
-    ]
-    if last is not None:
-        untrained = Model(model.recipe)
-        tests.append(("icd", "icd", model, untrained, UNTRAINED))
-        tests.append(("icd, last epoch", "icd", last, untrained, UNTRAINED))
+    tests = list(_controls(model, last, "K given" if known else "each graph alone"))
     steps = Steps("test", (1 + len(tests)) * len(graphs), on_step)
     memory = any(graph.moment is not None for graph in graphs)
-    yield from compared_with_default(model.bp, learned, graphs, memory=memory, on_graph=steps.done)
+    yield from compared_with_default(model, learned, graphs, memory=memory, on_graph=steps.done)
     measure: Measure = "NMI, %" if known else "modularity, %"
-    for name, method, trained, control, control_name in tests if graphs else ():
+    for name, method, trained, other, other_name in tests if graphs else ():
         scores = []
         for graph in graphs:
             find = partial(detect, graph.adjacency, method=method, threads=threads)
             k = graph.n_communities if known else None
-            both = (find(tried, n_communities=k).communities for tried in (trained, control))
+            both = (find(tried, n_communities=k).communities for tried in (trained, other))
             scores.append([100 * nmi_or_modularity(graph, found) for found in both])
             steps.done()
-        yield comparison(name, measure, control_name, *zip(*scores, strict=True))
+        yield comparison(name, measure, other_name, *zip(*scores, strict=True))
+
+
+def _controls(
+    model: Model, last: Model | None, how: str
+) -> Iterator[tuple[str, MethodChoice, Model, Model, str]]:
+    """What is compared on each graph alone: a name, by which method, a model, and its control."""
+    yield f"{model.method}, {how}", "auto", model, open_model(DEFAULT).model, DEFAULT
+    if model.trained is None:
+        return
+    if model.recipe.learns_edges:
+        yield f"bp, {how}", "bp", model, replace(model, trained=None), NO_ENCODER
+    untrained = control(model)
+    yield "icd", "icd", model, untrained, UNTRAINED
+    if last is not None:
+        yield "icd, last epoch", "icd", last, untrained, UNTRAINED
 
 
 Graph = TypeVar("Graph")

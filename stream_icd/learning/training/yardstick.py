@@ -1,6 +1,7 @@
-"""How good bp's parameters are on graphs of the past, found as a detector finds them: with memory.
+"""How good models are on graphs of the past, whose communities are found as a detector finds them.
 
-Learning by labels, the model card, `stream-icd evaluate` and the gate of the retrainer ask here.
+That is by the model's own method, with memory, and with K where the source states it. Learning, the
+model card, `stream-icd evaluate` and the gate of the retrainer ask here.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from numpy.typing import ArrayLike
 
 from stream_icd.core.arrays import Floats, Labels
 from stream_icd.learning.training.bp.consecutive import Prepared, nats_saved_by, prepare
-from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import detect_window
 from stream_icd.methods.memory.memory import Memory
+from stream_icd.methods.model import Method, MethodChoice, Model
 from stream_icd.methods.quality.agreement import ami, nmi
 from stream_icd.methods.quality.partition import description_length, modularity
 from stream_icd.registry.find import open_model
+from stream_icd.streaming.detection.detect import detect, finding
 
 DEFAULT = "default"
 """The shipped model that detectors use if no other is given."""
@@ -51,9 +52,10 @@ class Judged:
 
 def judge(
     graphs: Iterable[LabelledGraph],
-    candidates: Sequence[BpParameters],
+    candidates: Sequence[Model],
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
+    method: MethodChoice = "auto",
 ) -> Iterator[tuple[Judged, ...]]:
     """Yield how good each candidate is on each graph.
 
@@ -62,19 +64,18 @@ def judge(
     """
     before: dict[str, Prepared] = {}
     memories: dict[tuple[str, int], Memory] = {}
+    finds = [finding(method, model, seed=seed, threads=1) for model in candidates]
     for graph in graphs:
         moment = graph.moment
         if moment is None:
-            yield tuple(_alone(graph, candidate, seed, clock) for candidate in candidates)
+            yield tuple(_alone(graph, candidate, seed, clock, method) for candidate in candidates)
             continue
         window = before[moment.graph] = prepare(graph, before.get(moment.graph))
         judged = []
-        for number, parameters in enumerate(candidates):
+        for number, (model, find) in enumerate(zip(candidates, finds, strict=True)):
             memory = memories.get((moment.graph, number))
-            nodes, at = moment.nodes, moment.window
-            found = detect_window(
-                graph.adjacency, nodes, at, parameters, memory, seed=seed, clock=clock
-            )
+            given = graph.adjacency, moment.nodes, moment.window, model.bp, memory
+            found = detect_window(*given, moment.n_communities, find=find, seed=seed, clock=clock)
             nats, weight = (0.0, 0.0) if memory is None else nats_saved_by(memory, window)
             bits, seconds = nats / weight / log(2) if weight else None, found.milliseconds / 1000
             judged.append(_judged(graph, found.communities, seconds, bits))
@@ -148,7 +149,7 @@ def _score(values: Floats) -> Score:
 
 
 def compared_with_default(
-    parameters: BpParameters,
+    model: Model,
     learned: Sequence[LabelledGraph],
     graphs: Iterable[LabelledGraph],
     seed: int = 0,
@@ -156,26 +157,28 @@ def compared_with_default(
     memory: bool,
     on_graph: Callable[[], None] = lambda: None,
 ) -> list[Comparison]:
-    """Compare parameters with those of the shipped `default`; see `against_default`.
+    """Compare a model with the shipped `default`; see `against_default`.
 
     The last windows of `learned` come first, so that both start with memory.
     """
     before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
-    both = parameters, open_model(DEFAULT).model.bp
+    both = model, open_model(DEFAULT).model
     judged = list[tuple[Judged, Judged]]()
     for number, (ours, default) in enumerate(judge(chain(before, graphs), both, seed)):
         if number >= len(before):
             judged.append((ours, default))
             on_graph()
-    return against_default(judged, memory=memory)
+    return against_default(judged, model.method, memory=memory)
 
 
-def against_default(judged: Sequence[tuple[Judged, Judged]], *, memory: bool) -> list[Comparison]:
-    """Compare a model with the shipped `default`; the first comparison decides.
+def against_default(
+    judged: Sequence[tuple[Judged, Judged]], method: Method = "bp", *, memory: bool
+) -> list[Comparison]:
+    """Compare a model, of this method, with the shipped `default`; the first comparison decides.
 
     `judged`: both on each graph, which the model did not learn from.
     """
-    name = "bp with memory" if memory else "bp"
+    name = f"{method} with memory" if memory else method
     measures: tuple[tuple[Measure, str, float], ...] = (
         ("AMI, %", "ami", 100.0),
         ("NMI, %", "nmi", 100.0),
@@ -206,10 +209,14 @@ def verdict(compared: Sequence[Comparison]) -> str:
 
 
 def _alone(
-    graph: LabelledGraph, parameters: BpParameters, seed: int, clock: Callable[[], float]
+    graph: LabelledGraph,
+    model: Model,
+    seed: int,
+    clock: Callable[[], float],
+    method: MethodChoice,
 ) -> Judged:
     started = clock()
-    found = find_communities(graph.adjacency, parameters, seed=seed)
+    found = detect(graph.adjacency, model, method=method, seed=seed, threads=1).communities
     seconds = clock() - started
     return _judged(graph, found, seconds, -description_length(comparable(graph.adjacency), found))
 

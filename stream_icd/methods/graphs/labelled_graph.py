@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, triu
 
 from stream_icd.core.errors import BadInput
 from stream_icd.core.snapshot import Snapshot, Window
@@ -20,11 +20,12 @@ class Moment:
     graph: str  # name of the stream
     nodes: pa.Array  # the source's ids, (n,), in the order of the adjacency's rows
     window: Window
+    n_communities: int | None = None  # K, if the source knows it
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Moment:
         """Return that of a snapshot, whose edges it does not keep."""
-        return cls(snapshot.graph, snapshot.nodes, snapshot.window)
+        return cls(snapshot.graph, snapshot.nodes, snapshot.window, snapshot.n_communities)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +54,20 @@ class LabelledGraph:
     def n_communities(self) -> int | None:
         """K, or None if the communities are unknown."""
         return None if self.labels is None else int(self.labels.max()) + 1
+
+    def snapshot(self) -> Snapshot:
+        """The window that the graph is; it has a moment."""
+        assert self.moment is not None
+        moment, upper = self.moment, triu(self.adjacency, format="csr").tocoo()
+        return Snapshot(
+            moment.graph,
+            f"{moment.graph}/{moment.window.start.isoformat()}",
+            moment.window,
+            moment.nodes,
+            np.stack([upper.row, upper.col]).astype(np.int64),
+            upper.data,
+            moment.n_communities,
+        )
 
 
 def numbered(labels: ArrayLike) -> NDArray[np.int32]:

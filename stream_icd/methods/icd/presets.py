@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.icd.recipe import (
+    EDGES,
+    UNTRAINED,
     EncoderSettings,
     LossSettings,
     OptimiserSettings,
@@ -90,6 +92,29 @@ def preset(data_set: str, variant: Variant = "ICD-M") -> Recipe:
         optimiser=OptimiserSettings(learning_rate=learning_rate),
         schedule=ScheduleSettings(samples=samples, repeats=repeats),
     )
+
+
+EDGES_NAME, NONE = "edges", "none"
+"""What `--encoder` can be besides one of `PRESETS`."""
+
+
+def encoder_recipe(name: str, variant: Variant = "ICD-M") -> Recipe:
+    """The recipe that learns the encoder of this name.
+
+    It is "edges", which learns from labels without torch, "none", which learns none, or one of
+    `PRESETS`.
+
+    Raises:
+        BadSettings: no such encoder.
+    """
+    if name in (EDGES_NAME, NONE):
+        return Recipe(
+            name=name, variant=variant, encoder=EDGES if name == EDGES_NAME else UNTRAINED
+        )
+    if name not in PRESETS:
+        known = ", ".join((EDGES_NAME, NONE, *PRESETS))
+        raise BadSettings(f"no recipe for {name!r}: choose from {known}")
+    return preset(name, variant)
 
 
 class Option(NamedTuple):

@@ -184,8 +184,18 @@ class Recipe(_Settings):
 
     @property
     def trains_encoder(self) -> bool:
-        """Whether there is anything to train but bp's parameters."""
+        """Whether the paper's losses train the encoder."""
         return self.discriminator_widths is not None and self.schedule.epochs > 0
+
+    @property
+    def learns_edges(self) -> bool:
+        """Whether the encoder is `edges`, which learns from labels (`learn_edges`)."""
+        return self.encoder.kind == "edges"
+
+    @property
+    def encoder_stays(self) -> bool:
+        """Whether nothing is learned but bp's parameters."""
+        return not (self.trains_encoder or self.learns_edges)
 
     def changed(self, **changes: Any) -> Recipe:
         """This recipe with other values; for a group, give a dict of its changes.

@@ -99,7 +99,7 @@ def test_some_wrong_labels_are_still_labels() -> None:
 
 def test_the_same_windows_and_seed_teach_the_same_model() -> None:
     bare = [Lesson(one.snapshot) for one in LESSONS[:2]]
-    (first, windows), (again, _) = (learn(bare, SMALL, threads=t) for t in (1, 2))
+    (first, windows, _), (again, *_) = (learn(bare, SMALL, threads=t) for t in (1, 2))
     assert pack(first).version == pack(again).version
     assert {one.by for one in windows} == {"edges"}
     assert [one.window for one in windows] == [one.snapshot.id for one in bare]
@@ -110,7 +110,7 @@ def test_learning_from_labels_suits_detectors_that_are_not_given_k() -> None:
     rng = np.random.default_rng(3)
     graphs = (generate_gn(rng, 600, 60, 0.8) for _ in range(3))
     lessons = [lesson(*window) for window in planted_snapshots(graphs, "many", "test")]
-    learned, windows = learn(lessons, SMALL)
+    learned, windows, _ = learn(lessons, SMALL)
     assert {one.by for one in windows} == {"labels"}
     one = lessons[0]
     assert one.labels is not None
@@ -120,9 +120,9 @@ def test_learning_from_labels_suits_detectors_that_are_not_given_k() -> None:
 
 def test_labels_teach_if_most_windows_have_them() -> None:
     bare = Lesson(LESSONS[0].snapshot)
-    _, windows = learn([bare, *LESSONS[1:3]], SMALL)
+    _, windows, _ = learn([bare, *LESSONS[1:3]], SMALL)
     assert [one.by for one in windows] == ["labels"] * 2
-    _, windows = learn([LESSONS[0], bare], SMALL)
+    _, windows, _ = learn([LESSONS[0], bare], SMALL)
     assert [one.by for one in windows] == ["edges"] * 2
     assert windows[0].known == "all nodes"
 
@@ -167,7 +167,7 @@ def _torch() -> None:
 def test_an_encoder_is_trained_where_it_is_asked_for(tmp_path: Path) -> None:
     bare = [Lesson(one.snapshot) for one in LESSONS[:3]]
     checkpoints = open_store(str(tmp_path))
-    trained, _ = learn(bare, ENCODER, checkpoints=checkpoints)
+    trained, *_ = learn(bare, ENCODER, checkpoints=checkpoints)
     assert pack(trained).version.startswith("mine@")
     assert trained.recipe == ENCODER
     assert len(checkpoints.files()) == 1
@@ -177,9 +177,9 @@ def test_an_encoder_is_trained_where_it_is_asked_for(tmp_path: Path) -> None:
 def test_a_training_that_was_interrupted_has_the_same_result(tmp_path: Path) -> None:
     lessons = LESSONS[:3]
     whole, parts = open_store(str(tmp_path / "whole")), open_store(str(tmp_path / "parts"))
-    at_once, _ = learn(lessons, ENCODER, checkpoints=whole)
+    at_once, *_ = learn(lessons, ENCODER, checkpoints=whole)
     learn(lessons, ENCODER.changed(schedule={"epochs": 1}), checkpoints=parts)
-    resumed, _ = learn(lessons, ENCODER, checkpoints=parts)
+    resumed, *_ = learn(lessons, ENCODER, checkpoints=parts)
     for name, weights in at_once.weights.items():
         np.testing.assert_array_equal(resumed.weights[name], weights)
     with pytest.raises(NoGoodRows, match="at least 2 windows with edges, not 1"):

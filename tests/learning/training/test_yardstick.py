@@ -20,14 +20,15 @@ from stream_icd.learning.training.yardstick import against_default, comparison, 
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
 from stream_icd.methods.synthetic.drift import generate_drifting_lfr
 from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.registry.find import open_model
 
 HOUR = timedelta(hours=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)
-LFR = open_model("lfr").model.bp
-DEFAULT = open_model("default").model.bp
+LFR = open_model("lfr").model
+DEFAULT = open_model("default").model
 
 
 def windows(
@@ -62,7 +63,7 @@ def test_windows_are_found_as_a_detector_finds_them_with_memory() -> None:
 
 def test_without_labels_the_new_edges_of_the_next_window_judge() -> None:
     graphs = windows(3, labels=False, mixing=0.4)
-    judged = list(judge(graphs, [LFR, BpParameters(resolution=200.0)]))
+    judged = list(judge(graphs, [LFR, Model(LFR.recipe, BpParameters(resolution=200.0))]))
     assert [one.bits for one in judged[0]] == [None, None]  # nothing came before
     for good, bad in judged[1:]:
         assert good.ami is None
@@ -96,7 +97,7 @@ def test_the_card_answers_with_memory_against_default_on_windows_not_learned_fro
     first = trained.test[0]
     assert (first.name, first.measure) == ("bp with memory", "AMI, %")
     assert (first.control_name, first.n_graphs) == ("default", 2)
-    judged = list(judge(graphs[3:], [trained.model.bp, DEFAULT]))[-2:]
+    judged = list(judge(graphs[3:], [trained.model, DEFAULT]))[-2:]
     assert against_default(judged, memory=True)[0] == first
     text = card(trained)
     scores = f"{first.trained} | default | {first.control} | {first.gain}"

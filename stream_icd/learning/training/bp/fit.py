@@ -16,6 +16,8 @@ from stream_icd.learning.training.bp.fit_unlabelled import fit_unlabelled
 from stream_icd.learning.training.bp.fitted import Fit, OnStep, Work, as_good, unseen
 from stream_icd.learning.training.yardstick import DEFAULT, judge
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
 
 MOST_TO_LEARN_FROM = 10
@@ -94,7 +96,8 @@ def _first_as_good(
 
     Graphs without a score do not count, such as the first window and those without new edges.
     """
-    judged = judge(graphs, [fit.parameters for fit in fits.values()], seed)
+    recipe = Recipe(name="candidate")
+    judged = judge(graphs, [Model(recipe, fit.parameters) for fit in fits.values()], seed)
     rows = [[one.ami if by == "AMI" else one.bits for one in of_graph] for of_graph in judged]
     scores = np.array([row for row in rows if None not in row], np.float64).T
     if not scores.size:

@@ -1,19 +1,31 @@
-"""Fit the encoder `edges` to past graphs, with labels or with what bp finds in their place."""
+"""Fit the encoder `edges` to past graphs, by their labels or by what is found in their place."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Literal
 
 import structlog
 
+from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings
+from stream_icd.learning.training.icd.hindsight import in_hindsight
 from stream_icd.learning.training.icd.learn_edges import LearnedEdges, learn_edges
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taught:
+    """A graph that the encoder learns from, and what its labels are: known, or found later."""
+
+    graph: LabelledGraph
+    labels: Labels  # (n,), negative where unknown
+    by: Literal["labels", "hindsight"]
 
 
 def last_tenth(n_graphs: int) -> int:
@@ -25,36 +37,50 @@ def fit_edges(graphs: Sequence[LabelledGraph], recipe: Recipe, threads: int = 1)
     """Learn the weights of the recipe's encoder, which is of kind `edges`; see `learn_edges`.
 
     The last tenth of the graphs validates. A single graph is learned from without validation.
-    Graphs without edges are left out. Those without labels are labelled by bp (`pseudo_labelled`).
+    For graphs without edges or labels, see `taught_by`.
 
     Raises:
         BadSettings: no graph has edges, or none has labels or communities with strong evidence.
     """
-    linked = [graph for graph in graphs if graph.adjacency.nnz]
-    if not linked:
+    if not any(graph.adjacency.nnz for graph in graphs):
         raise BadSettings(f"none of the {len(graphs)} graphs has edges: give one that has")
-    known = [
-        pseudo_labelled(graph, recipe.seed, threads) if graph.labels is None else graph
-        for graph in linked
-    ]
-    pairs = [(one.adjacency, one.labels) for one in known if one.labels is not None]
-    if not pairs:
+    taught = taught_by(graphs, recipe.seed, threads)
+    if not taught:
         raise BadSettings(
-            f"bp finds no communities with strong evidence in {len(linked)} graphs without labels, "
+            f"bp finds no communities with strong evidence in {len(graphs)} graphs without labels, "
             "so there is nothing to learn from: give labels, or graphs with more edges"
         )
-    if len(pairs) < len(linked):
-        structlog.get_logger().warning(
-            "graphs without strong evidence are not learned from",
-            graphs=len(linked) - len(pairs),
-            of=len(linked),
-        )
+    pairs = [(one.graph.adjacency, one.labels) for one in taught]
     at = len(pairs) - last_tenth(len(pairs)) if len(pairs) > 1 else 1
     return learn_edges(pairs[:at], recipe, validation=pairs[at:], threads=threads)
 
 
-def pseudo_labelled(graph: LabelledGraph, seed: int = 0, threads: int = 1) -> LabelledGraph:
-    """The graph with the communities that bp finds as labels, if their evidence is strong."""
+def taught_by(graphs: Sequence[LabelledGraph], seed: int = 0, threads: int = 1) -> list[Taught]:
+    """The graphs that can teach, in their order: by their labels, or in hindsight (`in_hindsight`).
+
+    In a graph of no stream, bp finds the communities. Graphs in which it finds none with strong
+    evidence are left out, and counted in the log; so are those without edges.
+    """
+    linked = [graph for graph in graphs if graph.adjacency.nnz]
+    windows = [graph for graph in linked if graph.labels is None and graph.moment is not None]
+    later = iter(in_hindsight(windows, seed))
+    taught = list[Taught]()
+    for graph in linked:
+        if graph.labels is not None:
+            taught.append(Taught(graph, graph.labels, "labels"))
+            continue
+        found = _found_alone(graph, seed, threads) if graph.moment is None else next(later)
+        if found is not None:
+            taught.append(Taught(graph, found, "hindsight"))
+    if len(taught) < len(linked):
+        structlog.get_logger().warning(
+            "graphs without strong evidence are not learned from",
+            graphs=len(linked) - len(taught),
+            of=len(linked),
+        )
+    return taught
+
+
+def _found_alone(graph: LabelledGraph, seed: int, threads: int) -> Labels | None:
     found = find_communities(graph.adjacency, BpParameters(search=True), seed=seed, threads=threads)
-    is_strong = evidence_for(graph.adjacency, found).strength == "strong"
-    return replace(graph, labels=found) if is_strong else graph
+    return found if evidence_for(graph.adjacency, found).strength == "strong" else None

@@ -75,6 +75,16 @@ class LearnedEdges:
     rounds: tuple[LearnedRound, ...]
     n_examples: int  # edges with two labelled ends, without those of the validation
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the time was up before all steps were done."""
+        return any(one.steps < STEPS for one in self.rounds)
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the weights are better than those that learning started with."""
+        return any(one.after < one.before for one in self.rounds)
+
 
 def learn_edges(
     graphs: Sequence[tuple[csr_array, Labels]],

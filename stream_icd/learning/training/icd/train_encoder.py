@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
+from math import inf
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,15 @@ class Training:
     last: Model
     history: History
 
+    @property
+    def improved(self) -> Weights | None:
+        """The weights of the best epoch; None if it is epoch 0, the untrained encoder."""
+        return self.model.trained if best_epoch(self.history).number else None
+
+    def is_whole(self, recipe: Recipe) -> bool:
+        """Whether all epochs of the recipe were done."""
+        return self.history[-1].number >= recipe.schedule.epochs
+
 
 def train(
     graphs: Sequence[LabelledGraph],
@@ -51,11 +61,12 @@ def train(
     threads: int = 2,
     progress: Callable[[Epoch], None] = lambda _: None,
     on_step: Callable[[int, int], None] = lambda _done, _total: None,
+    seconds: float = inf,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Training:
     """Train an encoder, and keep the epoch with the best score on the validation graphs.
 
-    The same recipe and graphs give the same model on a CPU.
+    The same recipe and graphs give the same model on a CPU, unless the time is up.
 
     Args:
         graphs: to learn from; each step draws one, with replacement. See `prepare`. Those without
@@ -66,6 +77,8 @@ def train(
         progress: called after each epoch, also after epoch 0, the untrained model.
         on_step: called after each step with the number of steps done, including those before a
             restart, and the total.
+        seconds: time limit by the clock. If it is reached, the epoch ends after the graph, and is
+            the last one; a run with the same checkpoints goes on with the next epoch.
 
     Raises:
         BadSettings: no graphs, no such device, or the checkpoint is of another recipe or a longer
@@ -86,10 +99,16 @@ def train(
         players.restore(kept.state)
     run = kept or Checkpoint((), players.generator_weights(), players.state())
     prepared_graph = lru_cache(PREPARED)(lambda index: prepare(graphs[index], recipe, device))
+    end = clock() + seconds
+
+    def is_late() -> bool:
+        return clock() >= end
 
     for number in range(len(run.history), recipe.schedule.epochs + 1):
+        if run.history and is_late():
+            break
         started = clock()
-        losses = _run_epoch(number, players, recipe, len(graphs), prepared_graph, on_step)
+        losses = _run_epoch(number, players, recipe, len(graphs), prepared_graph, on_step, is_late)
         score = validate(Model(recipe, trained=players.generator_weights()), validation, threads)
         epoch = Epoch(number, score, losses, clock() - started)
         history = (*run.history, epoch)
@@ -110,8 +129,12 @@ def _run_epoch(
     n_graphs: int,
     prepared_graph: Callable[[int], TrainingGraph],
     on_step: Callable[[int, int], None],
+    is_late: Callable[[], bool],
 ) -> dict[str, float]:
-    """Draw p graphs with replacement, update m times on each, and return the mean of each loss."""
+    """Draw p graphs with replacement, update m times on each, and return the mean of each loss.
+
+    If it is late, the epoch ends after the graph.
+    """
     if number == 0:  # the untrained model
         return {}
     rng = np.random.default_rng([recipe.seed, 2, number])
@@ -126,6 +149,8 @@ def _run_epoch(
             rows = None if all_rows else rng.choice(n, n_rows, replace=False)
             steps.append(players.step(graph, rows, update))
             on_step((number - 1) * in_epoch + len(steps), recipe.schedule.epochs * in_epoch)
+        if is_late():
+            break
     return {name: float(np.mean([step[name] for step in steps])) for name in steps[0]}
 
 

@@ -1,0 +1,148 @@
+"""Give a model the encoder `edges`, and the method that it is better with on graphs of the past.
+
+Weights are kept only if they help on the validation graphs, the newest of those that teach: each
+way of using them is tried there beside bp without any. So no weights are called learned that are
+not, and a detector that leaves the method to the model detects as was best.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Literal
+
+from stream_icd.learning.training.icd.fit_edges import Taught
+from stream_icd.learning.training.icd.learn_edges import learn_edges
+from stream_icd.learning.training.icd.scored import Scored, scored
+from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.recipe import UNTRAINED
+from stream_icd.methods.model import Model
+
+MOST_TAUGHT = 10
+"""Graphs that the encoder learns from, the newest: more add little (docs/retraining.md)."""
+
+EncoderState = Literal["learned", "its parent's", "not trained"]
+
+BP, CONTROL = "bp, no encoder", "icd, untrained encoder"
+LEARNED, PARENTS = "learned weights", "the parent's weights"
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderProof:
+    """What became of a model's encoder, and why."""
+
+    state: EncoderState
+    n_taught: int  # graphs that it could learn from, those that validate included
+    n_validation: int = 0
+    scores: tuple[Scored, ...] = ()  # on the graphs that validate
+    chosen: str = ""  # name of the best of them
+    stopped: bool = False  # whether learning ended early, since its time was up
+
+
+def quarter(n_graphs: int) -> int:
+    """How many of these graphs validate: the last quarter, at least one."""
+    return max(1, n_graphs // 4)
+
+
+def with_edges(
+    model: Model,
+    taught: Sequence[Taught],
+    *,
+    parent: Model | None = None,
+    seconds: float = inf,
+    threads: int = 1,
+    on_step: Callable[[int, int], None] = lambda _done, _total: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[Model, EncoderProof]:
+    """Learn the encoder for a model with bp's numbers, whose recipe names `edges`.
+
+    The newest quarter of the graphs validates; nothing is learned from fewer than two.
+
+    Args:
+        taught: in time order; the newest `MOST_TAUGHT` are used.
+        parent: the model before this one. If it has trained weights of the same encoder, learning
+            starts from these.
+        seconds: time limit of the learning; the best weights until then are tried.
+    """
+    taught = taught[-MOST_TAUGHT:]
+    before = None
+    if parent is not None and parent.recipe.encoder == model.recipe.encoder:
+        before = parent.trained
+    if not taught:
+        if parent is None or before is None:
+            return model, EncoderProof("not trained", 0)
+        kept = replace(model, trained=before, method=parent.method)
+        return kept, EncoderProof("its parent's", 0)
+    n_tests = quarter(len(taught))
+    pairs = [(one.graph.adjacency, one.labels) for one in taught]
+    learned, stopped = None, False
+    if len(taught) > n_tests:
+        result = learn_edges(
+            pairs[:-n_tests],
+            model.recipe,
+            validation=pairs[-n_tests:],
+            start=before,
+            seconds=seconds,
+            threads=threads,
+            on_step=on_step,
+            clock=clock,
+        )
+        learned, stopped = result.weights if result.is_better else None, result.stopped
+    ways = {BP: model, **_ways(PARENTS, model, before), **_ways(LEARNED, model, learned)}
+    chosen, proof = best_of(ways, taught, n_tests, threads)
+    return chosen, replace(proof, stopped=stopped)
+
+
+def with_weights(
+    model: Model, weights: Weights | None, taught: Sequence[Taught], threads: int = 1
+) -> tuple[Model, EncoderProof]:
+    """Give a model weights that the paper's losses trained.
+
+    weights: None if no epoch was better than the untrained encoder. Otherwise the model keeps them,
+        also if bp, which does not use them, is the better method.
+    """
+    if weights is None:
+        return model, EncoderProof("not trained", len(taught))
+    trained = replace(model, trained=weights)
+    if not taught:
+        return trained, EncoderProof("learned", 0)
+    ways = {BP: trained, f"icd, {LEARNED}": replace(trained, method="icd")}
+    chosen, proof = best_of(ways, taught, quarter(len(taught)), threads)
+    return chosen, replace(proof, state="learned")
+
+
+def _ways(name: str, model: Model, weights: Weights | None) -> dict[str, Model]:
+    """The ways to use weights, by name."""
+    if weights is None:
+        return {}
+    trained = replace(model, trained=weights)
+    return {f"bp, {name}": trained, f"icd, {name}": replace(trained, method="icd")}
+
+
+def best_of(
+    ways: dict[str, Model], taught: Sequence[Taught], n_tests: int, threads: int = 1
+) -> tuple[Model, EncoderProof]:
+    """The model with the best score on the last graphs; of equal ones, the first.
+
+    The untrained encoder is shown beside them.
+    """
+    shown = {**ways, CONTROL: control(ways[BP])}
+    scores = scored(shown, taught, n_tests, threads)
+    best = max(scores[:-1], key=lambda one: one.mean)
+    state: EncoderState = "learned"
+    if best.name == BP:
+        state = "not trained"
+    elif best.name.endswith(PARENTS):
+        state = "its parent's"
+    return ways[best.name], EncoderProof(state, len(taught), n_tests, scores, best.name)
+
+
+def control(model: Model) -> Model:
+    """The untrained encoder to compare with: the recipe's own, and the usual one beside `edges`,
+    which has too few columns for K-means before it has learned."""
+    recipe = model.recipe
+    if recipe.learns_edges:
+        recipe = recipe.changed(encoder=UNTRAINED.model_dump())
+    return Model(recipe, model.bp, method="icd")
