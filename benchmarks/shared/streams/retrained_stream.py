@@ -25,6 +25,7 @@ from stream_icd.methods.quality.agreement import nmi
 from stream_icd.registry.aliases import champion, promote
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import open_version, publish
+from stream_icd.streaming.detection.detect import finding
 from stream_icd.wire.snapshots import encode_snapshot
 
 Windows = Sequence[tuple[Snapshot, Labels | None]]
@@ -91,7 +92,8 @@ def hidden_edges_alone(windows: Windows, models: Sequence[Model]) -> list[float]
 def _detected(windows: Windows, models: Sequence[Model]) -> Iterator[Sequence[int]]:
     memory = None
     for (snapshot, _), model in zip(windows, models, strict=True):
-        found = detect_remembering(snapshot, model, memory)
+        k, find = snapshot.n_communities, finding("auto", model, threads=1)
+        found = detect_remembering(snapshot, model, memory, k, find=find)
         memory = found.memory
         yield found.communities
 

@@ -20,7 +20,7 @@ from stream_icd.core.arrays import Floats, Labels
 from stream_icd.learning.training.bp.consecutive import Prepared, nats_saved_by, prepare
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable
-from stream_icd.methods.memory.detect import detect_window
+from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.model import Method, MethodChoice, Model
 from stream_icd.methods.quality.agreement import ami, nmi
@@ -71,11 +71,19 @@ def judge(
             yield tuple(_alone(graph, candidate, seed, clock, method) for candidate in candidates)
             continue
         window = before[moment.graph] = prepare(graph, before.get(moment.graph))
-        judged = []
+        snapshot, judged = graph.snapshot(), []
         for number, (model, find) in enumerate(zip(candidates, finds, strict=True)):
             memory = memories.get((moment.graph, number))
-            given = graph.adjacency, moment.nodes, moment.window, model.bp, memory
-            found = detect_window(*given, moment.n_communities, find=find, seed=seed, clock=clock)
+            found = detect_remembering(
+                snapshot,
+                model,
+                memory,
+                moment.n_communities,
+                find=find,
+                seed=seed,
+                adjacency=graph.adjacency,
+                clock=clock,
+            )
             nats, weight = (0.0, 0.0) if memory is None else nats_saved_by(memory, window)
             bits, seconds = nats / weight / log(2) if weight else None, found.milliseconds / 1000
             judged.append(_judged(graph, found.communities, seconds, bits))

@@ -1,0 +1,135 @@
+"""A model gets an encoder only if that helps, and the method that it is better with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stream_icd.learning.training.card import encoder_section
+from stream_icd.learning.training.icd import learn_edges as module
+from stream_icd.learning.training.icd.fit_edges import Taught
+from stream_icd.learning.training.icd.proved_encoder import (
+    BP,
+    CONTROL,
+    EncoderProof,
+    with_edges,
+    with_weights,
+)
+from stream_icd.learning.training.icd.scored import scored
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.encoder.registry import digest
+from stream_icd.methods.icd.recipe import EDGES, Recipe
+from stream_icd.methods.model import Model
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.registry.find import open_model
+
+BP_NUMBERS = open_model("lfr").model.bp
+MODEL = Model(Recipe(name="mixed", encoder=EDGES), BP_NUMBERS)
+
+
+def mixed(seed: int, *, wrong: bool = False) -> Taught:
+    """1,000 nodes, more than half of whose edges leave their community."""
+    settings = LfrSettings(1000, max_degree=50, max_community=100, mixing=0.55)
+    made = generate_lfr(np.random.default_rng(seed), settings)
+    labels = made.communities
+    if wrong:
+        labels = np.random.default_rng(0).permutation(labels)
+    return Taught(LabelledGraph(made.adjacency()), labels, "labels")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fewer_steps() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "STEPS", 200)
+        yield
+
+
+@pytest.fixture(scope="module")
+def learned(fewer_steps: None) -> tuple[Model, EncoderProof]:  # noqa: ARG001
+    return with_edges(MODEL, [mixed(seed) for seed in range(1, 5)])
+
+
+def test_weights_that_help_are_kept_with_the_better_method(
+    learned: tuple[Model, EncoderProof],
+) -> None:
+    model, proof = learned
+    assert proof.state == "learned"
+    assert (proof.n_taught, proof.n_validation, proof.stopped) == (4, 1, False)
+    of = {one.name: one.mean for one in proof.scores}
+    first, *_, last = of
+    assert (first, last) == (BP, CONTROL)
+    assert of[proof.chosen] == max(of.values())
+    assert of[proof.chosen] > of[BP] + 0.02
+    assert proof.chosen.startswith(model.method)
+    others = [mixed(seed) for seed in (8, 9)]
+    ours, plain = scored({"ours": model, "bp": MODEL}, others, 2)
+    assert ours.mean > plain.mean
+
+
+def test_labels_that_mean_nothing_leave_the_encoder_untrained() -> None:
+    wrong = [mixed(seed, wrong=True) for seed in range(1, 4)]
+    model, proof = with_edges(MODEL, [*wrong, mixed(4)])
+    assert (proof.state, proof.chosen) == ("not trained", BP)
+    assert model.trained is None  # so its seed's weights are not called learned
+    assert model.method == "bp"
+    assert "It is **not trained**. Nothing that 3 graphs taught was better" in encoder_section(
+        proof
+    )
+
+
+def test_the_parents_weights_stay_if_nothing_better_was_learned(
+    learned: tuple[Model, EncoderProof],
+) -> None:
+    parent = replace(learned[0], bp=open_model("gn").model.bp)
+    wrong = [mixed(seed, wrong=True) for seed in range(1, 4)]
+    model, proof = with_edges(MODEL, [*wrong, mixed(4)], parent=parent)
+    assert proof.state == "its parent's"
+    assert digest(model.weights) == digest(parent.weights)
+    assert model.bp == BP_NUMBERS
+
+
+def test_learning_starts_from_the_parents_weights_and_ends_with_its_time(
+    learned: tuple[Model, EncoderProof],
+) -> None:
+    parent, graphs = learned[0], [mixed(seed) for seed in range(1, 5)]
+    late, proof = with_edges(MODEL, graphs, parent=parent, seconds=0)
+    assert (proof.state, proof.stopped) == ("its parent's", True)
+    assert digest(late.weights) == digest(parent.weights)
+    assert "The time was up before learning ended." in encoder_section(proof)
+    late, proof = with_edges(MODEL, graphs, seconds=0)
+    assert (proof.state, proof.stopped, late.trained) == ("not trained", True, None)
+
+
+def test_without_anything_to_learn_from_the_encoder_is_the_parents(
+    learned: tuple[Model, EncoderProof],
+) -> None:
+    parent = replace(learned[0], method="icd")
+    model, proof = with_edges(MODEL, [], parent=parent)
+    assert (proof.state, model.trained, model.method) == ("its parent's", parent.trained, "icd")
+    model, proof = with_edges(MODEL, [])
+    assert (proof.state, model.trained, model.method) == ("not trained", None, "bp")
+    other = replace(parent, recipe=Recipe(name="hops"), trained=None)
+    assert with_edges(MODEL, [], parent=other)[1].state == "not trained"
+
+
+def test_a_tenth_of_wrong_labels_and_unknown_ones_still_teach() -> None:
+    rng, taught = np.random.default_rng(0), []
+    for seed in range(1, 5):
+        one = mixed(seed)
+        labels = np.where(rng.random(1000) < 0.1, rng.permutation(one.labels), one.labels)
+        taught.append(replace(one, labels=np.where(rng.random(1000) < 0.5, labels, -1)))
+    _, proof = with_edges(MODEL, taught)
+    assert proof.state == "learned"
+
+
+def test_weights_of_the_papers_losses_are_kept_also_if_bp_is_better() -> None:
+    small = Recipe(name="a", encoder={"widths": (32, 8)}, discriminator_widths=(8, 1))
+    plain, weights = Model(small, BP_NUMBERS), Model(small.changed(seed=1)).weights
+    model, proof = with_weights(plain, weights, [mixed(1)])
+    assert (proof.state, proof.chosen, model.method) == ("learned", BP, "bp")
+    assert model.trained is weights
+    model, proof = with_weights(plain, None, [mixed(1)])
+    assert (proof.state, model.trained) == ("not trained", None)
