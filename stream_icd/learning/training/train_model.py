@@ -185,7 +185,7 @@ def _controls(
 ) -> Iterator[tuple[str, MethodChoice, Model, Model, str]]:
     """What is compared on each graph alone: a name, by which method, a model, and its control."""
     yield f"{model.method}, {how}", "auto", model, open_model(DEFAULT).model, DEFAULT
-    if model.trained is None:
+    if model.trained is None and last is None:
         return
     if model.recipe.learns_edges:
         yield f"bp, {how}", "bp", model, replace(model, trained=None), NO_ENCODER

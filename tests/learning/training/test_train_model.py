@@ -33,6 +33,7 @@ SMALL = Recipe(
     losses={"rows": 100},
     data="gn:nodes=200,communities=8,p_in=0.4,graphs=10,seed=3",
 )
+MIXED = "lfr:nodes=700,mixing=0.55,graphs=4,seed=3"
 DEFAULT = Recipe(name="plain", split=(0.0, 0.8, 0.2)).changed(data=SMALL.data)
 
 
@@ -59,21 +60,34 @@ def train(folder: Path, *arguments: str, without_torch: bool = False) -> str:
     return done.stdout
 
 
-def test_by_default_it_learns_what_the_default_method_uses_without_torch(
+def test_by_default_it_learns_the_encoder_without_torch_and_again_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    printed = train(tmp_path, "--data", SMALL.data, "--out", "mine", without_torch=True)
-    assert "**For**: graphs like gn:" in printed
+    printed = train(tmp_path, "--data", MIXED, "--out", "mine", without_torch=True)
+    assert "**For**: graphs like lfr:" in printed
+    assert "It is **learned**. It learned from 2 graphs." in printed
+    assert "| bp, K given | NMI, % |" in printed
+    opened = open_model(str(tmp_path / "mine"))
+    assert opened.model.recipe.learns_edges
+    assert opened.model.trained is not None
+    assert (tmp_path / "mine" / "model.safetensors").stat().st_size <= 30_000
+    monkeypatch.chdir(tmp_path)
+    assert run_here("train", "mine/recipe.toml", "--out", "again").returncode == 0
+    for name in ("recipe.toml", "card.md", "about.toml", "model.safetensors"):
+        first, second = (tmp_path / side / name for side in ("mine", "again"))
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_without_an_encoder_it_learns_what_bp_uses(tmp_path: Path) -> None:
+    printed = train(
+        tmp_path, "--data", SMALL.data, "--out", "mine", "--encoder", "none", without_torch=True
+    )
     assert "| bp | AMI, % |" in printed
+    assert "The encoder (hops, widths 4096-512) is untrained." in printed
     assert not (tmp_path / "mine" / "model.safetensors").exists()  # its seed makes the weights
     opened = open_model(str(tmp_path / "mine"))
     assert opened.model.bp != BpParameters()
-    assert not opened.model.recipe.trains_encoder
-    monkeypatch.chdir(tmp_path)
-    assert run_here("train", "mine/recipe.toml", "--out", "again").returncode == 0
-    for name in ("recipe.toml", "card.md", "about.toml"):
-        first, second = (tmp_path / side / name for side in ("mine", "again"))
-        assert first.read_bytes() == second.read_bytes()
+    assert opened.model.recipe.encoder_stays
 
 
 def test_a_model_is_trained_into_an_object_store_and_again_from_its_recipe_there(
@@ -81,7 +95,7 @@ def test_a_model_is_trained_into_an_object_store_and_again_from_its_recipe_there
 ) -> None:
     first, again = new_folder(s3), new_folder(s3)
     monkeypatch.chdir(tmp_path)
-    done = run_here("train", "--data", SMALL.data, "--out", first)
+    done = run_here("train", "--data", SMALL.data, "--out", first, "--encoder", "none")
     assert f"use it: stream-icd consume detect --model {shlex.quote(first)}" in done.stdout, (
         done.stderr
     )
