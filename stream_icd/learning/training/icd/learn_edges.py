@@ -24,7 +24,13 @@ from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph, edge_graph
-from stream_icd.methods.icd.encoder.edges import ROUNDS, corrected, edge_columns, weighted
+from stream_icd.methods.icd.encoder.edges import (
+    ROUNDS,
+    corrected,
+    edge_columns,
+    weighted,
+    workspace,
+)
 from stream_icd.methods.icd.encoder.registry import initial_weights
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import Recipe
@@ -175,7 +181,8 @@ class _Prepared:
     log_odds: Floats32  # (E,)
 
     def columns(self, number: int, width: int, threads: int) -> Floats32:
-        return edge_columns(self.graph, self.features, self.log_odds, number, width, threads)
+        work = workspace(self.graph, width)
+        return edge_columns(self.graph, self.features, self.log_odds, number, work, threads)
 
 
 def _prepared(adjacency: csr_array, labels: Labels, recipe: Recipe) -> _Prepared:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import Labels
+from stream_icd.core.arrays import Floats, Labels
 from stream_icd.core.compiled import compiled
 from stream_icd.methods.icd.row_blocks import Floats32
 
@@ -45,8 +45,8 @@ class EdgeGraph(NamedTuple):
 
     def strengths(self, values: Floats32) -> Floats32:
         """The sum of the values `(E,)` of each node's edges, `(n,)`."""
-        total = np.bincount(self.source, values, self.n_nodes)
-        total += np.bincount(self.target, values, self.n_nodes)
+        total = np.zeros(self.n_nodes)
+        _add_to_ends(self.source, self.target, values, total)
         return total.astype(np.float32)
 
 
@@ -61,6 +61,14 @@ def edge_graph(adjacency: csr_array) -> EdgeGraph:
     forward = Forward(*(np.empty(size, np.int32) for size in (len(indptr), n_edges, n_edges)))
     _turn_forward(indptr, indices, number, *forward)
     return EdgeGraph(indptr, indices, number, source, target, weights, forward)
+
+
+@compiled()
+def _add_to_ends(source: Labels, target: Labels, values: Floats32, total: Floats) -> None:
+    """Add the value of each edge to both ends."""
+    for edge in range(len(source)):
+        total[source[edge]] += values[edge]
+        total[target[edge]] += values[edge]
 
 
 @compiled()
