@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {name: service for name, service in SERVICES.items() if "build" in service}
+OURS = {name: one for name, one in SERVICES.items() if one["image"] == "stream-icd"}
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
 
 # The part of the Compose specification that we use; another key is a typing error until it is
@@ -44,6 +44,16 @@ SERVICE = {
     "properties": {
         "build": {"type": "string"},
         "image": {"type": "string"},
+        "pull_policy": {"enum": ["always", "never", "missing", "build"]},
+        "logging": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["driver", "options"],
+            "properties": {
+                "driver": {"enum": ["json-file", "local", "journald"]},
+                "options": {"type": "object", "additionalProperties": {"type": "string"}},
+            },
+        },
         "init": {"type": "boolean"},
         "mem_limit": {"type": "string", "pattern": "^[0-9]+[mg]$"},
         "command": WORDS,
@@ -129,11 +139,21 @@ def test_services_run_commands_that_exist(name: str) -> None:
         assert arguments[arguments.index("--model") + 1] in {"champion", *shipped_models()}
 
 
-def test_commands_shown_in_comments_exist() -> None:
-    shown = re.findall(r"docker compose exec \w+ (stream-icd .*)", COMPOSE_TEXT)
-    assert shown
-    for line in shown:
-        assert complaint(arguments_of(line) or []) is None
+def test_one_service_builds_the_image_and_no_other_starts_before_it() -> None:
+    (builder,) = (name for name, service in OURS.items() if "build" in service)
+    assert all(service["pull_policy"] == "never" for service in OURS.values())
+    for name, service in OURS.items():
+        before = {name}
+        while service.get("depends_on") and builder not in before:
+            (name,) = service["depends_on"]
+            before.add(name)
+            service = SERVICES[name]
+        assert builder in before
+
+
+def test_no_log_grows_without_end() -> None:
+    for service in SERVICES.values():
+        assert {"max-size", "max-file"} <= service["logging"]["options"].keys()
 
 
 def test_every_setting_in_the_environment_is_one_of_ours() -> None:
