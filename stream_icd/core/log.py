@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal
 
 import structlog
@@ -56,9 +58,46 @@ def configure_logging(*, json: bool | None = None) -> None:
     )
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
+    if level != "DEBUG":
+        handler.addFilter(SeldomFromClient())
     logging.basicConfig(handlers=[handler], level=level, force=True)
     # The Kafka client logs every connection at INFO, and every byte at DEBUG.
     logging.getLogger("kafka").setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+class SeldomFromClient(logging.Filter):
+    """Passes a kind of line of the Kafka client once a minute, and says how many it left out.
+
+    While a broker is away, the client logs several lines a second; all about connections are of one
+    kind. It shows no traceback: the line says the error.
+    """
+
+    every_s = 60.0
+    of_connections = ("KafkaConnectionError", "No node available", "receiving network data")
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._last: dict[
+            str, float
+        ] = {}  # when a kind was passed; there are as many as in its code
+        self._left_out: dict[str, int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("kafka."):
+            return True
+        said = record.getMessage()
+        is_of_connection = any(part in said for part in self.of_connections)
+        kind = "connection" if is_of_connection else str(record.msg)
+        now = self._now()
+        if now - self._last.get(kind, -self.every_s) < self.every_s:
+            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+            return False
+        self._last[kind] = now
+        more = self._left_out.pop(kind, 0)
+        record.exc_info = record.exc_text = None
+        record.msg, record.args = said + (f" (and {more} such lines before)" if more else ""), ()
+        return True
 
 
 def _printable_values(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -46,6 +46,7 @@ def run_consumer(
     delivery: Delivery = "auto",
     max_records: int = 16,
     watchers: Sequence[Watcher] = (),
+    give_up_after_s: float | None = None,
     clock: Clock = Clock(),
 ) -> Delivery:
     """Consume `topic` in `group` until `stop`, and return the delivery guarantee that was used.
@@ -71,8 +72,9 @@ def run_consumer(
         NotSupported: exactly-once was requested and this broker does not support it.
         BadSettings: the group already reads another graph than `handler.graph`, or a topic takes no
             such results, as a compacted one takes none without a key.
-        BrokerUnavailable: no broker answers at the start. Later, the worker waits for the broker.
-        DeliveryFailed: results could not be published in 5 attempts.
+        BrokerUnavailable: no broker answers at the start. Later, the worker waits for the broker:
+            for `give_up_after_s`, or forever.
+        DeliveryFailed: results could not be published for as long.
     """
     _, known = look_up(settings, topic)
     guarantee = resolve(settings, delivery, known)
@@ -88,7 +90,9 @@ def run_consumer(
                 notes.note_place(handler.place)
         with closing(connect(settings).member(group, max_records, stop)) as consumer:
             held = HeldRecords(settings, clock.now) if known.exact_end_offsets else None
-            member = Membership(settings, topic, group, consumer, stop, watchers, clock, held)
+            member = Membership(
+                settings, topic, group, consumer, stop, watchers, clock, held, give_up_after_s
+            )
             loop = _Loop(
                 member,
                 BatchDelivery(member, handler, guarantee, instance),
@@ -127,7 +131,7 @@ class _Loop:
         """Run until `stop`; then finish the batch in hand, or give it back (`GiveBack`)."""
         try:
             self.member.join()
-            self.delivery.open()
+            self.member.insist(self.delivery.open)
             self.member.wait_for(self.handler.open)
             begun: _Begun | None = None
             while not stop.is_set():

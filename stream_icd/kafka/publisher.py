@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -56,6 +57,8 @@ class Publisher:
         self._changed = threading.Condition()
         self._limits: dict[str, int] = {}
         self._in_flight = Counter[str]()  # records by topic
+        self._unacknowledged = dict[int, OutgoingRecord]()  # in order
+        self._numbers = itertools.count()
         self._in_flight_bytes = 0
         self._refusals: list[Exception] = []
         self.sent = 0
@@ -83,10 +86,11 @@ class Publisher:
                 one within `delivery_timeout_s`.
         """
         self.check(record)
-        self._take_room(record)
+        number = self._take_room(record)
         try:
-            self._producer.send(record, lambda error: self._hear(record, error))
+            self._producer.send(record, lambda error: self._hear(number, record, error))
         except BaseException as error:
+            self._unacknowledged.pop(number)
             self._give_room(record)
             if isinstance(error, BrokerError):  # the client knew of an earlier refusal before us
                 self._wait_for(
@@ -95,6 +99,13 @@ class Publisher:
                 )
             raise
         self.sent += 1
+
+    @property
+    def unacknowledged(self) -> list[OutgoingRecord]:
+        """The records that were sent and not acknowledged, in order; whether they arrived is not
+        known."""
+        with self._changed:
+            return list(self._unacknowledged.values())
 
     def check(self, record: OutgoingRecord) -> None:
         """Raise RecordTooLarge or TopicMissing if `record` may not be sent; sends nothing."""
@@ -140,7 +151,7 @@ class Publisher:
             return f": {error}"
         return ""
 
-    def _take_room(self, record: OutgoingRecord) -> None:
+    def _take_room(self, record: OutgoingRecord) -> int:
         size, limit = record.size, self._settings.max_in_flight_bytes
         with self._changed:
             has_room = self._wait_for(
@@ -151,6 +162,9 @@ class Publisher:
                 raise DeliveryFailed(f"no room for {size} more bytes: {limit} are not acknowledged")
             self._in_flight[record.topic] += 1
             self._in_flight_bytes += size
+            number = next(self._numbers)
+            self._unacknowledged[number] = record
+            return number
 
     def _give_room(self, record: OutgoingRecord) -> None:
         with self._changed:
@@ -158,10 +172,11 @@ class Publisher:
             self._in_flight_bytes -= record.size
             self._changed.notify_all()
 
-    def _hear(self, record: OutgoingRecord, error: Exception | None) -> None:
+    def _hear(self, number: int, record: OutgoingRecord, error: Exception | None) -> None:
         with self._changed:
             if error is None:
                 self.acknowledged += 1
+                self._unacknowledged.pop(number)
             else:
                 self._refusals.append(_refusal(record, error))
             self._give_room(record)

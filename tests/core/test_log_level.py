@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
 
 import pytest
+
+from stream_icd.core.log import SeldomFromClient
 
 PROGRAM = """
 import logging, structlog
@@ -101,3 +104,28 @@ except ValueError:
     assert said.count("ValueError: g") == 2
     assert "\x1b[2J" not in said
     assert "\x07" not in said
+
+
+def test_the_client_says_the_same_once_a_minute() -> None:
+    now, lines = 100.0, list[str]()
+    seldom = SeldomFromClient(lambda: now)
+
+    def say(name: str, message: str, *args: object) -> None:
+        record = logging.LogRecord(name, logging.ERROR, "", 0, message, args, None)
+        if seldom.filter(record):
+            lines.append(record.getMessage())
+
+    for _ in range(3):
+        say("kafka.net.manager", "Connection failed: %s", "KafkaConnectionError: 111")
+        say("kafka.cluster", "No node available for metadata refresh - backoff/retry")
+        say("kafka.coordinator", "odd: %s", 1)
+        say("stream_icd.kafka", "waiting")
+        now += 1
+    assert lines == [
+        "Connection failed: KafkaConnectionError: 111",
+        "odd: 1",
+        *["waiting"] * 3,
+    ]
+    now += 60
+    say("kafka.cluster", "Metadata refresh: failed %s", "KafkaConnectionError: 111")
+    assert lines[-1].endswith("KafkaConnectionError: 111 (and 5 such lines before)")

@@ -48,7 +48,7 @@ def copy(broker: Broker, make_topic: Callable[..., str]) -> Callable[[Delivery],
     source, target = make_topic(), make_topic()
     publish(broker.settings(), source, 3)
 
-    def run(delivery: Delivery) -> list[float]:
+    def run(delivery: Delivery, give_up_after_s: float | None = None) -> list[float]:
         stop, slept = threading.Event(), list[float]()
 
         def handle(records: Sequence[Record]) -> list[OutgoingRecord]:
@@ -61,6 +61,7 @@ def copy(broker: Broker, make_topic: Callable[..., str]) -> Callable[[Delivery],
             Calls(handle, done=lambda _: stop.set()),
             stop,
             delivery=delivery,
+            give_up_after_s=give_up_after_s,
             clock=Clock(sleep=slept.append),
         )
         assert values(broker.settings(), target) == [0, 1, 2]
@@ -89,9 +90,18 @@ def test_what_is_refused_four_times_is_delivered_at_the_fifth(
 
 
 @EACH
-def test_what_is_refused_five_times_ends_the_worker(
+def test_what_is_refused_more_often_is_tried_again_with_pauses(
     copy: Callable[[Delivery], list[float]], fail: Failing, delivery: Delivery
 ) -> None:
-    fail(DeliveryFailed("refused"), 5)
-    with pytest.raises(DeliveryFailed, match="refused"):
-        copy(delivery)
+    fail(DeliveryFailed("refused"), 7)
+    assert copy(delivery) == [1.0] * 3
+
+
+@EACH
+@pytest.mark.parametrize("error", [BrokerUnavailable("away"), DeliveryFailed("refused")])
+def test_a_worker_gives_up_when_it_was_told_to(
+    copy: Callable[..., list[float]], fail: Failing, delivery: Delivery, error: Exception
+) -> None:
+    fail(error, 7)
+    with pytest.raises(type(error), match=str(error)):
+        copy(delivery, give_up_after_s=0.0)

@@ -210,6 +210,8 @@ def test_one_error_says_all_when_nobody_listens() -> None:
                 "gn",
                 "--bootstrap-servers",
                 address,
+                "--give-up-after",
+                "0s",
             ],
             env=os.environ,
             capture_output=True,

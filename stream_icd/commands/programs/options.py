@@ -53,6 +53,26 @@ class BrokerOptions:
         return settings
 
 
+@options
+class WaitingOptions(BrokerOptions):
+    """The options of programs that wait for a broker that is away."""
+
+    give_up_after: str | None = option(
+        None,
+        "End with exit status 75 if the broker is away for this long, such as 10m; 0s: at once, if "
+        "it is away at the start. Default: wait for it.",
+    )
+
+    @property
+    def give_up_after_s(self) -> float | None:
+        """How long to wait for a broker that is away, in seconds; None: forever."""
+        from stream_icd.core.times import parse_duration
+
+        return (
+            None if (text := self.give_up_after) is None else parse_duration(text).total_seconds()
+        )
+
+
 RegistryUri = Annotated[
     str | None,
     Option(
@@ -223,7 +243,7 @@ Rate = Annotated[
 
 
 @options
-class Producer(BrokerOptions):
+class Producer(WaitingOptions):
     """The options of a producer, and the source that they describe."""
 
     rate: Rate = None
@@ -281,7 +301,7 @@ class ServedOptions:
 
 
 @options
-class WorkerOptions(ServedOptions, BrokerOptions):
+class WorkerOptions(ServedOptions, WaitingOptions):
     """The options of programs that are members of a consumer group."""
 
     graph: OnlyGraph = None

@@ -31,8 +31,8 @@ from stream_icd.kafka.messages.publish import (
     read_last_snapshot,
     read_sent_before,
 )
-from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
+from stream_icd.kafka.outage import Outage, insist, wait_for_broker
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import (
     DEFAULT_TOPICS,
     LABELS,
@@ -43,6 +43,7 @@ from stream_icd.kafka.topics import (
     messages_topic,
 )
 from stream_icd.kafka.tracing import traces_of
+from stream_icd.kafka.waiting_publisher import WaitingPublisher
 from stream_icd.sources.source import Source
 from stream_icd.sources.values import IdKind
 from stream_icd.sources.windows import LateRows, OnLate, OnOpen
@@ -69,6 +70,9 @@ class SendingOptions(Protocol):
     @property
     def strict(self) -> bool: ...
 
+    @property
+    def give_up_after_s(self) -> float | None: ...
+
     def kafka(self, *, check: bool = True) -> KafkaSettings: ...
 
     def tempo(self) -> Tempo: ...
@@ -94,7 +98,15 @@ class ProducerRun:
     @cached_property
     def sent_before(self) -> SentBefore:
         """The snapshots already in the topic, which are not sent again; read once."""
-        check_that_somebody_listens(self.settings)
+        wait_for_broker(self.settings, self.outage, self.stop)
+        return insist(self._read_sent_before, self.outage, self.stop)
+
+    @cached_property
+    def outage(self) -> Outage:
+        """The broker's absence, however often it is noticed."""
+        return Outage(self.options.give_up_after_s)
+
+    def _read_sent_before(self) -> SentBefore:
         own = [] if self.topic == SNAPSHOTS else messages_topic(self.topic).with_dead_letters()
         create_topics(self.settings, [*DEFAULT_TOPICS, *own])
         if self.options.again:
@@ -195,7 +207,7 @@ def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, li
     by_graph = options.partition_by == "graph"
     spread_over = None if by_graph else describe_topic(run.settings, run.topic).partitions
     with (
-        Publisher(run.settings) as publisher,
+        WaitingPublisher(run.settings, run.outage, run.stop) as publisher,
         progress_bar() as progress,
         traces_of("produce") as tracing,
     ):

@@ -13,11 +13,13 @@ import structlog
 
 from stream_icd.commands.programs.options import WorkerOptions
 from stream_icd.commands.programs.process import FreezeWhatStays, share_one_heap, stop_on_signals
+from stream_icd.core.errors import BrokerUnavailable
 from stream_icd.core.imports import without_pandas
 from stream_icd.core.log import configure_logging
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.messages.claims import ClaimCheck
+from stream_icd.kafka.outage import Outage, wait_for_broker
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.tracing import MOST_BYTES, Tracing, traces_of
 from stream_icd.kafka.waiting import IDLE_S
@@ -81,14 +83,21 @@ def run_worker(
     without_pandas()
     stop = stop_on_signals()
     configure_logging()
-    settings = options.kafka()
+    settings = options.kafka(check=False)
+    outage = Outage(options.give_up_after_s)
     with ExitStack() as until_the_end:
         # An idle worker hears from the broker only once every two polls or so.
         silence_s = max(settings.session_timeout_s, 3 * IDLE_S)
-        metrics = Metrics(Health(settings.max_poll_interval_s, silence_s))
+        metrics = Metrics(Health(settings.max_poll_interval_s, silence_s, start=outage))
         if options.metrics_port is not None:
             served = serving(metrics, options.metrics_port, options.metrics_host)
             until_the_end.enter_context(served)
+        try:
+            wait_for_broker(settings, outage, stop)
+        except BrokerUnavailable:
+            if stop.is_set():
+                return
+            raise
         claim_check = ClaimCheck(settings, pause=partial(time.sleep, LIMIT_EVERY_S))
         tracing = until_the_end.enter_context(traces_of(name))
         run = WorkerRun(settings, metrics, until_the_end, stop, claim_check, tracing)
@@ -112,6 +121,7 @@ def run_worker(
                 stop,
                 delivery=delivery,
                 max_records=batch,
+                give_up_after_s=options.give_up_after_s,
                 watchers=[
                     metrics.watch(topic, groups[topic], options.graph, step.stages),
                     FreezeWhatStays(),

@@ -33,7 +33,8 @@ from stream_icd.kafka.waiting import Clock, Worker
 
 log = logging.getLogger(__name__)
 
-PUBLISH_ATTEMPTS = 5
+AT_ONCE = 5
+"""So often a batch is published without a pause between two attempts."""
 # A fraction of the transaction timeout: a producer fenced before that did not take too long.
 # The margin is for the broker, which measures with its own clock.
 CERTAIN = 0.9
@@ -218,7 +219,7 @@ class BatchDelivery:
         This happens if another member has the rest of the batch, or if the results must change
         because a topic does not accept them. `run_consumer` says what is raised.
         """
-        failures = 0
+        failures, outage = 0, self.member.outage()
         while True:
             generation = self.member.settled()
             try:
@@ -238,13 +239,14 @@ class BatchDelivery:
                 log.warning("processing the batch again: %s", error)
                 return False
             except BrokerUnavailable as error:
-                self.member.back_off(error)
+                self.member.back_off(error, outage)
             except DeliveryFailed as error:
                 self._see_who_has_our_name(error)
                 failures += 1
-                if failures == PUBLISH_ATTEMPTS:
-                    raise
-                log.warning("publishing again (attempt %d): %s", failures + 1, error)
+                if failures < AT_ONCE:
+                    log.warning("publishing again (attempt %d): %s", failures + 1, error)
+                else:
+                    self.member.back_off(error, outage)
                 self.member.check_topic()  # or the client retries forever
 
     def _publish(

@@ -22,12 +22,14 @@ from stream_icd.core.errors import (
     BrokerUnavailable,
     ClientStuck,
     DeliveryFailed,
+    NameTaken,
     OffsetGone,
     RecordUndecodable,
     StreamIcdError,
 )
 from stream_icd.kafka.delivery.handler import Watcher
 from stream_icd.kafka.group.lag import HeldOffsets, HeldRecords, Lag
+from stream_icd.kafka.outage import Outage
 from stream_icd.kafka.port import (
     GroupMetadata,
     GroupMovedOn,
@@ -43,7 +45,7 @@ from stream_icd.kafka.reader import what_is_left
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
-from stream_icd.kafka.waiting import BUSY_S, Clock, Pace, Stop, Worker
+from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Clock, Pace, Stop, Worker
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -52,7 +54,6 @@ Result = TypeVar("Result")
 BUSY_POLL_EVERY_S = 0.1
 BUSY_POLL_S = 0.01
 COMMIT_TIMEOUT_S = 2.0
-BACKOFF_S = 1.0
 CHECK_EVERY_S = 30.0
 
 
@@ -155,6 +156,7 @@ class Membership:
         in_hand: the offset of the first record in hand, by partition; lag is counted from there.
         held: notes which positions are known.
         held_records: says if a transaction holds records back; None: the broker cannot tell.
+        give_up_after_s: how long a broker may be away before its error is raised; None: forever.
     """
 
     settings: KafkaSettings
@@ -165,12 +167,16 @@ class Membership:
     watchers: Sequence[Watcher]
     clock: Clock
     held_records: HeldRecords | None = None
+    give_up_after_s: float | None = None
 
     def __post_init__(self) -> None:
         self.assignments = Assignments(self.member)
         self.in_hand: Mapping[TopicPartition, int] = {}
         self.held = HeldOffsets(self.settings, self.group, self.clock.now)
         self._errands = Worker(f"{self.group}-errands")
+        # An idle worker hears from the broker only once every two polls or so.
+        self._silence_s = max(self.settings.session_timeout_s, 3 * IDLE_S)
+        self._outage = self.outage()
         self._lag = Lag(self.member, self.clock.now)
         self._pace = Pace(self.clock.now)
         self._passed: Offsets = {}  # positions that were committed without records
@@ -204,16 +210,25 @@ class Membership:
 
     def insist(self, work: Callable[[], object]) -> None:
         """Run `work` in the background, and retry while the broker is unavailable."""
+        outage = self.outage()
         while True:
             try:
                 self.wait_for(work)
-                return
+            except NameTaken:
+                raise
             except (BrokerUnavailable, DeliveryFailed) as error:
-                self.back_off(error)
+                self.back_off(error, outage)
+            else:
+                outage.answered()
+                return
 
-    def back_off(self, error: Exception) -> None:
-        log.warning("waiting for the broker: %s", error)
-        self.wait_for(partial(self.clock.sleep, BACKOFF_S))
+    def outage(self) -> Outage:
+        """An outage of what only this call waits for."""
+        return Outage(self.give_up_after_s, self.clock)
+
+    def back_off(self, error: Exception, outage: Outage) -> None:
+        """Pause, and keep polling meanwhile; raise the error if it has lasted too long."""
+        self.wait_for(partial(self.clock.sleep, outage.failed(error)))
 
     def begin(self, work: Callable[[], Result]) -> Future[Result]:
         """Run `work` in the background, after all earlier work."""
@@ -244,15 +259,18 @@ class Membership:
 
     def commit(self, batch: Batch) -> bool:
         """Commit the offsets after a batch; False if a part of it went to another member."""
+        outage = self.outage()
         while True:
             try:
                 self.member.commit(batch.next, COMMIT_TIMEOUT_S)
-                return True
             except GroupMovedOn:
                 self.settled()
             except BrokerUnavailable as error:
-                log.warning("committing again: %s", error)
+                outage.failed(error)
                 self._poll_while_busy()
+            else:
+                outage.answered()
+                return True
             if not self.assignments.holds(batch.assignment):
                 return False
 
@@ -333,8 +351,12 @@ class Membership:
         polled = self._polled(timeout_s, max_records)
         group = self.member.group()
         settled = group.generation if group.is_settled else None
+        silence_s = self.member.silence_s()
+        self._outage.answered(silence_s)
+        if silence_s > self._silence_s:
+            self._outage.failed(BrokerUnavailable(f"no answer for {silence_s:.0f} s"))
         for watcher in self.watchers:
-            watcher.polled(settled, self.member.silence_s())
+            watcher.polled(settled, silence_s)
         just_now = {p: records[0].offset for p, records in polled.items()}
         lag = self._lag.look(self.assignments.ours(), {**just_now, **self.in_hand})
         if lag is not None:
@@ -360,7 +382,7 @@ class Membership:
                 raise GiveBack from error
             raise ClientStuck(f"{error}: {self._skip} --to PARTITION:OFFSET") from error
         except BrokerUnavailable as error:
-            log.warning("polling again: %s", error)
+            self._outage.failed(error)
             return {}
 
     @property

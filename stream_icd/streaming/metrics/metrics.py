@@ -18,6 +18,7 @@ from stream_icd.core.errors import ModelError, kinds_of
 from stream_icd.core.printable import shortened
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
 from stream_icd.kafka.messages.records import graph_name, is_of
+from stream_icd.kafka.outage import Outage
 from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.streaming.dead_letters.letters import possible, split_headers
@@ -55,6 +56,7 @@ class Health:
     clock: Callable[[], float] = time.monotonic
     last_polls: dict[str, LastPoll] = field(default_factory=dict)  # by topic
     in_hand: Callable[[], Sequence[InHand]] = tuple  # returns the jobs in progress
+    start: Outage = field(default_factory=Outage)  # of the broker, while the worker starts
 
     def polled(self, topic: str, generation: int | None = None, silence_s: float = 0.0) -> None:
         """Note a poll of the loop on this topic; the first time, before it begins."""
@@ -73,6 +75,8 @@ class Health:
 
     def not_ready(self) -> list[str]:
         """Return why no results can be expected of it now; empty if they can."""
+        if (away_s := self.start.seconds) is not None:
+            return [f"starting: the broker has not answered for {away_s:.0f} s"]
         if not self.last_polls:
             return ["starting: opening the model and warming up"]
         missing = []

@@ -21,6 +21,7 @@ from stream_icd.core.errors import (
 from stream_icd.core.printable import did_you_mean, listed
 from stream_icd.kafka.messages.claims import MessageReader, without_claim
 from stream_icd.kafka.messages.records import graph_in_key, outgoing
+from stream_icd.kafka.outage import Outage
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, Record
@@ -39,8 +40,6 @@ from stream_icd.wire.states import (
 )
 
 Result = TypeVar("Result")
-
-RETRY_S = 1.0
 
 
 class Place(NamedTuple):
@@ -314,9 +313,12 @@ class Memories:
             self._unread.add(graph)
 
     def _insist(self, work: Callable[[], Result]) -> Result:
+        outage = Outage(of="memory of graphs")
         while True:
             try:
-                return work()
+                result = work()
             except (BrokerUnavailable, StoreUnreachable) as error:
-                structlog.get_logger().warning("memory is not available", reason=str(error))
-                time.sleep(RETRY_S)
+                time.sleep(outage.failed(error))
+            else:
+                outage.answered()
+                return result
