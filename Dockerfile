@@ -17,7 +17,8 @@ COPY deploy/image/trim.sh .
 RUN sh trim.sh /opt/stream-icd/lib/python*/site-packages
 
 FROM python:${PYTHON}-slim
-RUN useradd --create-home --uid 10001 icd
+# Others may read its folder: OpenShift runs the image as a user of its own choice.
+RUN useradd --create-home --uid 10001 icd && chmod 755 /home/icd
 COPY --from=build /opt/stream-icd /opt/stream-icd
 ENV PATH=/opt/stream-icd/bin:$PATH \
     PYTHONUNBUFFERED=1 \

@@ -24,7 +24,7 @@ from stream_icd.streaming.execution.budget import Budget
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.streaming.metrics.probe import PORT
 from stream_icd.streaming.metrics.server import serving
-from tests.command_lines import arguments_of, complaint
+from tests.command_lines import complaint
 
 ROOT = Path(__file__).parents[2]
 COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")

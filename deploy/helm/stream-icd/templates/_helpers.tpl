@@ -1,6 +1,11 @@
+{{- define "stream-icd.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
 {{- define "stream-icd.fullname" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- $name := include "stream-icd.name" . }}
+{{- $usual := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
+{{- default $usual .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "stream-icd.serviceAccount" -}}
@@ -11,11 +16,40 @@
 {{- default (printf "%s-data" (include "stream-icd.fullname" .)) .Values.storage.existingClaim }}
 {{- end }}
 
-{{/* Labels that select pods; arguments: dict "root" "component". They never change. */}}
+{{/* Labels of all pods of a release. */}}
+{{- define "stream-icd.release" -}}
+app.kubernetes.io/name: {{ include "stream-icd.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* Labels that select pods; arguments: dict "root" "component". They never change: Kubernetes would
+     refuse an upgrade. */}}
 {{- define "stream-icd.selector" -}}
-app.kubernetes.io/name: {{ .root.Chart.Name }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{ include "stream-icd.release" .root }}
 app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* Labels of a pod that do not select it, and its annotations; arguments: dict "root". */}}
+{{- define "stream-icd.podMetadata" -}}
+{{- with .root.Values.podLabels }}
+{{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.podAnnotations }}
+annotations: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "stream-icd.image" -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end }}
+
+{{/* Ports of the brokers that the settings name, as a JSON list. */}}
+{{- define "stream-icd.brokerPorts" -}}
+{{- $ports := list }}
+{{- range splitList "," .Values.kafka.bootstrapServers }}
+{{- $ports = append $ports (int (last (splitList ":" .))) }}
+{{- end }}
+{{- toJson (uniq (concat $ports .Values.networkPolicy.brokerPorts)) }}
 {{- end }}
 
 {{- define "stream-icd.labels" -}}
@@ -64,6 +98,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if and .Values.detector.autoscaling.enabled (regexMatch "--gr(aph|oup)\\b" (join " " .Values.detector.extraArgs)) }}
 {{- fail "detector.autoscaling watches the group stream-icd-detect: leave --graph and --group out of detector.extraArgs" }}
 {{- end }}
+{{- if and .Values.view.ingress.enabled (not .Values.view.ingress.host) }}
+{{- fail "view.ingress.enabled is true: give view.ingress.host" }}
+{{- end }}
+{{- if and .Values.view.httpRoute.enabled (not .Values.view.httpRoute.parentRefs) }}
+{{- fail "view.httpRoute.enabled is true: name a gateway in view.httpRoute.parentRefs" }}
+{{- end }}
 {{- range list .Values.history.uri .Values.registry.uri }}
 {{- if and . (not (contains "://" .)) (not (and $.Values.storage.enabled (regexMatch "^/data(/|$)" .))) }}
 {{- fail (printf "%s is on no volume: give history.uri and registry.uri as URIs, such as s3://bucket/history, or with storage.enabled as folders in /data" .) }}
@@ -76,6 +116,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
   value: {{ .Values.kafka.bootstrapServers | quote }}
 - name: STREAM_ICD_SECURITY_PROTOCOL
   value: {{ .Values.kafka.securityProtocol }}
+- name: STREAM_ICD_SHUTDOWN_TIMEOUT_S
+  value: {{ .Values.shutdownSeconds | quote }}
 - name: STREAM_ICD_INSTANCE_ID # a container that starts again ends its open transaction at once
   valueFrom: { fieldRef: { fieldPath: metadata.name } }
 {{- if include "stream-icd.sasl" . }}
@@ -106,8 +148,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
      "ports". */}}
 {{- define "stream-icd.container" -}}
 - name: {{ .name }}
-  image: "{{ .root.Values.image.repository }}:{{ default .root.Chart.AppVersion .root.Values.image.tag }}"
+  image: {{ include "stream-icd.image" .root | quote }}
   imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  {{- with .command }}
+  command: {{ toJson . }}
+  {{- end }}
   args: {{ toJson .args }}
   env:
     {{- include "stream-icd.env" .root | nindent 4 }}
@@ -182,11 +227,18 @@ restartPolicy: {{ . }}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- end }}
+# A stopped worker finishes its batch, or gives it back after shutdownSeconds, and leaves its group.
+terminationGracePeriodSeconds: {{ add .root.Values.shutdownSeconds 15 }}
+{{- with .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
 securityContext:
   runAsNonRoot: true
-  runAsUser: 10001
-  runAsGroup: 10001
-  fsGroup: 10001
+  {{- range $name, $id := .root.Values.podSecurity }}
+  {{- if not (kindIs "invalid" $id) }}
+  {{ $name }}: {{ int64 $id }}
+  {{- end }}
+  {{- end }}
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile: { type: RuntimeDefault }
 {{- with .root.Values.nodeSelector }}
@@ -197,6 +249,13 @@ tolerations: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- with .root.Values.affinity }}
 affinity: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- $selector := include "stream-icd.selector" . | fromYaml }}
+{{- with .root.Values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  - {{- toYaml (merge (deepCopy .) (dict "labelSelector" (dict "matchLabels" $selector))) | nindent 4 }}
+  {{- end }}
 {{- end }}
 volumes:
   - { name: tmp, emptyDir: {} }
@@ -217,7 +276,7 @@ volumes:
   {{- end }}
 initContainers:
   - name: compiled-code
-    image: "{{ .root.Values.image.repository }}:{{ default .root.Chart.AppVersion .root.Values.image.tag }}"
+    image: {{ include "stream-icd.image" .root | quote }}
     imagePullPolicy: {{ .root.Values.image.pullPolicy }}
     command: [cp, --recursive, /home/icd/.cache/., /cache]
     resources:
@@ -240,6 +299,8 @@ spec:
   {{- if not .scaled }}
   replicas: {{ dig "replicas" 1 . }}
   {{- end }}
+  strategy: # a pod ends when its successor is warm, so that the others need not take its partitions
+    rollingUpdate: { maxSurge: 1, maxUnavailable: 0 }
   selector:
     matchLabels: {{ include "stream-icd.selector" $labels | nindent 6 }}
   template:
@@ -249,9 +310,7 @@ spec:
         {{- if .container.metrics }}
         stream-icd/metrics: served
         {{- end }}
-      {{- with .root.Values.podAnnotations }}
-      annotations: {{ toYaml . | nindent 8 }}
-      {{- end }}
+        {{- include "stream-icd.podMetadata" . | nindent 6 }}
     spec:
       {{- include "stream-icd.pod" $labels | nindent 6 }}
       containers:
