@@ -4,7 +4,7 @@ import typer
 
 from stream_icd import programs
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.options import Delivery, NamesFile, WorkerOptions, naming_by
+from stream_icd.commands.programs.options import Delivery, GraphNames, WorkerOptions, naming_by
 
 app = typer.Typer()
 
@@ -44,7 +44,7 @@ class Track(WorkerOptions):
         "Refuse windows that end further in the future than this; otherwise all later windows "
         "would be too late.",
     )
-    names: NamesFile = None
+    names: GraphNames = None
     delivery: Delivery = "auto"
     batch: int = option(16, "Maximum number of windows published together.", min=1)
 

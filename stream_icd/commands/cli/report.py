@@ -14,8 +14,8 @@ from stream_icd.commands.programs.declared import command, option, options
 from stream_icd.commands.programs.options import (
     BrokerOptions,
     First,
+    GraphNames,
     Last,
-    NamesFile,
     naming_by,
     parse_time,
 )
@@ -51,7 +51,7 @@ class ArchivedGraph(OneGraph):
         None,
         "Only results of this model, such as gn or gn@77e9c245. Default: all, one after the other.",
     )
-    names: NamesFile = None
+    names: GraphNames = None
 
     def read(
         self, start: datetime | None = None, end: datetime | None = None
@@ -65,10 +65,11 @@ class ArchivedGraph(OneGraph):
         chosen = Selection("communities", self.graph, start=start, end=end)
         with naming_by(self.names, BrokerOptions().kafka, self.graph) as naming:
             read = read_archive(store, chosen, self.model, naming)
+        given = ", ".join(self.names or ())
         if naming is not None and naming.trouble:
-            raise BadSettings(f"{self.names}: {naming.trouble}")
+            raise BadSettings(f"{given}: {naming.trouble}")
         if naming is not None and not naming.found:
-            say(f"{self.names} has no node of the graph: no community has a name", err=True)
+            say(f"{given} has no node of the graph: no community has a name", err=True)
         return read
 
 

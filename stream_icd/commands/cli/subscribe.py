@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.options import BrokerOptions, NamesFile, OnlyGraph, naming_by
+from stream_icd.commands.programs.options import BrokerOptions, GraphNames, OnlyGraph, naming_by
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import end_without_reader, say
 
@@ -114,7 +114,7 @@ class Subscribe(BrokerOptions):
         "With --format parquet: FILE.parquet, complete when the stream ends, or a folder with one "
         "file per result, which --group needs.",
     )
-    names: NamesFile = None
+    names: GraphNames = None
 
     @property
     def is_filtered(self) -> bool:

@@ -313,6 +313,8 @@ class Named(Shape[Item]):
         window = self._naming.window(graph, nodes, ids)
         if window is not None:
             return {community: str(name) for community, name in window.names().items()}
+        if self._naming.is_of_none:
+            raise BadSettings(self._naming.trouble)
         if (why := self._naming.other_ids) and self._of_one_graph:
             raise BadSettings(why)
         if why and not self._warned:

@@ -5,7 +5,7 @@ import typer
 from stream_icd.commands.programs.declared import command, option
 from stream_icd.commands.programs.options import (
     BrokerOptions,
-    NamesFile,
+    GraphNames,
     OnlyGraph,
     naming_by,
     parse_time,
@@ -25,6 +25,7 @@ class ViewPage(BrokerOptions):
 
       stream-icd view
       stream-icd view --history history/ --graph as733 --names countries.csv
+      stream-icd view --names as733=countries.csv --names school=classes.csv
     """
 
     history: list[str] | None = option(
@@ -51,7 +52,7 @@ class ViewPage(BrokerOptions):
     memory: int = option(512, "Memory for these windows, in MiB; the oldest go first.", min=16)
     communities_topic: str = option("icd.communities.v1", "Topic of the results.")
     events_topic: str = option("icd.events.v1", "Topic of the events.")
-    names: NamesFile = None
+    names: GraphNames = None
 
     def run(self) -> None:
         from urllib.parse import urlencode
@@ -62,7 +63,7 @@ class ViewPage(BrokerOptions):
 
         from stream_icd.core.log import configure_logging
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.archive import Selection
+        from stream_icd.history.archive import Selection, partitions
         from stream_icd.interfaces.view.data.all_series import AllSeries, Budget
         from stream_icd.interfaces.view.feeds.archives import Archives, archived
         from stream_icd.interfaces.view.feeds.live import Live, Topics
@@ -84,6 +85,10 @@ class ViewPage(BrokerOptions):
             if self.history:
                 stores = [open_store(uri) for uri in self.history]
                 chosen = Selection("communities", self.graph, start=since)
+                if naming is not None:
+                    naming.check_graphs(
+                        {one.graph for s in stores for one in partitions(s, chosen)}
+                    )
                 sources = Archives(archived(stores, chosen), seen)
             else:
                 topics = Topics(self.communities_topic, self.events_topic)

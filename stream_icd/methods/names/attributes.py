@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.node_ids import id_array, is_id_type, is_text, places, values_of, widened
+from stream_icd.core.printable import listed, printable, shortened
 
 UNKNOWN = -1
 """Code of a node without a value."""
@@ -93,14 +94,47 @@ class Attributes:
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
-    @property
-    def trouble(self) -> str:
-        """A fixed table lacks nothing: see `LiveAttributes.trouble`."""
-        return ""
 
-    def of_graph(self, graph: str, kind: pa.DataType) -> Attributes:  # noqa: ARG002
-        """Return the attributes of any graph: see `LiveAttributes.of_graph`."""
-        return self
+class Tables:
+    """Fixed tables of attributes: one for each graph, or one for the only graph that there is.
+
+    A node of another graph may have the same id. So if a second graph comes, a table without a
+    graph belongs to none of them, and `trouble` says so.
+    """
+
+    def __init__(self, tables: Mapping[str | None, Attributes]) -> None:
+        self.trouble = ""  # why no graph has attributes
+        self._tables = dict(tables)  # None: that of the only graph
+        self._only: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all attributes, ascending."""
+        return tuple(sorted({name for table in self._tables.values() for name in table.names}))
+
+    @property
+    def needs_one_graph(self) -> bool:
+        """Whether a table does not say to which graph it belongs."""
+        return None in self._tables
+
+    def of_graph(self, graph: str, kind: pa.DataType) -> Attributes | None:  # noqa: ARG002
+        """Return the attributes of a graph: see `LiveAttributes.of_graph`."""
+        if self.needs_one_graph:
+            self._only = self._only or graph
+            if graph != self._only:
+                self.trouble = of_which_graph((self._only, graph))
+            if self.trouble:
+                return None
+        return self._tables.get(graph, self._tables.get(None))
+
+
+def of_which_graph(graphs: Collection[str]) -> str:
+    """Say that a table of attributes does not say to which of these graphs it belongs."""
+    first = min(graphs)
+    return (
+        f"the table of attributes does not say whether it belongs to {listed(sorted(graphs))}: "
+        f"give --names {shortened(printable(first), 40)}=FILE, once for each graph, or one --graph"
+    )
 
 
 def attributes_of(

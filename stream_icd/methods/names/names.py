@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,14 @@ from scipy.special import betainc
 from stream_icd.core.arrays import AnyLabels
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.printable import printable, shortened
-from stream_icd.methods.names.attributes import UNKNOWN, Attribute, Attributes, LiveAttributes
+from stream_icd.methods.names.attributes import (
+    UNKNOWN,
+    Attribute,
+    Attributes,
+    LiveAttributes,
+    Tables,
+    of_which_graph,
+)
 from stream_icd.methods.quality.agreement import ami
 
 MOST_VALUES = 3
@@ -311,7 +318,7 @@ NOTHING = WindowNames()
 class Naming:
     """Names communities, window after window, by attributes of nodes that may change."""
 
-    def __init__(self, attributes: Attributes | LiveAttributes) -> None:
+    def __init__(self, attributes: Tables | LiveAttributes) -> None:
         self.attributes = attributes
         self.other_ids = ""  # why a graph has no attributes, since its ids are of another type
         self.found = False  # whether a node of any window had an attribute
@@ -320,6 +327,17 @@ class Naming:
     def trouble(self) -> str:
         """Why nodes have no attributes; empty if all is well."""
         return self.other_ids or self.attributes.trouble
+
+    @property
+    def is_of_none(self) -> bool:
+        """Whether several graphs came, and a table does not say which of them it belongs to."""
+        return isinstance(self.attributes, Tables) and self.attributes.trouble != ""
+
+    def check_graphs(self, graphs: Collection[str]) -> None:
+        """Raise `BadSettings` if a table does not say to which of these graphs it belongs."""
+        tables = self.attributes
+        if isinstance(tables, Tables) and tables.needs_one_graph and len(graphs) > 1:
+            raise BadSettings(of_which_graph(graphs))
 
     def window(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> NamedWindow | None:
         """Return the communities beside the attributes; None if no node can be found in them."""

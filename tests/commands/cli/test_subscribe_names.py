@@ -13,12 +13,16 @@ from stream_icd.commands.cli import subscribe_shapes as shapes
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Window
-from stream_icd.methods.names.attributes import attributes_of
+from stream_icd.methods.names.attributes import Tables, attributes_of
 from stream_icd.methods.names.names import Naming
 from tests.streaming.workers.tracked import unbroken, window
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CLASSES = attributes_of(pa.array(range(18)), {"class": ["PC"] * 10 + ["MP"] * 8})
+
+
+def naming(*graphs: str) -> Naming:
+    return Naming(Tables(dict.fromkeys(graphs or (None,), CLASSES)))
 
 
 def result(graph: str, *, text: bool = False) -> Communities:
@@ -33,7 +37,8 @@ def result(graph: str, *, text: bool = False) -> Communities:
 def test_a_graph_with_other_ids_takes_no_names_from_the_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    named = shapes.Named(shapes.OfCommunities(), Naming(CLASSES), of_one_graph=False)
+    graphs = ("x\x1b[2J", "y", "g")
+    named = shapes.Named(shapes.OfCommunities(), naming(*graphs), of_one_graph=False)
     for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False)):
         names = named.document(result(graph, text=text))["names"]
         assert names == ({} if text else {"0": "PC, 10 of 10", "1": "MP, 8 of 8"})
@@ -42,14 +47,27 @@ def test_a_graph_with_other_ids_takes_no_names_from_the_others(
 
 
 def test_one_graph_with_other_ids_is_an_error() -> None:
-    named = shapes.Named(shapes.OfCommunities(), Naming(CLASSES), of_one_graph=True)
+    named = shapes.Named(shapes.OfCommunities(), naming(), of_one_graph=True)
     with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
         named.document(result("g", text=True))
 
 
+def test_one_table_and_two_graphs_is_an_error() -> None:
+    named = shapes.Named(shapes.OfCommunities(), naming(), of_one_graph=False)
+    assert named.names_of(result("g"))
+    with pytest.raises(BadSettings, match=r"belongs to g, school: give --names g=FILE"):
+        named.names_of(result("school"))
+
+
+def test_a_table_names_the_communities_of_its_graph_only() -> None:
+    named = shapes.Named(shapes.OfCommunities(), naming("g"), of_one_graph=False)
+    assert named.names_of(result("school")) == {}
+    assert named.names_of(result("g")) == {0: "PC, 10 of 10", 1: "MP, 8 of 8"}
+
+
 def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "MOST_GRAPHS", 2)
-    named = shapes.Named(shapes.OfCommunities(), Naming(CLASSES), of_one_graph=False)
+    named = shapes.Named(shapes.OfCommunities(), naming("g", "h0", "h1"), of_one_graph=False)
     first = result("g")
     for communities in (first, *(result(f"h{number}") for number in range(2))):
         named.names_of(communities)
@@ -58,7 +76,7 @@ def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatc
 
 
 def test_each_result_has_the_names_of_its_own_communities() -> None:
-    named = shapes.Named(shapes.OfCommunities(), Naming(CLASSES), of_one_graph=True)
+    named = shapes.Named(shapes.OfCommunities(), naming(), of_one_graph=True)
     first = result("g")
     other = replace(first, labels=1 - first.labels)
     assert named.names_of(first) == {0: "PC, 10 of 10", 1: "MP, 8 of 8"}
@@ -69,7 +87,7 @@ def test_each_result_has_the_names_of_its_own_communities() -> None:
 
 
 def test_what_has_just_ended_keeps_its_name_and_what_goes_on_has_the_new_one() -> None:
-    named = shapes.Named(shapes.OfCommunities(), Naming(CLASSES), of_one_graph=True)
+    named = shapes.Named(shapes.OfCommunities(), naming(), of_one_graph=True)
     ids, replaced = np.array([4, 7]), np.empty((0, 2), np.int64)
     first = replace(result("g"), community_ids=ids, replaced=replaced)
     assert named.names_of(first) == {4: "PC, 10 of 10", 7: "MP, 8 of 8"}
@@ -81,7 +99,7 @@ def test_what_has_just_ended_keeps_its_name_and_what_goes_on_has_the_new_one() -
 def test_members_have_the_name_of_their_community_not_of_that_of_an_event() -> None:
     apart, together = [0] * 10 + [1] * 8, [0] * 18
     hours = [window("g", hour, labels) for hour, labels in enumerate((apart, together, apart))]
-    named = shapes.Named(shapes.OfMembers(1), Naming(CLASSES), of_one_graph=True)
+    named = shapes.Named(shapes.OfMembers(1), naming(), of_one_graph=True)
     lines = [line for hour in unbroken(hours) for line in named.lines(hour)]
     assert len(lines) == 3
     assert all(line.endswith("  MP, 8 of 8") for line in lines)

@@ -26,7 +26,7 @@ from stream_icd.interfaces.view.feeds.sources import NoGraph
 from stream_icd.interfaces.view.panels.queries import MOST_LISTED
 from stream_icd.interfaces.view.report import write_html
 from stream_icd.interfaces.view.web.access import access_for
-from stream_icd.methods.names.attributes import LiveAttributes, attributes_of
+from stream_icd.methods.names.attributes import LiveAttributes, Tables, attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.wire.announcements import Announcement
 from tests.interfaces.view.windows import (
@@ -842,7 +842,9 @@ def test_long_names_are_broken_on_a_phone(opened: Opened) -> None:
     attribute, value = "a" * 100, "v" * 100
     everything = AllSeries(
         naming=Naming(
-            attributes_of(pa.array(range(60)), {attribute: [value] * 30 + ["other"] * 30})
+            Tables(
+                {None: attributes_of(pa.array(range(60)), {attribute: [value] * 30 + ["x"] * 30})}
+            )
         )
     )
     everything.add(window(0, np.repeat([0, 1], 30)), ORIGIN)

@@ -11,9 +11,9 @@ import pyarrow as pa
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.panels.queries import Queries
 from stream_icd.interfaces.view.report import kept_answers
-from stream_icd.methods.names.attributes import attributes_of
+from stream_icd.methods.names.attributes import Tables, attributes_of
 from stream_icd.methods.names.names import Naming
-from tests.interfaces.view.windows import ORIGIN, name
+from tests.interfaces.view.windows import ORIGIN, name, renamed
 from tests.interfaces.view.windows import queries as queries_of
 from tests.testbed.windows import window
 
@@ -22,7 +22,7 @@ APART, TOGETHER = np.repeat([0, 1, 2], 20), np.repeat([0, 0, 1], 20)
 
 
 def classes() -> Naming:
-    return Naming(attributes_of(pa.array(range(60)), {"class": CLASSES}))
+    return Naming(Tables({None: attributes_of(pa.array(range(60)), {"class": CLASSES})}))
 
 
 def shown(*labels: np.ndarray, naming: Naming | None = None) -> Queries:
@@ -58,8 +58,20 @@ def test_the_life_has_the_agreement_with_each_attribute() -> None:
     assert 0.5 < second < 0.9
 
 
+def test_one_table_and_two_graphs_name_nothing_and_say_so() -> None:
+    everything = AllSeries(naming=classes())
+    everything.add(window(0, APART), ORIGIN)
+    queries = queries_of(everything)
+    assert queries.flow(name()._asdict())["names"] != {}
+    everything.add(renamed(window(0, APART), "school"), ORIGIN)
+    for graph in ("g", "school"):
+        assert queries.flow(name(graph)._asdict())["names"] == {}
+    said = queries.overview({})["troubles"]["the table of names"]
+    assert "belongs to g, school: give --names g=FILE" in said
+
+
 def test_ids_of_another_kind_are_a_trouble_and_no_name() -> None:
-    naming = Naming(attributes_of(pa.array(["anna"]), {"class": ["PC"]}))
+    naming = Naming(Tables({"g": attributes_of(pa.array(["anna"]), {"class": ["PC"]})}))
     queries = shown(APART, naming=naming)
     assert queries.flow(name()._asdict())["names"] == {}
     assert (

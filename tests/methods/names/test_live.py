@@ -5,7 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from stream_icd.methods.names.attributes import MOST_ATTRIBUTES, LiveAttributes, attributes_of
+from stream_icd.methods.names.attributes import (
+    MOST_ATTRIBUTES,
+    LiveAttributes,
+    Tables,
+    attributes_of,
+)
 
 
 def known(attributes: LiveAttributes, graph: str, kind: pa.DataType) -> dict[str, dict[str, str]]:
@@ -83,7 +88,12 @@ def test_a_graph_with_room_for_one_more_attribute_takes_one_of_many() -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
-def test_a_fixed_table_is_one_of_any_graph(kind: pa.DataType) -> None:
+def test_a_fixed_table_is_that_of_its_graph_or_of_the_only_one(kind: pa.DataType) -> None:
     table = attributes_of(pa.array([7, 8]), {"country": ["US", None]})
-    assert table.of_graph("g", kind) is table
     assert table.rows() == {"7": {"country": "US"}, "8": {}}
+    of_one, of_any = Tables({"g": table}), Tables({None: table})
+    assert of_one.of_graph("g", kind) is of_any.of_graph("g", kind) is table
+    assert of_one.of_graph("other", kind) is of_any.of_graph("other", kind) is None
+    assert of_any.of_graph("g", kind) is None, "nobody knows any more whose table it is"
+    assert "give --names g=FILE" in of_any.trouble
+    assert of_one.trouble == ""

@@ -85,6 +85,7 @@ class AllSeries:
         self._budget = budget or Budget()
         self.naming = naming
         self._lock = threading.Lock()
+        self._names_are_gone = False
         self.index = SeriesIndex(naming)  # never waits for a window that is being tracked
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self.bytes_held = 0
@@ -263,8 +264,16 @@ class AllSeries:
             self._arrived.append(series.name)
         elif replaced is not None:
             self.bytes_held -= replaced.bytes_held
+        if self.naming and self.naming.is_of_none and not self._names_are_gone:
+            self._take_names_back()
         self._keep_within_budget()
         return News(series.name, window)
+
+    def _take_names_back(self) -> None:
+        """Take all names back: a table turned out to belong to one of several graphs, unknown."""
+        self._names_are_gone = True
+        for series in self.index.first(sys.maxsize):
+            series.take_names_back()
 
     def _agreement(self, communities: Communities) -> float | None:
         truth = self._truth.get((communities.graph, communities.snapshot_id))
