@@ -12,7 +12,7 @@ from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadEvents
 from stream_icd.core.snapshot import Window, checked_ids
 
-Kind = Literal["born", "grown", "shrunk", "merged", "split", "continued", "died"]
+Kind = Literal["born", "grown", "shrunk", "merged", "split", "continued", "died", "returned"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CHANGES: tuple[Kind, ...] = ("born", "merged", "split", "died")
 """Kinds that change which communities there are."""
@@ -23,17 +23,18 @@ class CommunityEvent:
     """One lifecycle event of one community; communities are named by stable ids.
 
     Attributes:
-        kind: A community of the window was born, merged, split, or else has grown, shrunk or
-            continued; one that merged and split in one window has both events.
+        kind: A community of the window was born, returned, merged, split, or else has grown, shrunk
+            or continued; one that merged and split in one window has both events. One that returned
+            was absent, and has the id that it had before.
         community: the affected one: the result of a merger, or what was split.
         label: its label in the communities message of the window; None if it is absent.
         size: members now; 0 if it no longer exists.
-        size_before: members when it was last seen; 0 if it is new.
+        size_before: members when it was last seen; 0 if it is new, or if that is not known.
         overlap: Jaccard index with itself as last seen, on the nodes present both times; None
             if it is new or gone.
         parents: the merged communities; or those that a new one came from, if any.
         children: what a split one became.
-        away: number of windows it was absent before.
+        away: number of windows it was absent before, or at least so many if it returned.
         bits: strength: how many bits more the edges of the window need if the event is undone. For
             a birth without parents: if the community were one with that it is linked to most; for
             growth, shrinkage and deaths: if the nodes that came, or left, were where they were.

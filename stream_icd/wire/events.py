@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -45,13 +46,16 @@ Columns = dict[str, pa.Array]
 BATCH_ROWS = 1 << 12
 OPTIONAL = ("bits", "name")
 NULLABLE = {"label", "overlap", "members", *OPTIONAL}
+TOLD_AS_BORN = "returned"
+"""Earlier readers know no such event: it is a birth of a community that was away."""
+WIRE_KINDS = tuple(kind for kind in KINDS if kind != TOLD_AS_BORN)
 COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(OPTIONAL, False)}
 """Earlier versions have no column `bits`; where nothing is named, there is no column `name`."""
 
 
 def encode_events(tracked: CommunityEvents) -> Message:
     """Encode events as a message; the same events give the same bytes."""
-    table = event_table(tracked)
+    table = event_table(replace(tracked, events=tuple(map(_told, tracked.events))))
     if table["name"].null_count == len(table):  # the column is optional
         table = table.drop(["name"])
     extra = {
@@ -122,6 +126,10 @@ def is_late(headers: Headers) -> bool:
     return dict(headers).get("icd_late") == b"true"
 
 
+def _told(event: CommunityEvent) -> CommunityEvent:
+    return replace(event, kind="born") if event.kind == TOLD_AS_BORN else event
+
+
 def _members(tracked: CommunityEvents) -> pa.Array:
     """Return `(n_events,)` lists of nodes, null except in the first row of each community."""
     order = np.argsort(tracked.communities, kind="stable")
@@ -149,9 +157,9 @@ def _check(columns: Columns) -> None:
     nulls = [name for name in FIELDS if name not in NULLABLE and columns[name].null_count]
     if nulls:
         raise BadEvents(f"there are nulls in {', '.join(nulls)}")
-    unknown = set(columns["event"].to_pylist()) - set(KINDS)
+    unknown = set(columns["event"].to_pylist()) - set(WIRE_KINDS)
     if unknown:
-        raise BadEvents(f"unknown event {min(unknown)!r:.40}; expected {', '.join(KINDS)}")
+        raise BadEvents(f"unknown event {min(unknown)!r:.40}; expected {', '.join(WIRE_KINDS)}")
 
 
 def _check_numbers(columns: Columns, next_community: int) -> None:
@@ -193,10 +201,10 @@ def _events(columns: Columns) -> Iterator[CommunityEvent]:
         [columns[name].slice(at, BATCH_ROWS).to_pylist() for name in FIELDS] for at in starts
     )
     rows = (row for batch in batches for row in zip(*batch, strict=True))
-    for kind, community, label, size, before, overlap, parents, children, *rest in rows:
-        yield CommunityEvent(
-            kind, community, label, size, before, overlap, tuple(parents), tuple(children), *rest
-        )
+    for kind, community, label, size, before, overlap, parents, children, away, *rest in rows:
+        told = TOLD_AS_BORN if kind == "born" and away else kind
+        both = tuple(parents), tuple(children)
+        yield CommunityEvent(told, community, label, size, before, overlap, *both, away, *rest)
 
 
 def _whole(fields: EventHeaders, name: str) -> int:

@@ -58,6 +58,16 @@ def test_what_is_told_is_what_is_read(communities: list[int], named: bool) -> No
     assert encode_events(got) == message
 
 
+def test_a_return_is_a_birth_for_readers_that_know_no_such_event() -> None:
+    back = CommunityEvent("returned", 1, 0, 8, 7, 0.5, (), (), 2)
+    born = CommunityEvent("born", 2, 1, 8, 0)
+    sent = replace(tracked([1, 2]), events=(back, born))
+    message = encode_events(sent)
+    table = pa.ipc.open_stream(message.value).read_all()
+    assert table["event"].to_pylist() == ["born", "born"]
+    assert decode_events(message.key, message.value, message.headers).events == (back, born)
+
+
 def test_many_events_take_the_memory_that_they_need() -> None:
     (event, *_) = tracked([0]).events
     many = replace(tracked([0]), events=(event,) * 30_000)

@@ -68,7 +68,7 @@ class Subscribe(BrokerOptions):
     events: bool = option(False, "Receive lifecycle events (icd.events.v1).")
     event: list[str] | None = option(
         None,
-        "Only this kind: born, grown, shrunk, merged, split, continued, died. May be repeated.",
+        "Only this kind: born, grown, shrunk, merged, split, continued, died, returned. May be repeated.",
     )
     community: int | None = option(None, "Only events of the community with this stable id.")
     least_bits: float | None = option(

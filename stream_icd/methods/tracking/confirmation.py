@@ -28,7 +28,7 @@ def still_hold(
 
     - *merged*: most of the members of each parent are in one and the same community;
     - *split*: most of the members of each child are in a community of their own;
-    - *born*, *died*: the community exists, or does not;
+    - *born*, *returned*, *died*: the community exists, or does not;
     - *grown*, *shrunk*: its size is nearer to that after the event than to that before, or beyond;
     - *continued*: always.
 
@@ -51,7 +51,7 @@ def still_hold(
             case "split":
                 where = [split[child,] for child in event.children if (child,) in split]
                 return len(set(where)) == len(where)
-            case "born" | "merged":
+            case "born" | "returned" | "merged":
                 return size > 0
             case "died":
                 return size == 0

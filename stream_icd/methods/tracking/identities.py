@@ -47,7 +47,8 @@ class Identities:
     """Stable ids of the communities of a window, and where each was last seen; `(K,)` each.
 
     For a new community `overlap` is NaN and `size_before` is 0. `reappeared` is true for a
-    community that was absent from the last window but is known from before.
+    community that was absent from the last window but is known from before, or whose detector says
+    so: then `size_before` is 0, and `away` the least number of windows that it can have been absent.
     """
 
     partition: Partition  # the communities
@@ -160,6 +161,10 @@ def identify(
     if claimed is not None:
         new = (known.ids == NOBODY) & ~wanted
         known.ids[new] = claimed[new]
+        if len(history):  # of no window that is remembered, but used before
+            before = new & (claimed < next_id)
+            known.reappeared[before] = True
+            known.away[before] = history[len(history) - 1].away + 1
     nameless = np.flatnonzero(known.ids == NOBODY)
     unused = max(next_id, int(known.ids.max(initial=NOBODY)) + 1)
     known.ids[nameless] = unused + np.arange(len(nameless))

@@ -43,7 +43,8 @@ def events_between(
       than `part` of its members (Asur et al.) or with a Jaccard index of at least `match`
       (Greene et al.);
     - *split*: one community became several, by the same thresholds;
-    - *died*: it is absent, and neither merged nor was split.
+    - *died*: it is absent, and neither merged nor was split;
+    - *returned*: it was absent, and has the id that it had before.
     """
     origins = parents_of(history, known.ids, settings)
     heirs = children_of(history, known, origins, settings)
@@ -65,7 +66,8 @@ def _of_living(
         appeared = known.size_before[at] == 0 or known.reappeared[at]
         if appeared:
             parents = sorted({*came, *out_of.get(community, ())})
-            yield _living(at, known, "born", parents=tuple(parents))
+            came_back: Kind = "returned" if known.reappeared[at] else "born"
+            yield _living(at, known, came_back, parents=tuple(parents))
         if came:
             yield _living(at, known, "merged", parents=came)
         if community in split:
@@ -144,7 +146,7 @@ def _strength(
             return _total(came.get(parent) for parent in event.parents)
         case "split":
             return _total(left.get(child) for child in event.children)
-        case "born":
+        case "born" | "returned":
             return _total(came.get(parent) for parent in (event.parents or (NEW,)))
         case "grown":
             return _total(bits for before, bits in came.items() if before != NEW)
@@ -222,7 +224,7 @@ def merged_lately(recent: Sequence[CommunityEvents]) -> dict[int, int]:
         if event.kind == "merged":
             others = (parent for parent in event.parents if parent != event.community)
             into |= dict.fromkeys(others, event.community)
-        elif event.kind in ("born", "split"):
+        elif event.kind in ("born", "returned", "split"):
             for community in (event.community, *event.children):
                 into.pop(community, None)
     return into

@@ -236,7 +236,7 @@ def test_a_group_goes_on_where_it_was(
 @pytest.mark.parametrize(
     ("options", "advice"),
     [
-        (("--event", "eaten"), "choose from born, grown, shrunk, merged, split, continued, died"),
+        (("--event", "eaten"), "choose from born, grown, shrunk, merged, split, continued, died, returned"),
         (("--node", "1", "--event", "born"), "leave out --event"),
         (("--format", "parquet"), "--out FILE.parquet or --out FOLDER go together"),
         (("--format", "parquet", "--out", "x.parquet", "--group", "g"), "give --out a folder"),

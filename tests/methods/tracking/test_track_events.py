@@ -134,9 +134,16 @@ def test_a_community_that_comes_back_has_its_id_back(window: MakeWindow, follow:
     *_, last = follow(
         [window(0, apart), window(1, together), window(2, together), window(3, apart)]
     )
-    assert events_of(last) == [("split", 0, (0, 1)), ("born", 1, (0,))]
+    assert events_of(last) == [("split", 0, (0, 1)), ("returned", 1, (0,))]
     back = last.events[1]
     assert (back.away, back.size_before, back.overlap) == (2, 8, 1.0)
+
+
+def test_a_community_that_was_away_has_returned_and_is_not_born(window, follow) -> None:
+    both, one = window(0, groups(10, 8)), window(1, groups(10))
+    *_, last = follow([both, one, window(2, groups(10, 8)), window(3, groups(10, 8))][:3])
+    assert events_of(last) == [("continued", 0), ("returned", 1)]
+    assert (last.events[1].size_before, last.events[1].away) == (8, 1)
 
 
 def test_what_it_was_before_it_was_seen_last_does_not_count(window, follow) -> None:

@@ -390,7 +390,7 @@ def test_events_of_a_kind_and_of_a_community(options: SubscribeOptions) -> None:
     subscription = subscribe_events(community=1, **options)
     assert summary(list(subscription)) == [
         ("g/0", [("born", 1)]), ("g/1", [("continued", 1)]), ("g/2", [("merged", 0)]),
-        ("g/4", [("split", 0), ("born", 1)]),
+        ("g/4", [("split", 0), ("returned", 1)]),
     ]  # fmt: skip
     assert list(subscribe_events("other", event="merged", **options)) == []
     for wrong in ({"community": "0"}, {"confirmed": 1.5}):

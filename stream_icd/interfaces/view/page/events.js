@@ -5,7 +5,7 @@ import { cell, el, figure, fill, note, number, refill, scroll, shown, table, tim
 import { briefly, called } from "./names.js";
 import { kept } from "./source.js";
 
-const KINDS = ["born", "merged", "split", "died", "grown", "shrunk", ...(kept === null ? ["continued"] : [])]; // too many for a report
+const KINDS = ["born", "merged", "split", "died", "returned", "grown", "shrunk", ...(kept === null ? ["continued"] : [])]; // too many for a report
 const USUAL = "born,merged,split,died";
 export const CONFIRMED = 3; // windows for which a confirmed event has lasted
 const STRENGTHS = [["0", "not against the edges"], ["10", "from 10 bits"], ["50", "from 50 bits"], ["100", "from 100 bits"], ["any", "any"]];
