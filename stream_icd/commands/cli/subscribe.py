@@ -68,7 +68,8 @@ class Subscribe(BrokerOptions):
     events: bool = option(False, "Receive lifecycle events (icd.events.v1).")
     event: list[str] | None = option(
         None,
-        "Only this kind: born, grown, shrunk, merged, split, continued, died, returned. May be repeated.",
+        "Only this kind: born, grown, shrunk, merged, split, continued, died, returned. May be "
+        "repeated. Default: all; lines for people leave out continued and returned.",
     )
     community: int | None = option(None, "Only events of the community with this stable id.")
     least_bits: float | None = option(
@@ -173,7 +174,8 @@ class Subscribe(BrokerOptions):
                 confirmed=self.confirmed,
                 **options,
             )
-            shape = shapes.OfMembers(self.community) if self.members else shapes.OfEvents()
+            left_out = () if self.event else ("continued", "returned")
+            shape = shapes.OfMembers(self.community) if self.members else shapes.OfEvents(left_out)
             return subscription, shape
         return following.subscribe(self.graph, **options), shapes.OfCommunities()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -147,12 +147,21 @@ def _listed(values: NDArray[Any] | None) -> list[Any] | None:
 
 
 class OfEvents(Shape[CommunityEvents]):
+    """Events of a window; lines leave out those of these kinds."""
+
     titles = f"{'event':<10} {'community':>9} {'before':>8} {'members':>8}  relatives"
+
+    def __init__(self, left_out: Collection[str] = ()) -> None:
+        self.left_out = left_out
+
+    def shown(self, result: CommunityEvents) -> list[CommunityEvent]:
+        """Return the events that have a line each."""
+        return [event for event in result.events if event.kind not in self.left_out]
 
     def texts(self, result: CommunityEvents) -> Iterator[str]:
         if result.late:
             yield "came too late to be tracked"
-        for event in result.events:
+        for event in self.shown(result):
             yield (
                 f"{event.kind:<10} {event.community:>9} "
                 f"{event.size_before:>8,} {event.size:>8,}  {_relatives(event)}".rstrip()
@@ -306,8 +315,8 @@ class Named(Shape[Item]):
             yield names.get(result.after, "")
         elif isinstance(self._shape, OfMembers):
             yield names.get(self._shape.community, "")
-        else:
-            yield from (names.get(event.community, "") for event in result.events)
+        elif isinstance(self._shape, OfEvents):
+            yield from (names.get(event.community, "") for event in self._shape.shown(result))
 
     def _found(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> Names:
         window = self._naming.window(graph, nodes, ids)

@@ -25,7 +25,13 @@ from stream_icd.interfaces.demo.results import Found, evidence_in_words, model_c
 from stream_icd.interfaces.demo.run import DemoRun
 from stream_icd.methods.names.attributes import Attributes
 from stream_icd.methods.names.names import named
-from stream_icd.methods.tracking.confirmation import CONFIRMED, ids_in, lasting_events
+from stream_icd.methods.tracking.confirmation import (
+    CONFIRMED,
+    ids_in,
+    lasting_events,
+    still_hold,
+)
+from stream_icd.methods.tracking.sentences import certainty, sentence, without_consequences
 
 MOST_EDGES_DRAWN = 30_000
 MOST_COLUMNS = 20
@@ -235,7 +241,12 @@ def happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
     seen: Counter[int] = Counter()
     for window in windows:
         seen.update(np.unique(window.communities).tolist())
-    events = [event for window in windows[1:] for event in window.events if event.kind in CHANGES]
+    events = [
+        event
+        for window in windows[1:]
+        for event in without_consequences(window.events)
+        if event.kind in CHANGES
+    ]
     lasting: Counter[str] = Counter(
         event.kind
         for event in events
@@ -265,23 +276,35 @@ def strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes)
         if known:
             best[at] = max(known, key=lambda event: event.bits or 0.0)
     chosen = sorted(sorted(best, key=lambda at: -(best[at].bits or 0.0))[:MOST_EVENTS])
-    return [
-        (at, _told(windows[at], best[at], _names(windows[at - 1 : at + 1], attributes)))
-        for at in chosen
-    ]
+    return [(at, _told(windows, at, best[at], attributes)) for at in chosen]
 
 
-def _told(window: CommunityEvents, event: CommunityEvent, names: Names) -> str:
-    def called(community: int) -> str:
-        return f"[{names.get(community, f'community {community}')}]"
+def _told(
+    windows: Sequence[CommunityEvents], at: int, event: CommunityEvent, attributes: Attributes
+) -> str:
+    """Return an event of the window at this place in words: when, what, how strong, how long."""
+    window, around = windows[at], windows[at - 1 : at + 1]
+    names = {
+        community: name.briefly()
+        for one in around
+        for community, name in named(one.nodes, one.communities, attributes).names().items()
+    }
+    ids, counts = np.unique(around[event.kind != "merged"].communities, return_counts=True)
+    sizes = dict(zip(ids.tolist(), counts.tolist(), strict=True))
+    what = sentence(event, lambda one: names.get(one, f"community {one}"), sizes.get)
+    last = _last_that_holds(windows, at, event)
+    undone = last < len(windows) - 1
+    lasted = windows[last].window.end - window.window.end
+    sure = certainty(event, lasted, undone=undone)
+    return f"{window.window.start:%Y-%m-%d}  {what}; {sure}"
 
-    relatives = (*event.parents, *event.children)
-    others = [community for community in relatives if community != event.community]
-    with_them = ", ".join(map(called, others[:3])) + (", …" if len(others) > 3 else "")
-    merged = f"{called(event.community)} takes in {with_them}"
-    split = f"{with_them} {'leaves' if len(others) == 1 else 'leave'} {called(event.community)}"
-    text = merged if event.kind == "merged" else split
-    return f"{window.window.start:%Y-%m-%d}  {text} ({event.bits or 0:,.0f} bits)"
+
+def _last_that_holds(windows: Sequence[CommunityEvents], at: int, event: CommunityEvent) -> int:
+    """Return the last of the windows in a row in which the event of one of them holds."""
+    for later in range(at + 1, len(windows)):
+        if not still_hold([event], windows[at - 1], windows[at], windows[later])[0]:
+            return later - 1
+    return len(windows) - 1
 
 
 def how_many(events: Sequence[Told]) -> str:

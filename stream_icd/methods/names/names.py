@@ -148,6 +148,10 @@ class Name:
             return f"mostly {names}"
         return f"{names}, {n_named} of {self.known}{'' if self.known == self.size else ' known'}"
 
+    def briefly(self) -> str:
+        """Return the values that name it, without counts: `RU, UA`."""
+        return ", ".join(printable(shortened(value, 40)) for value, _ in self.values)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

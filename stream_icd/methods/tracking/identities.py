@@ -47,8 +47,8 @@ class Identities:
     """Stable ids of the communities of a window, and where each was last seen; `(K,)` each.
 
     For a new community `overlap` is NaN and `size_before` is 0. `reappeared` is true for a
-    community that was absent from the last window but is known from before, or whose detector says
-    so: then `size_before` is 0, and `away` the least number of windows that it can have been absent.
+    community that was absent from the last window but is known from before, or whose detector
+    says so: then `size_before` is 0, and it was absent for at least `away` windows.
     """
 
     partition: Partition  # the communities

@@ -63,8 +63,6 @@ def test_events_as_a_table_and_the_gap_on_standard_error(embedded: Broker, graph
     assert [line[1:] for line in lines] == [
         [f"{graph}/0", "born", "0", "0", "10"],
         [f"{graph}/0", "born", "1", "0", "8"],
-        [f"{graph}/1", "continued", "0", "10", "10"],
-        [f"{graph}/1", "continued", "1", "8", "8"],
         [f"{graph}/3", "merged", "0", "10", "18", "out of 0, 1; not seen for 1"],
     ]  # fmt: skip
     assert done.stderr.startswith(f"{graph}: 1 window is missing from 2020-01-01 02:00")
@@ -236,7 +234,10 @@ def test_a_group_goes_on_where_it_was(
 @pytest.mark.parametrize(
     ("options", "advice"),
     [
-        (("--event", "eaten"), "choose from born, grown, shrunk, merged, split, continued, died, returned"),
+        (
+            ("--event", "eaten"),
+            "choose from born, grown, shrunk, merged, split, continued, died",
+        ),
         (("--node", "1", "--event", "born"), "leave out --event"),
         (("--format", "parquet"), "--out FILE.parquet or --out FOLDER go together"),
         (("--format", "parquet", "--out", "x.parquet", "--group", "g"), "give --out a folder"),

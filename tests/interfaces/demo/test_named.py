@@ -44,7 +44,7 @@ MERGED = merged(42.0)
 
 def test_an_event_that_lasted_is_told_with_names_and_bits() -> None:
     ((_, told),) = strongest_events(MERGED, CLASSES)
-    assert told == "2020-01-01  [PC, 10 of 10] takes in [MP, 10 of 10] (42 bits)"
+    assert told == "2020-01-01  MP (10 nodes) joined PC; 42 bits; still together 4 hours later"
 
 
 def test_an_event_that_is_undone_or_too_new_is_not_told() -> None:

@@ -21,6 +21,10 @@ MOST_ENDS = 5000
 """How many series that are no longer kept are remembered, so that numbers and ids go on; and how
 many graphs whose tracking was reset."""
 
+STEPS = (*range(1, CONFIRMED + 1), *(CONFIRMED * 2**power for power in range(1, 13)))
+"""After how many windows it is noted whether events still hold: more would take more time. An event
+that still holds after 12 windows is known to have lasted for so many, until 24 are there."""
+
 Identity = tuple[str, str, str, str]
 """Graph, snapshot, model and revision of a result."""
 
@@ -156,19 +160,23 @@ class Series:
         return chosen[0] if chosen and number in (None, chosen[0].number) else None
 
     def _look_back(self) -> None:
-        """Note which events of the windows before still hold in the newest one."""
+        """Note which events of the windows before still hold in the newest one (`STEPS`)."""
         newest, last = self.windows[-1].tracked(events=False), len(self.windows) - 1
-        for place in range(max(0, last - CONFIRMED), last):
-            window, steps = self.windows[place], last - place
-            if window.kinds <= {"continued"}:
+        for before, steps in zip((0, *STEPS), STEPS, strict=False):
+            place = last - steps
+            if place < 0:
+                break
+            window = self.windows[place]
+            waiting = {before, steps, -steps}  # the last two: by an older revision of the newest
+            if window.kinds <= {"continued"} or waiting.isdisjoint(window.held):
                 continue
             events = window.events
-            before = self.windows[place - 1].tracked(events=False) if place else None
-            hold = still_hold(events, before, window.tracked(events=False), newest)
+            former = self.windows[place - 1].tracked(events=False) if place else None
+            hold = still_hold(events, former, window.tracked(events=False), newest)
             held = tuple(
-                (steps if holds else -steps) if had in (steps - 1, steps, -steps) else had
+                (steps if holds else -steps) if had in waiting else had
                 for had, holds in zip(window.held, hold, strict=True)
-            )  # steps and -steps: by an older revision of the newest window
+            )
             self.windows[place] = replace(window, held=held)
 
     def _replace(self, place: int, window: SeenWindow) -> None:

@@ -31,8 +31,8 @@ class SeenWindow:
     """A result with the stable ids of its communities.
 
     Nodes, ids and events are kept compressed in `packed`, and not in `result`. `held` says for how
-    many later windows each event has held, at most `CONFIRMED`; below 0: it was undone in that
-    later window.
+    many later windows each event is known to have held; below 0: it was undone by that later
+    window.
     """
 
     number: int  # position in its series, from 0; a corrected window keeps its number

@@ -16,12 +16,14 @@ export function drawEvents(into, listed, overview, life, { kinds, community: cho
   const [bar, below] = into.children;
   refill(bar, [kinds, chosen, sure, bits], () => choices({ kinds, chosen, sure, bits, onKinds, onSure, onBits }));
   fill(below,
-    el("p", { class: "note", id: "hidden-events" }, listed.hidden > 0 ? `${number(listed.hidden)} events are hidden: they were undone, are too new to tell, are too weak, or the edges of their window speak against them.` : ""),
+    el("p", { class: "note", id: "hidden-events" }, listed.hidden > 0 ? `${hidden(listed.hidden)}: undone, too new to tell, too weak, or the edges of the window speak against it.` : ""),
     scroll(events(listed.events, onCommunity, onWindow)),
     note(listed.events.length === 0 ? "No such event. " : listed.until === null ? "" : "Older events are left out: choose fewer kinds, or one community. ",
       listed.of_newest ? `These are events of the newest ${number(listed.of_newest)} windows; older ones are not looked at.` : ""),
     models(life, onWindow), letters(overview), decisions(overview));
 }
+
+const hidden = (count) => (count === 1 ? "1 event is hidden" : `${number(count)} events are hidden`);
 
 /** What chooses the events. */
 function choices({ kinds, chosen, sure, bits, onKinds, onSure, onBits }) {
@@ -39,19 +41,12 @@ function choices({ kinds, chosen, sure, bits, onKinds, onSure, onBits }) {
 
 function events(happened, onCommunity, onWindow) {
   const rows = happened.map((event) => [
-    cell(el("button", { type: "button", onclick: () => onWindow(event.number), title: shown(event.snapshot) }, time(event.end))),
+    cell(el("button", { type: "button", onclick: () => onWindow(event.number), title: shown(event.snapshot) }, time(event.start))),
     cell(event.kind, "kind"),
-    cell(community(event.id, onCommunity)),
-    cell(`${number(event.size_before)} → ${number(event.size)}`, "number"),
-    cell([...event.parents, ...event.children].slice(0, 12).map((id) => community(id, onCommunity))),
-    figure(event.bits),
-    cell(lasted(event), "number")]);
-  return table(["window ends", "event", "community", "members", "from or into", "bits", "lasted"], rows, "event-table");
-}
-
-/** For how many windows an event has lasted. */
-function lasted({ lasted: windows, undone }) {
-  return undone ? `${windows}, undone` : windows < CONFIRMED ? `${windows} so far` : `${windows}+`;
+    cell(shown(event.sentence, 300)),
+    cell(event.sure === "" ? "new" : event.sure),
+    cell([...new Set([event.id, ...event.parents, ...event.children])].slice(0, 12).map((id) => community(id, onCommunity)))]);
+  return table(["window", "event", "what happened", "how sure", "communities"], rows, "event-table");
 }
 
 /** The colour of a community. */

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 from math import inf
 from typing import Any
@@ -12,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.core.events import CHANGES, CommunityEvent
+from stream_icd.interfaces.view.data.series import STEPS
 from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs
 from stream_icd.methods.tracking.packed import partition
 from stream_icd.methods.tracking.partition import overlaps
+from stream_icd.methods.tracking.sentences import certainty as how_sure
+from stream_icd.methods.tracking.sentences import sentence, without_consequences
 
 OTHERS = -1
 """Stands for all communities that have no band of their own."""
@@ -109,9 +113,18 @@ def marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
     wanted = set(shown)
     return [
         {"kind": event.kind, "id": event.community, **certainty(event, held)}
-        for event, held in window.held_events(CHANGES)
+        for event, held in _causes(window, frozenset(CHANGES))
         if event.community in wanted
     ]
+
+
+def _causes(window: SeenWindow, kinds: frozenset[str]) -> list[tuple[CommunityEvent, int]]:
+    """Return events of these kinds without those that another one causes, and how long each held.
+
+    A birth that a split causes is left out wherever the split is looked at, too.
+    """
+    held = dict(window.held_events(kinds))
+    return [(event, held[event]) for event in without_consequences(held)]
 
 
 def moves(before: SeenWindow, after: SeenWindow, shown: Sequence[int]) -> list[list[int]]:
@@ -139,6 +152,7 @@ def event_list(
     limit: int,
     lasting: int = 0,
     least_bits: float = -inf,
+    later: Sequence[SeenWindow] = (),
 ) -> dict[str, Any]:
     """Return at most `limit` events of these kinds, newest window first.
 
@@ -146,6 +160,7 @@ def event_list(
         community: only events that this community takes part in.
         lasting: only events that have held for so many later windows.
         least_bits: only events of at least this strength; one without a strength counts as 0.
+        later: windows after these, which say for how long an event lasted.
 
     Returns:
         `events`; `hidden`: how many events do not last, or are not strong enough; and `until`: the
@@ -153,17 +168,19 @@ def event_list(
     """
     rows: list[dict[str, Any]] = []
     hidden = 0
+    neighbours = dict(pairwise(reversed(windows)))
+    ends = {window.number: window.result.window.end for window in (*windows, *later)}
     for window in reversed(windows):
         if rows and len(rows) >= limit:
             return {"events": rows[:limit], "hidden": hidden, "until": window.number}
         if not kinds & window.kinds:
             continue
-        for event, held in window.held_events(kinds):
+        told = _Teller(window, neighbours.get(window), ends)
+        for event, held in _causes(window, kinds):
             if community is None or event.concerns(community):
-                row = _row(window, event, held)
                 strong = (event.bits or 0) >= least_bits
-                if strong and row["lasted"] >= lasting:
-                    rows.append(row)
+                if strong and certainty(event, held)["lasted"] >= lasting:
+                    rows.append(told.row(event, held))
                 else:
                     hidden += 1
     return {"events": rows[:limit], "hidden": hidden, "until": None}
@@ -197,20 +214,44 @@ def names_in(
 
 def certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
     """Return how real an event is: strength, windows for which it lasted, and whether it ended."""
-    lasted = held if held >= 0 else -held - 1
+    lasted = held if held >= 0 else STEPS[STEPS.index(-held) - 1] if held < -1 else 0
     return {"bits": event.bits, "lasted": lasted, "undone": held < 0}
 
 
-def _row(window: SeenWindow, event: CommunityEvent, held: int) -> dict[str, Any]:
-    return {
-        "number": window.number,
-        "snapshot": window.result.snapshot_id,
-        "end": window.result.window.end.isoformat(),
-        "kind": event.kind,
-        "id": event.community,
-        "size": event.size,
-        "size_before": event.size_before,
-        "parents": list(event.parents),
-        "children": list(event.children),
-        **certainty(event, held),
-    }
+class _Teller:
+    """Tells the events of a window."""
+
+    def __init__(
+        self, window: SeenWindow, before: SeenWindow | None, ends: Mapping[int, datetime]
+    ) -> None:
+        self._window = window
+        self._ends = ends
+        known = [one for one in (before, window) if one is not None]
+        self._sizes = {one: size for w in known for one, size in w.sizes_by_id.items()}
+        self._sizes_before = {} if before is None else before.sizes_by_id
+        self._names = {one: name for w in known for one, name in w.known.names.items()}
+
+    def row(self, event: CommunityEvent, held: int) -> dict[str, Any]:
+        window, sure = self._window, certainty(event, held)
+        result = window.result
+        last = self._ends.get(window.number + sure["lasted"], result.window.end)
+        time = last - result.window.end
+        sizes = self._sizes_before if event.kind == "merged" else self._sizes
+        return {
+            "number": window.number,
+            "snapshot": result.snapshot_id,
+            "start": result.window.start.isoformat(),
+            "kind": event.kind,
+            "id": event.community,
+            "size": event.size,
+            "size_before": event.size_before,
+            "parents": list(event.parents),
+            "children": list(event.children),
+            "sentence": sentence(event, self._called, sizes.get),
+            "sure": how_sure(event, time, undone=sure["undone"]),
+            **sure,
+        }
+
+    def _called(self, community: int) -> str:
+        name = self._names.get(community)
+        return f"community {community}" if name is None else f"{name.briefly()} · {community}"

@@ -158,7 +158,8 @@ class Queries:
         any_bits = asked.get("least_bits") == "any"
         least_bits = -inf if any_bits else whole(asked, "least_bits", 0, 0, MOST_BITS)
         chosen = community[0] if community else None
-        listed = event_list(windows, kinds, chosen, limit, lasting, least_bits)
+        later = self.seen.windows(name, MOST_WINDOWS) if asked.get("until") else []
+        listed = event_list(windows, kinds, chosen, limit, lasting, least_bits, later)
         names = names_in(windows, of_events(listed))
         return {**listed, "of_newest": len(windows) if older else None, "names": names}
 

@@ -1,0 +1,113 @@
+"""Lifecycle events in words, for people: what happened, how sure that is, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from itertools import chain
+
+from stream_icd.core.events import CommunityEvent
+
+MOST_NAMED = 3
+STILL = {
+    "merged": "together",
+    "split": "apart",
+    "born": "there",
+    "returned": "there",
+    "died": "gone",
+}
+UNITS = (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1)))
+
+Called = Callable[[int], str]
+SizeOf = Callable[[int], int | None]
+
+
+def without_consequences(events: Iterable[CommunityEvent]) -> list[CommunityEvent]:
+    """Return the events without births that another one causes.
+
+    What a split community becomes is born with it, and so is a merger that is none of its parts:
+    one event, not two.
+    """
+    events = list(events)
+    caused = set(chain.from_iterable(e.children for e in events if e.kind == "split"))
+    caused |= {event.community for event in events if event.kind == "merged"}
+    return [
+        event
+        for event in events
+        if event.kind not in ("born", "returned") or event.community not in caused
+    ]
+
+
+def sentence(event: CommunityEvent, called: Called, size_of: SizeOf) -> str:
+    """Return what happened, in words.
+
+    Args:
+        called: what a community is called, by id.
+        size_of: how many nodes a part of a merger had before, or of a split has now; None: unknown.
+    """
+    me = called(event.community)
+    others = [one for one in (*event.parents, *event.children) if one != event.community]
+    parts = _listed(others, called, size_of)
+    match event.kind:
+        case "split" if event.size and others:
+            return f"{parts} left {me}"
+        case "split":
+            return f"{me} fell apart into {parts}"
+        case "merged" if event.community in event.parents:
+            return f"{parts} joined {me}"
+        case "merged":
+            return f"{parts} became {me}"
+        case "born":
+            out_of = f", out of {parts}" if others else ""
+            return f"{me} is new, with {nodes(event.size)}{out_of}"
+        case "returned":
+            return f"{me} is back, with {nodes(event.size)}"
+        case "died":
+            return f"{me} ended; it had {nodes(event.size_before)}"
+        case "grown" | "shrunk":
+            how = "grew" if event.kind == "grown" else "shrank"
+            return f"{me} {how} from {event.size_before:,} to {nodes(event.size)}"
+        case _:
+            return f"{me} continues, with {nodes(event.size)}"
+
+
+def certainty(event: CommunityEvent, lasted: timedelta, *, undone: bool) -> str:
+    """Return how strong an event is, and for how long it lasted, such as `16 bits; still apart
+    31 days later`; empty if neither is known yet."""
+    parts = []
+    if event.bits is not None:
+        bits = f"{event.bits:,.0f}"
+        parts.append(f"{bits} bit{'' if bits in ('1', '-1') else 's'}")
+    if undone:
+        parts.append(f"undone after {span(lasted)}" if lasted else "undone in the next window")
+    elif lasted:
+        parts.append(f"still {STILL.get(event.kind, 'so')} {span(lasted)} later")
+    return "; ".join(parts)
+
+
+def span(time: timedelta) -> str:
+    """Return a duration in its largest unit, rounded.
+
+    >>> span(timedelta(days=31)), span(timedelta(hours=1)), span(timedelta(minutes=100))
+    ('31 days', '1 hour', '2 hours')
+    """
+    for name, unit in UNITS:
+        if time >= unit:
+            count = round(time / unit)
+            return f"{count:,} {name}{'' if count == 1 else 's'}"
+    return f"{time.total_seconds():.3g} seconds"
+
+
+def nodes(n: int) -> str:
+    """Return a number of nodes, in words."""
+    return "1 node" if n == 1 else f"{n:,} nodes"
+
+
+def _listed(communities: Sequence[int], called: Called, size_of: SizeOf) -> str:
+    named = []
+    for community in communities[:MOST_NAMED]:
+        size = size_of(community)
+        named.append(called(community) + ("" if size is None else f" ({nodes(size)})"))
+    if rest := len(communities) - len(named):
+        named.append(f"{rest:,} more")
+    return " and ".join(filter(None, (", ".join(named[:-1]), *named[-1:])))
